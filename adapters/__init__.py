@@ -1,0 +1,1 @@
+"""Hold everything outside: one SDK a folder, no adapter imports another."""

@@ -1,0 +1,1 @@
+"""Turn AWS responses into nouns, live or recorded."""

@@ -1,0 +1,1 @@
+"""Turn CUR and FOCUS exports into spend with DuckDB."""

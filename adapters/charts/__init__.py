@@ -1,0 +1,1 @@
+"""Draw charts as PNG with matplotlib."""

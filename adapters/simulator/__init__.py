@@ -1,0 +1,1 @@
+"""Turn a seed into a recording."""

@@ -1,0 +1,1 @@
+"""Speak Slack: slack-bolt in, Block Kit out."""

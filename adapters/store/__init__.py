@@ -1,0 +1,1 @@
+"""Keep state in SQLite or PostgreSQL through SQLAlchemy."""

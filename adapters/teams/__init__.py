@@ -1,0 +1,1 @@
+"""Speak Microsoft Teams: botbuilder in, Adaptive Cards out."""

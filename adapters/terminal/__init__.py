@@ -1,0 +1,1 @@
+"""Draw cards in a terminal."""

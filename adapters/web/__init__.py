@@ -1,0 +1,1 @@
+"""Serve the console: aiohttp in, HTML out."""

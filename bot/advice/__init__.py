@@ -1,0 +1,1 @@
+"""Say what to do next: pure functions on specs, prices and measured use."""

@@ -1,0 +1,252 @@
+"""Define a Card: the one thing every alert and answer becomes, drawn by each surface in one file.
+
+Text from tags, metrics and people is always a `str` inside a span: surfaces escape it, so it can never ping or link.
+Blocks stand in the order of their worth: when a surface's limit bites, it drops from the last, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bot.model.window import Window
+
+
+class Tone(StrEnum):
+    """Give a card its colour and icon."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+    OVER = "over"
+    GOOD = "good"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Show the text bold."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Show the text as something to type, or an identifier."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Show an instant in the reader's own zone where the surface can, else UTC."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Ping one person: `user` is `slack:U01` or `teams:29:1x`; a surface that does not know them shows the name."""
+
+    user: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Link to an address that the bot itself made (never to one found in data)."""
+
+    text: str
+    url: str
+
+
+Span = str | Strong | Code | When | Mention | Link
+
+
+class Style(StrEnum):
+    """Give a text its weight on the card."""
+
+    NORMAL = "normal"
+    QUIET = "quiet"
+    LEAD = "lead"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Hold one paragraph."""
+
+    spans: tuple[Span, ...]
+    style: Style = Style.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Hold short name-value pairs, read side by side."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+class Align(StrEnum):
+    """Align a column."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Name a table's column; numbers are aligned right."""
+
+    name: str
+    align: Align = Align.LEFT
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Hold rows of ready text; `total` is one more row, set apart; `rest` says in words what was folded away."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: tuple[str, ...] = ()
+    caption: str = ""
+    rest: str = ""
+
+
+class ChartKind(StrEnum):
+    """Choose how a chart is drawn: lines over time, bars over categories (stacked when several series)."""
+
+    LINE = "line"
+    BAR = "bar"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Name one line or one colour of bars; None = no reading."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Hold what to draw; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
+
+    Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
+    `summary` says in one sentence what the picture shows, for surfaces and readers without pictures.
+    """
+
+    kind: ChartKind
+    title: str
+    unit: str
+    series: tuple[Series, ...]
+    times: tuple[datetime, ...] = ()
+    categories: tuple[str, ...] = ()
+    band: tuple[float, float] | None = None
+    shaded: Window | None = None
+    summary: str = ""
+
+
+class ButtonStyle(StrEnum):
+    """Colour a button."""
+
+    NORMAL = "normal"
+    PRIMARY = "primary"
+    DANGER = "danger"
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Type `line` for the person who presses; `opens` makes the answer's `Form` a modal where the surface has them."""
+
+    text: str
+    line: str
+    style: ButtonStyle = ButtonStyle.NORMAL
+    opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Buttons:
+    """Hold buttons of one row."""
+
+    buttons: tuple[Button, ...]
+
+
+class FieldKind(StrEnum):
+    """Choose a form input."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    CHOICE = "choice"
+    SWITCH = "switch"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Describe one input; `name` is the argument it fills."""
+
+    name: str
+    label: str
+    kind: FieldKind = FieldKind.TEXT
+    value: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    """(value, label) of a choice."""
+    hint: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Hold inputs that submit one line: `line`, then ` name=value` for each field that is filled, quoted where needed."""
+
+    title: str
+    line: str
+    fields: tuple[Field, ...]
+    submit: str = "Run"
+
+
+Block = Text | Facts | Table | Chart | Buttons | Form
+
+
+@dataclass(frozen=True)
+class Card:
+    """Say one thing: `title` is the first line and survives every limit; `data` holds the typed numbers for `--json`.
+
+    `public` answers go to the channel; others only to who asked, with a button to share (`share LINE`).
+    """
+
+    title: str
+    tone: Tone = Tone.INFO
+    blocks: tuple[Block, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    mentions: tuple[Mention, ...] = ()
+    public: bool = False
+
+
+def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
+    """Write a paragraph: `text("Wasting ", Strong("$1,083 an hour"))`."""
+    return Text(spans, style)
+
+
+def quiet(*spans: Span) -> Text:
+    """Write a paragraph in small grey: sources, dates, notes."""
+    return Text(spans, Style.QUIET)
+
+
+def plain(spans: tuple[Span, ...]) -> str:
+    """Return spans as bare text, instants in UTC."""
+    return "".join(_bare(span) for span in spans)
+
+
+def _bare(span: Span) -> str:
+    match span:
+        case str():
+            return span
+        case When(at=at):
+            return f"{at:%Y-%m-%d %H:%M} UTC"
+        case Mention(name=name):
+            return f"@{name}"
+        case Strong(text=words) | Code(text=words) | Link(text=words):
+            return words

@@ -1,0 +1,119 @@
+"""Register commands: the signature is the specification of parser, help, docs, hints and forms."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.cards.card import Card
+from bot.errors import WrongInput, nearest
+from bot.model.request import Role
+
+Handler = Callable[..., Awaitable[Card]]
+
+
+@dataclass(frozen=True)
+class Arg:
+    """Describe one argument of a command; `default` is text as a person would write it, None = required."""
+
+    default: str | None
+    meaning: str
+    choices: tuple[str, ...] = ()
+    keyword: bool = False
+    """Only by name (`by team`, `by=team`, `--by team`), never by position."""
+    rest: bool = False
+    """Takes every remaining word, as text."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Join an argument's name and type to its description."""
+
+    name: str
+    type: Any
+    arg: Arg
+
+
+@dataclass(frozen=True)
+class Command:
+    """Hold one command: what is typed, who may, and the function that answers."""
+
+    name: str
+    summary: str
+    handler: Handler
+    parameters: tuple[Parameter, ...]
+    examples: tuple[str, ...] = ()
+    who: Role = Role.ANYONE
+    hidden: bool = False
+    """Typed by buttons, not by people: left out of help's list, still documented."""
+    changes: bool = False
+    """Changes state, so that open notices are drawn again after it."""
+    aliases: tuple[str, ...] = field(default=())
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def arg(
+    default: str | None = None,
+    meaning: str = "",
+    *,
+    choices: tuple[str, ...] = (),
+    keyword: bool = False,
+    rest: bool = False,
+) -> Any:
+    """Describe an argument where its default stands; the annotation gives its type.
+
+    Types: `str int float bool Decimal timedelta Window`, `tuple[str, ...]` (comma list), `tuple[Filter, ...]` (takes every
+    `dimension=value` and `dimension!=value` that is no argument's name), and each of them `| None` with default "".
+    """
+    return Arg(default, meaning, choices, keyword, rest)
+
+
+def command(
+    name: str,
+    summary: str,
+    *,
+    examples: tuple[str, ...] = (),
+    who: Role = Role.ANYONE,
+    hidden: bool = False,
+    changes: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Handler], Handler]:
+    """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
+
+    def register(handler: Handler) -> Handler:
+        made = Command(name, summary, handler, _parameters(handler), examples, who, hidden, changes, aliases)
+        for word in (name, *aliases):
+            if word in COMMANDS:
+                raise ValueError(f"two commands are called '{word}'")
+            COMMANDS[word] = made
+        return handler
+
+    return register
+
+
+def find_command(words: list[str], known: Mapping[str, Command] | None = None) -> tuple[Command, list[str]]:
+    """Return the command with the longest name that `words` begin with, and the words after it; raise `WrongInput`."""
+    table = COMMANDS if known is None else known
+    for n in range(min(3, len(words)), 0, -1):
+        name = " ".join(words[:n]).lower()
+        if name in table:
+            return table[name], words[n:]
+    shown = sorted({c.name for c in table.values() if not c.hidden})
+    typed = " ".join(words[:1])
+    raise WrongInput(f"'{typed}' is not a command{nearest(typed, shown, most=0)}; type 'help' for all of them.")
+
+
+def _parameters(handler: Handler) -> tuple[Parameter, ...]:
+    """Read the arguments after (ports, request) from the signature."""
+    hints = typing.get_type_hints(handler)
+    found = []
+    for name, parameter in list(inspect.signature(handler).parameters.items())[2:]:
+        if not isinstance(parameter.default, Arg):
+            raise TypeError(f"{handler.__name__}: '{name}' needs arg(...) as its default")
+        found.append(Parameter(name, hints[name], parameter.default))
+    return tuple(found)

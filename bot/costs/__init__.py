@@ -1,0 +1,1 @@
+"""Say what was spent: pure arithmetic on Decimal."""

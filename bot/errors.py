@@ -1,0 +1,39 @@
+"""Name what can go wrong, and say the nearest right thing.
+
+TrnbotError
++-- WrongInput       the line, setting or file a person gave is wrong (exit 2)
+|   +-- NotAllowed   the person may not do this
++-- Unavailable      something outside failed or is missing (exit 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TrnbotError(Exception):
+    """Carry one clear sentence that a person may read; never a secret."""
+
+
+class WrongInput(TrnbotError):
+    """Say what a person gave wrong, and the nearest right form."""
+
+
+class NotAllowed(WrongInput):
+    """Say who may do what was asked."""
+
+
+class Unavailable(TrnbotError):
+    """Say what outside failed, and what to do."""
+
+
+def nearest(word: str, known: Iterable[str], *, most: int = 20) -> str:
+    """Return the tail of an error sentence: the closest known word, or all of them when few, or ""."""
+    every = list(known)
+    close = get_close_matches(word.lower(), every, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    if 0 < len(every) <= most:
+        return f"; known: {', '.join(every)}"
+    return ""

@@ -1,0 +1,146 @@
+"""Follow an anomaly through its life: alert, notice, what was said, and what people decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.labels import Labels
+
+
+@dataclass(frozen=True)
+class Waste:
+    """State what an alert costs: USD an hour now, so far, and by month end if nothing changes (with a range)."""
+
+    per_hour: Decimal
+    so_far: Decimal
+    month_end: Decimal
+    month_end_low: Decimal
+    month_end_high: Decimal
+    basis: str
+    """Where the price of an hour comes from, in words, with its date."""
+    priced_at: date | None = None
+
+
+class Doing(StrEnum):
+    """Name what a person can decide about an alert."""
+
+    ACKNOWLEDGE = "acknowledge"
+    UNACKNOWLEDGE = "unacknowledge"
+    NOT_AN_ANOMALY = "not an anomaly"
+    USEFUL = "useful"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """State what one person decided about one opening of an alert; only ever added."""
+
+    id: str
+    alert: str
+    doing: Doing
+    by: str
+    by_name: str
+    at: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Follow one opening of one key; `acknowledged` is derived from the decisions and never written by the watch."""
+
+    id: str
+    anomaly: Anomaly
+    opened: datetime
+    seen: datetime
+    closed: datetime | None = None
+    acknowledged: Decision | None = None
+    muted_by: str = ""
+    """"" or `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
+    waste: Waste | None = None
+    owner: str = ""
+    things_at_worst: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return rule and scope, the identity over openings."""
+        return self.anomaly.key
+
+    @property
+    def cause(self) -> Cause:
+        """Return the newest verdict."""
+        return self.anomaly.cause
+
+    @property
+    def severity(self) -> Severity:
+        """Return how soon a person must look."""
+        return self.anomaly.severity
+
+    @property
+    def firing(self) -> bool:
+        """Tell whether it has not ended."""
+        return self.closed is None
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Mute what the labels (and the cause, when said) select, until a time or a dollar ceiling."""
+
+    id: str
+    selector: Labels
+    starts: datetime
+    ends: datetime
+    by: str
+    by_name: str = ""
+    reason: str = ""
+    cause: str = ""
+    alert: str = ""
+    """One alert's id, when only that opening is meant."""
+    ceiling_usd: Decimal | None = None
+    ended_at: datetime | None = None
+
+
+class Reason(StrEnum):
+    """Say why a notice speaks; FIRST makes a message, every other edits it."""
+
+    FIRST = "FIRST"
+    MORE = "MORE"
+    FEWER = "FEWER"
+    WORSE = "WORSE"
+    OVER = "OVER"
+    REMINDER = "REMINDER"
+    DECIDED = "DECIDED"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Join alerts of one incident for one channel; `id` names the incident there."""
+
+    id: str
+    channel: str
+    reason: Reason
+    at: datetime
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True)
+class Said:
+    """Remember what a channel was last told of one incident, and which message holds it.
+
+    `message` is "" between the intent (written before sending) and the platform's answer (written after).
+    """
+
+    id: str
+    channel: str
+    reason: Reason
+    at: datetime
+    alerts: tuple[str, ...]
+    """Ids of the alerts told."""
+    things: int
+    usd_per_hour: Decimal
+    digest: str
+    """Fingerprint of everything that was shown, so that an unchanged card is not sent again."""
+    message: str = ""
+    over: bool = False

@@ -1,0 +1,105 @@
+"""State what is strange, since when, in which things, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.model.labels import Labels
+from bot.model.window import Window
+
+
+class Cause(StrEnum):
+    """Name every cause an alert may have; the set is closed."""
+
+    IDLE = "idle"
+    ALLOCATED_UNUSED = "allocated_unused"
+    COMPILING = "compiling"
+    LONG_COMPILE = "long_compile"
+    COLD_CACHE = "cold_cache"
+    STARVED = "starved"
+    NETWORK_BOUND = "network_bound"
+    COLLECTIVE_PATH = "collective_path"
+    HUNG = "hung"
+    MEMORY_PRESSURE = "memory_pressure"
+    EXECUTION_ERRORS = "execution_errors"
+    HARDWARE_FAULT = "hardware_fault"
+    CHECKPOINT_AT_RISK = "checkpoint_at_risk"
+    UNUSED_CAPACITY = "unused_capacity"
+    ORPHANED_STORAGE = "orphaned_storage"
+    TRANSFER_ROUTE = "transfer_route"
+    SPEND_JUMP = "spend_jump"
+    SPEND_NEW = "spend_new"
+    BUDGET_BURN = "budget_burn"
+    COMMITMENT_UNUSED = "commitment_unused"
+    NO_DATA = "no_data"
+    ODD = "odd"
+
+
+class Severity(StrEnum):
+    """Order alerts by how soon a person must look."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class NodeState(StrEnum):
+    """Name what a node does right now, as `fleet` shows it; zero with and without a runtime are two states."""
+
+    BUSY = "busy"
+    STARVED = "starved"
+    COMPILING = "compiling"
+    LOADED_IDLE = "runtime loaded, no work"
+    IDLE = "no runtime"
+    NO_DATA = "no data"
+    NEW = "just launched"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """State one finding at one tick; score in [0, 1], higher is stranger.
+
+    `scope` is the identity that, with the rule, makes an alert's key: it must not change while the incident lasts.
+    `labels` are what all `things` share. `wasted_shares` (parallel to `things`, each 0..1) times each thing's price is the
+    waste; causes of money give `usd_per_hour` instead. `window.start` is the estimated onset.
+    """
+
+    rule: str
+    cause: Cause
+    scope: Labels
+    labels: Labels
+    things: tuple[str, ...]
+    window: Window
+    score: float
+    value: float
+    unit: str
+    usual: tuple[float, float] | None = None
+    why: str = ""
+    """One sentence: the symptom in numbers."""
+    evidence: tuple[str, ...] = ()
+    confidence: float = 1.0
+    runners_up: tuple[tuple[Cause, float], ...] = ()
+    suggestions: tuple[str, ...] = ()
+    wasted_shares: tuple[float, ...] = ()
+    usd_per_hour: Decimal | None = None
+    metric: str = ""
+    """The frame's metric that a chart should show, with `kind` below."""
+    kind: str = "node"
+    severity: Severity = Severity.WARNING
+
+    @property
+    def key(self) -> str:
+        """Return the identity of the alert this opens: rule and scope."""
+        return f"{self.rule}/{self.scope}" if str(self.scope) else self.rule
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Hold what one tick found: anomalies that may open alerts, and each node's state by instance id."""
+
+    anomalies: tuple[Anomaly, ...] = ()
+    states: Mapping[str, NodeState] = field(default_factory=dict)

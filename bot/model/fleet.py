@@ -1,0 +1,118 @@
+"""Describe what runs and what it is made of: inventory as AWS reports it at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from bot.model.labels import Labels
+
+
+class Market(StrEnum):
+    """Name how an hour is bought (FOCUS: pricing category; EC2: instance lifecycle)."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    CAPACITY_BLOCK = "capacity-block"
+    RESERVED = "reserved"
+    SAVINGS_PLAN = "savings-plan"
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """State a type's dated specification; zero means "not known"."""
+
+    name: str
+    family: str
+    accelerator: str
+    chips: int
+    cores: int
+    """Cores as Neuron shows them by default (logical cores, LNC=2 on Trainium2); GPUs for GPU types."""
+    accelerator_memory_gib: int
+    host_memory_gib: int
+    vcpus: int
+    network_gbps: float
+    bf16_tflops: float
+    fp8_tflops: float
+    source: str
+    asof: date
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """State one EC2 instance as last described; `labels` carry cluster, team, job, type, zone, region, account."""
+
+    labels: Labels
+    launched_at: datetime
+    state: str = "running"
+    market: Market = Market.ON_DEMAND
+    ended_at: datetime | None = None
+    owner: str = ""
+    project: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Return the EC2 instance id."""
+        return self.labels.instance
+
+    @property
+    def running(self) -> bool:
+        """Tell whether EC2 said `running`."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """State one EBS volume; `labels.resource` is its id."""
+
+    labels: Labels
+    size_gib: int
+    volume_type: str
+    state: str
+    created_at: datetime
+    attached_to: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """State one FSx for Lustre file system; `labels.resource` is its id."""
+
+    labels: Labels
+    storage_gib: int
+    deployment: str
+    throughput_mbps_per_tib: int
+    created_at: datetime | None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """State one On-Demand Capacity Reservation or Capacity Block; `labels.resource` is its id."""
+
+    labels: Labels
+    total: int
+    available: int
+    starts_at: datetime
+    ends_at: datetime | None
+    market: Market = Market.RESERVED
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Hold everything described at or before `asof`."""
+
+    asof: datetime | None = None
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    volumes: tuple[Volume, ...] = ()
+    file_systems: tuple[FileSystem, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    types: Mapping[str, InstanceType] = field(default_factory=dict)
+
+    def clusters(self) -> tuple[str, ...]:
+        """Return the clusters that have instances, sorted; "" stands for instances outside any."""
+        return tuple(sorted({x.labels.cluster for x in self.instances.values()}))

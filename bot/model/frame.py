@@ -1,0 +1,96 @@
+"""Hold the metrics of many like things on one time grid, as whole-fleet arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.labels import Labels
+from bot.model.window import Window
+
+Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Hold `values` of shape (n_things, n_steps, n_metrics), float32, nan = no reading.
+
+    Step i holds what became visible in `(start + i * step, start + (i + 1) * step]`, so a frame that ends at a tick
+    knows nothing of later. A level that is reported less often than a step stands until its next report is due.
+    """
+
+    kind: str
+    things: tuple[Labels, ...]
+    start: datetime
+    step: timedelta
+    metrics: tuple[str, ...]
+    values: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse a shape that the names do not fit."""
+        if self.values.shape[0] != len(self.things) or self.values.shape[2] != len(self.metrics):
+            raise ValueError(f"{self.kind}: values {self.values.shape} do not fit the things and metrics named")
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.metrics)}
+
+    @property
+    def n_steps(self) -> int:
+        """Return the number of time steps."""
+        return int(self.values.shape[1])
+
+    @property
+    def end(self) -> datetime:
+        """Return the end of the last step: the tick this frame was cut for."""
+        return self.start + self.n_steps * self.step
+
+    @property
+    def window(self) -> Window:
+        """Return the span from the first step's start to the last step's end."""
+        return Window(self.start, self.end)
+
+    def has(self, metric: str) -> bool:
+        """Tell whether the metric is a column here."""
+        return metric in self._column
+
+    def of(self, metric: str) -> Floats:
+        """Return one metric, shape (n_things, n_steps); all nan where the frame lacks it."""
+        i = self._column.get(metric)
+        if i is None:
+            return np.full(self.values.shape[:2], np.nan, dtype=np.float32)
+        return self.values[:, :, i]
+
+    def steps(self, length: timedelta) -> int:
+        """Return how many steps cover `length`, at least one."""
+        return max(1, -(-length // self.step))
+
+    def last(self, length: timedelta) -> Frame:
+        """Return the newest part that covers `length` (all of it when shorter), as a view."""
+        n = min(self.n_steps, self.steps(length))
+        return replace(self, start=self.end - n * self.step, values=self.values[:, self.n_steps - n :])
+
+    def until(self, end: datetime) -> Frame:
+        """Return what was visible at `end`, as a view."""
+        n = min(self.n_steps, max(0, (end - self.start) // self.step))
+        return replace(self, values=self.values[:, :n])
+
+    def since(self, start: datetime) -> Frame:
+        """Return the steps that begin at or after `start`, as a view."""
+        n = min(self.n_steps, max(0, -((self.start - start) // self.step)))
+        return replace(self, start=self.start + n * self.step, values=self.values[:, n:])
+
+    def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask) -> Frame:
+        """Return only the things at `rows` (indices or a mask)."""
+        at = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows, dtype=np.intp)
+        return replace(self, things=tuple(self.things[i] for i in at), values=self.values[at])
+
+    def times(self) -> list[datetime]:
+        """Return the end of each step."""
+        return [self.start + (i + 1) * self.step for i in range(self.n_steps)]

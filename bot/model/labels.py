@@ -1,0 +1,75 @@
+"""Identify metrics, alerts, silences, routes and costs by one set of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+from bot.errors import WrongInput, nearest
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Labels:
+    """Hold the one identity of a thing; the empty string means "not said"."""
+
+    cluster: str = ""
+    instance: str = ""
+    core: str = ""
+    pod: str = ""
+    namespace: str = ""
+    job: str = ""
+    team: str = ""
+    region: str = ""
+    zone: str = ""
+    account: str = ""
+    instance_type: str = ""
+    service: str = ""
+    usage_type: str = ""
+    resource: str = ""
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield the (name, value) pairs that are said, in the order of the fields."""
+        return ((name, value) for name in NAMES if (value := getattr(self, name)))
+
+    def __str__(self) -> str:
+        """Read as `cluster=llama instance=i-1`."""
+        return " ".join(f"{name}={value}" for name, value in self)
+
+    def get(self, name: str) -> str:
+        """Return one label's value, "" where it is not said; raise `WrongInput` for an unknown name."""
+        if name not in NAMES:
+            raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
+        value: str = getattr(self, name)
+        return value
+
+    def only(self, names: Iterable[str]) -> Labels:
+        """Keep just the named labels."""
+        return Labels(**{name: self.get(name) for name in names})
+
+    def merge(self, other: Labels) -> Labels:
+        """Take every label that `other` says over this one's."""
+        return replace(self, **dict(other))
+
+    def selects(self, other: Labels) -> bool:
+        """Tell whether everything said here is said alike in `other`."""
+        return all(getattr(other, name) == value for name, value in self)
+
+    @staticmethod
+    def of(pairs: Mapping[str, str]) -> Labels:
+        """Build from a mapping; raise `WrongInput` for an unknown name."""
+        for name in pairs:
+            if name not in NAMES:
+                raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
+        return Labels(**dict(pairs))
+
+    @staticmethod
+    def shared(many: Iterable[Labels]) -> Labels:
+        """Keep what all of `many` say alike."""
+        every = tuple(many)
+        if not every:
+            return Labels()
+        first = every[0]
+        return Labels(**{name: value for name, value in first if all(getattr(x, name) == value for x in every)})
+
+
+NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))

@@ -1,0 +1,63 @@
+"""Hold the values that admins tune, typed by getters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.model.labels import Labels
+
+Value = float | timedelta | Decimal | bool | str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Hold a value for every setting of the schema, and overrides by scope (cluster, team, account)."""
+
+    values: Mapping[str, Value]
+    overrides: tuple[tuple[Labels, str, Value], ...] = ()
+    _cache: dict[Labels, Policy] = field(default_factory=dict, compare=False, repr=False)
+
+    def at(self, labels: Labels) -> Policy:
+        """Return the policy that applies to `labels`: the most particular override wins, later ones win ties."""
+        if not self.overrides:
+            return self
+        if labels not in self._cache:
+            chosen = dict(self.values)
+            fitting = [o for o in self.overrides if o[0].selects(labels)]
+            for _, key, value in sorted(fitting, key=lambda o: len(tuple(o[0]))):
+                chosen[key] = value
+            self._cache[labels] = Policy(chosen)
+        return self._cache[labels]
+
+    def number(self, key: str) -> float:
+        """Return a ratio, count or score."""
+        value = self.values[key]
+        assert isinstance(value, int | float), key
+        return float(value)
+
+    def duration(self, key: str) -> timedelta:
+        """Return a length of time."""
+        value = self.values[key]
+        assert isinstance(value, timedelta), key
+        return value
+
+    def usd(self, key: str) -> Decimal:
+        """Return an amount of USD."""
+        value = self.values[key]
+        assert isinstance(value, Decimal), key
+        return value
+
+    def on(self, key: str) -> bool:
+        """Tell whether a switch is on."""
+        value = self.values[key]
+        assert isinstance(value, bool), key
+        return value
+
+    def text(self, key: str) -> str:
+        """Return a word."""
+        value = self.values[key]
+        assert isinstance(value, str), key
+        return value

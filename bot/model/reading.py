@@ -1,0 +1,101 @@
+"""Hold everything one tick may know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bot.model.fleet import Inventory
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.run import Run
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
+
+    Kinds: `node` `core` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS), `run` (Trn/Training),
+    `spend` (one step a UTC day, things = account, service, region, usage_type; metric `spend_amortised_usd`).
+    `gaps` are sentences on what could not be read this time.
+    """
+
+    now: datetime
+    frames: Mapping[str, Frame] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=Inventory)
+    runs: tuple[Run, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+    def frame(self, kind: str) -> Frame | None:
+        """Return the frame of a kind, or None."""
+        return self.frames.get(kind)
+
+
+NODE_METRICS: Mapping[str, str] = {
+    "neuroncore_utilization_ratio": "mean over the node's cores, 0..1",
+    "neuroncore_memory_used_bytes": "device memory in use, summed over the node's cores",
+    "neuroncore_memory_model_code_bytes": "of it model code, summed over cores",
+    "neuroncore_memory_tensors_bytes": "of it tensors, summed over cores",
+    "neuron_runtime_memory_used_bytes": "device memory held by runtimes; 0 = no runtime loaded",
+    "neuron_runtime_loaded_ratio": "1 where a runtime reported itself, 0 where the node said it has none, nan where unknown",
+    "neuron_execution_errors_count": "execution errors within the step, all types",
+    "neuron_execution_errors_hardware_count": "of them the runtime calls hardware",
+    "neuron_execution_errors_numerical_count": "of them numerical",
+    "neuron_execution_errors_transient_count": "of them transient",
+    "neuron_execution_errors_model_count": "of them model",
+    "neuron_execution_errors_runtime_count": "of them runtime",
+    "neuron_execution_latency_seconds": "median latency of one execution; nan while nothing executes",
+    "neuron_hardware_ecc_events_count": "ECC events within the step, corrected and not",
+    "neuron_hardware_ecc_uncorrected_count": "of them uncorrected, where the source tells",
+    "neuroncore_limit_count": "cores the node offers to pods",
+    "neuroncore_reserved_count": "cores that pods have reserved",
+    "efa_rx_bytes_per_second": "received over EFA",
+    "efa_tx_bytes_per_second": "sent over EFA",
+    "efa_rdma_read_bytes_per_second": "read by RDMA",
+    "efa_rdma_write_bytes_per_second": "written by RDMA",
+    "efa_rx_dropped_per_second": "packets dropped on EFA",
+    "host_cpu_utilization_ratio": "CPUs of the host, 0..1",
+    "host_memory_utilization_ratio": "memory of the host, 0..1",
+    "network_in_bytes_per_second": "received over ENA",
+    "network_out_bytes_per_second": "sent over ENA",
+    "status_check_failed_count": "failed EC2 status checks within the step",
+    "gpu_utilization_ratio": "mean over the node's GPUs, 0..1",
+}
+POD_METRICS: Mapping[str, str] = {
+    "neuroncore_utilization_ratio": "mean over the pod's cores, 0..1",
+    "neuroncore_memory_used_bytes": "device memory in use by the pod",
+    "neuroncore_request_count": "cores the pod asked for",
+    "neuroncore_usage_count": "cores given to the pod",
+}
+FILE_SYSTEM_METRICS: Mapping[str, str] = {
+    "fsx_read_bytes": "bytes read within the step",
+    "fsx_write_bytes": "bytes written within the step",
+    "fsx_read_operations_count": "reads within the step",
+    "fsx_write_operations_count": "writes within the step",
+    "fsx_metadata_operations_count": "metadata operations within the step",
+    "fsx_client_connections_count": "clients connected (largest seen)",
+    "fsx_free_storage_bytes": "free capacity",
+}
+VOLUME_METRICS: Mapping[str, str] = {
+    "ebs_read_bytes": "bytes read within the step",
+    "ebs_write_bytes": "bytes written within the step",
+    "ebs_idle_seconds": "seconds without any request within the step",
+}
+RUN_METRICS: Mapping[str, str] = {
+    "run_epoch_count": "epochs done, cumulative",
+    "run_step_count": "optimizer steps done, cumulative; falls back to the last checkpoint at a restart",
+    "run_tokens_count": "tokens seen, cumulative",
+    "run_loss": "training loss",
+    "run_checkpoint_age_seconds": "age of the newest checkpoint",
+}
+CORE_METRICS: Mapping[str, str] = {
+    "neuroncore_utilization_ratio": "one core, 0..1",
+    "neuroncore_memory_used_bytes": "device memory in use on the core",
+}
+SPEND_METRIC = "spend_amortised_usd"
+
+
+def place(labels: Labels) -> Labels:
+    """Keep what tells where a thing is, not which one it is."""
+    return labels.only(("cluster", "team", "region", "account"))

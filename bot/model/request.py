@@ -1,0 +1,35 @@
+"""State who asks what, from where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Name what a person may do: anyone asks, admins change."""
+
+    ANYONE = "anyone"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class User:
+    """Name a person as the surface knows them: `slack:U01ALICE`, `teams:29:1x`, `web:local`, `terminal:root`."""
+
+    id: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Hold one typed line (a button and a form are lines too)."""
+
+    line: str
+    user: User
+    at: datetime
+    surface: str
+    channel: str = ""
+    """`slack:C02FIN`, `teams:CONVERSATION`, `web:alerts`; "" in a personal chat or a terminal."""
+    thread: str = ""

@@ -1,0 +1,70 @@
+"""State what was spent: gross, discounts, credits, tax and net apart, amortised beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from bot.model.window import Window
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Hold the six amounts of a sum, in the bill's currency; `net = gross + discounts + credits + tax`."""
+
+    gross: Decimal = ZERO
+    discounts: Decimal = ZERO
+    credits: Decimal = ZERO
+    tax: Decimal = ZERO
+    net: Decimal = ZERO
+    amortised: Decimal = ZERO
+
+    def __add__(self, other: Money) -> Money:
+        """Add amount by amount."""
+        return Money(
+            self.gross + other.gross,
+            self.discounts + other.discounts,
+            self.credits + other.credits,
+            self.tax + other.tax,
+            self.net + other.net,
+            self.amortised + other.amortised,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep rows whose dimension has (or, negated, has not) one of the values."""
+
+    dimension: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        """Read as it is typed."""
+        return f"{self.dimension}{'!=' if self.negated else '='}{','.join(self.values)}"
+
+
+@dataclass(frozen=True)
+class Spend:
+    """State one group's money within a window; `estimated` while AWS may still rewrite it."""
+
+    key: Mapping[str, str]
+    money: Money
+    estimated: bool = False
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Answer one question to the bill: every row, nothing folded away, and the total apart."""
+
+    window: Window
+    by: tuple[str, ...]
+    rows: tuple[Spend, ...]
+    total: Money
+    currency: str = "USD"
+    billed_through: datetime | None = None
+    sources: tuple[str, ...] = field(default_factory=tuple)

@@ -1,0 +1,26 @@
+"""List the settings of alerts and delivery."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.policy.setting import Setting, Unit
+
+_OWN = "trnbot's own default"
+
+ALERTING: tuple[Setting, ...] = (
+    Setting("alert.least_usd_per_hour", Unit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
+    Setting("alert.resolve_after", Unit.DURATION, timedelta(minutes=15), "quiet time before an alert ends", _OWN, 0, 86_400),
+    Setting("alert.worse_factor", Unit.NUMBER, 1.5, "growth of waste per hour that is worth saying", _OWN, 1.1, 10),
+    Setting(
+        "alert.remind_after",
+        Unit.DURATION,
+        timedelta(hours=4),
+        "when an unacknowledged critical alert is told again",
+        _OWN,
+        900,
+        604_800,
+    ),
+    Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15),
+)

@@ -1,0 +1,173 @@
+"""Say what the bot asks of the world: each port at most four methods, each call one question.
+
+Calls that are plain `def` may block (files, SQL, HTTP of an SDK): the doors run them off the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from bot.cards.card import Card
+from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.anomaly import Detection
+from bot.model.fleet import InstanceType
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+
+
+class Source(Protocol):
+    """Read metrics and inventory; the same for a recording and a live account."""
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at `now`, frames reaching back over the history kept."""
+        ...
+
+    def extent(self) -> Window | None:
+        """Return first to last metric, or None for a source without an end (a live account)."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each thing that could not be read: file, line, why."""
+        ...
+
+
+class Billing(Protocol):
+    """Ask the bill."""
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows whose usage starts in the window, by dimensions; raise `WrongInput` for an unknown one."""
+        ...
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return a reading with the `spend` frame of the last `days`, of rows seen at `now` (usage end + billing.lag)."""
+        ...
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own effective USD an hour by instance type, region and market (Basis.BILLED)."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each file or row that could not be read."""
+        ...
+
+
+class Prices(Protocol):
+    """Quote hours."""
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every known price at `now`, any basis and market; empty when none is known."""
+        ...
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
+        """Return the spot price changes known at `now`, oldest first."""
+        ...
+
+
+class Knowledge(Protocol):
+    """Give dated facts."""
+
+    def types(self) -> Mapping[str, InstanceType]:
+        """Return the specification of every known instance type, by name."""
+        ...
+
+    def fallback_prices(self) -> Sequence[Price]:
+        """Return the prices of last resort (Basis.FALLBACK)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Hold what the watch remembers between ticks."""
+
+    alerts: tuple[Alert, ...] = ()
+    """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
+    said: tuple[Said, ...] = ()
+    """What channels were told of incidents not over, or over within the last day."""
+    silences: tuple[Silence, ...] = ()
+    ticked_at: datetime | None = None
+    """The last tick that was saved whole."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Hold what one step writes, in one transaction; existing ids are replaced."""
+
+    alerts: Sequence[Alert] = ()
+    said: Sequence[Said] = ()
+    silences: Sequence[Silence] = ()
+    decisions: Sequence[Decision] = ()
+    ticked_at: datetime | None = None
+
+
+class Store(Protocol):
+    """Keep state."""
+
+    def load(self, now: datetime) -> Memory:
+        """Return what the watch needs at `now`."""
+        ...
+
+    def save(self, changes: Changes) -> None:
+        """Write all of it or none of it."""
+        ...
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
+        ...
+
+    def decisions(self, alert: str) -> Sequence[Decision]:
+        """Return what people decided about one alert id, oldest first."""
+        ...
+
+
+class Surface(Protocol):
+    """Speak on one platform; `channel` is without the platform's prefix."""
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        """Send a new message and return its id; `key` is remembered with the message where the platform can."""
+        ...
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Replace a message and return its id: a new one when the old was deleted and it had to be posted fresh."""
+        ...
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        """Add to the message's thread."""
+        ...
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the id of the message that was posted with `key`, "" when there is none or it cannot be known."""
+        ...
+
+
+class Detect(Protocol):
+    """Find anomalies."""
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        """Judge `reading.now` by the history before it; `known` alerts are not learnt from."""
+        ...
+
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Give a command everything it may ask."""
+
+    source: Source
+    billing: Billing
+    prices: Prices
+    knowledge: Knowledge
+    store: Store
+    detect: Detect
+    policy: Policy
+    surfaces: Mapping[str, Surface] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Facts about this installation that answers may show, secrets masked."""

@@ -1,0 +1,1 @@
+"""Turn frames of metrics into anomalies with a cause."""
