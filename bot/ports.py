@@ -5,12 +5,12 @@ Calls that are plain `def` may block (files, SQL, HTTP of an SDK): the doors run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from bot.cards.card import Card
+from bot.cards.card import Card, Chart
 from bot.model.alert import Alert, Decision, Said, Silence
 from bot.model.anomaly import Detection
 from bot.model.fleet import InstanceType
@@ -18,6 +18,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading
+from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
@@ -171,3 +172,55 @@ class Ports:
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
+
+
+Answer = Callable[[Request], Awaitable[Card]]
+"""The second door: every surface hands its lines to this."""
+
+Draw = Callable[[Chart], bytes]
+"""Return a chart as PNG."""
+
+
+class Listener(Protocol):
+    """Live with the process: what a surface (or a timer) starts, serves and stops."""
+
+    def routes(self) -> Sequence[Any]:
+        """Return the aiohttp route definitions it serves on the one HTTP port; empty when none."""
+        ...
+
+    async def start(self) -> None:
+        """Connect."""
+        ...
+
+    async def stop(self) -> None:
+        """Disconnect and finish what is under way."""
+        ...
+
+
+class Shelf(Protocol):
+    """Keep small JSON documents for surfaces: conversation references, installations, the console's messages."""
+
+    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
+        """Write one document over the one before."""
+        ...
+
+    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
+        """Return one document, or None."""
+        ...
+
+    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return up to `most` (key, document), the last written first."""
+        ...
+
+    def drop(self, shelf: str, key: str) -> None:
+        """Forget one document."""
+        ...
+
+
+@dataclass(frozen=True)
+class CommandHint:
+    """Tell a surface of one command: what to type, what it does, an example."""
+
+    name: str
+    summary: str
+    example: str
