@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart
-from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.alert import Alert, Decision
 from bot.model.anomaly import Detection
 from bot.model.fleet import InstanceType
 from bot.model.labels import Labels
+from bot.model.memory import Changes as Changes
+from bot.model.memory import Memory as Memory
 from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -81,30 +83,6 @@ class Knowledge(Protocol):
     def fallback_prices(self) -> Sequence[Price]:
         """Return the prices of last resort (Basis.FALLBACK)."""
         ...
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Hold what the watch remembers between ticks."""
-
-    alerts: tuple[Alert, ...] = ()
-    """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
-    said: tuple[Said, ...] = ()
-    """What channels were told of incidents not over, or over within the last day."""
-    silences: tuple[Silence, ...] = ()
-    ticked_at: datetime | None = None
-    """The last tick that was saved whole."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Hold what one step writes, in one transaction; existing ids are replaced."""
-
-    alerts: Sequence[Alert] = ()
-    said: Sequence[Said] = ()
-    silences: Sequence[Silence] = ()
-    decisions: Sequence[Decision] = ()
-    ticked_at: datetime | None = None
 
 
 class Store(Protocol):

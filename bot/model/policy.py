@@ -25,11 +25,8 @@ class Policy:
         if not self.overrides:
             return self
         if labels not in self._cache:
-            chosen = dict(self.values)
-            fitting = [o for o in self.overrides if o[0].selects(labels)]
-            for _, key, value in sorted(fitting, key=lambda o: len(tuple(o[0]))):
-                chosen[key] = value
-            self._cache[labels] = Policy(chosen)
+            fitting = sorted((o for o in self.overrides if o[0].selects(labels)), key=lambda o: len(tuple(o[0])))
+            self._cache[labels] = Policy({**self.values, **{key: value for _, key, value in fitting}})
         return self._cache[labels]
 
     def number(self, key: str) -> float:
