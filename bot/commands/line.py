@@ -115,7 +115,9 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
         elif word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
             raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, named)}.")
-        elif (bare := _bare_name(word, named)) and queue:
+        elif bare := _bare_name(word, named):
+            if not queue:
+                raise WrongInput(f"'{bare}' needs a value after it ({named[bare].arg.meaning}).")
             first = queue.pop(0).text
             _give(command, given, named[bare], [first, *_commas(first, queue)])
         elif word.text.startswith("--") and not word.quoted:

@@ -1,0 +1,70 @@
+"""Mark alerts that should not speak, and by whom; nothing is dropped, and only firing alerts are muted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from bot.model.alert import Alert, Silence
+from bot.model.anomaly import Cause
+from bot.model.policy import Policy
+
+_SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
+_SLOW = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.MEMORY_PRESSURE)
+_STILL = (Cause.IDLE, Cause.ALLOCATED_UNUSED, Cause.LONG_COMPILE, Cause.COLD_CACHE)
+_EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
+    Cause.ODD: tuple(cause for cause in Cause if cause is not Cause.ODD),
+    Cause.STARVED: (*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, *_STILL),
+    Cause.NETWORK_BOUND: _SICK,
+    Cause.IDLE: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE),
+    Cause.ALLOCATED_UNUSED: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE, Cause.IDLE),
+    Cause.LONG_COMPILE: (Cause.COLD_CACHE,),
+    Cause.CHECKPOINT_AT_RISK: _SICK,
+    Cause.EXECUTION_ERRORS: (Cause.HARDWARE_FAULT,),
+    Cause.SPEND_NEW: (Cause.SPEND_JUMP,),
+}
+"""Which causes explain a cause away where they hold most of the same things: a sick whole mutes its parts."""
+
+
+def mute(alerts: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime) -> list[Alert]:
+    """Return the alerts with `muted_by` set anew on every firing one."""
+    firing = [alert for alert in alerts if alert.firing]
+    return [replace(a, muted_by=_muted_by(a, firing, silences, policy, now)) if a.firing else a for a in alerts]
+
+
+def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
+    """Tell whether the silence holds for the alert now: in time, selected, and under its dollar ceiling."""
+    if not silence.starts <= now < silence.ends or silence.ended_at is not None:
+        return False
+    if silence.alert and silence.alert != alert.id:
+        return False
+    if silence.cause and silence.cause != alert.cause.value:
+        return False
+    spent = alert.waste.so_far if alert.waste else None
+    if silence.ceiling_usd is not None and spent is not None and spent >= silence.ceiling_usd:
+        return False
+    return silence.selector.selects(alert.anomaly.labels)
+
+
+def _muted_by(alert: Alert, firing: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime) -> str:
+    """Return the first mark that applies: silence, inhibition, policy."""
+    for silence in silences:
+        if silences_alert(silence, alert, now):
+            return f"silence:{silence.id}"
+    for other in firing:
+        if other.id != alert.id and _explains(other, alert):
+            return f"inhibit:{other.key}"
+    least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
+    if alert.waste is not None and alert.waste.per_hour < least:
+        return "policy:alert.least_usd_per_hour"
+    return ""
+
+
+def _explains(other: Alert, alert: Alert) -> bool:
+    if other.cause not in _EXPLAINED_BY.get(alert.cause, ()):
+        return False
+    mine, theirs = set(alert.anomaly.things), set(other.anomaly.things)
+    if not mine or not theirs:
+        return other.anomaly.scope.selects(alert.anomaly.labels) and bool(str(other.anomaly.scope))
+    return 2 * len(mine & theirs) >= len(mine)

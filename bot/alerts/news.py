@@ -1,0 +1,87 @@
+"""Decide whether a channel hears something, and why: a Reason, not a bool."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from bot.alerts.group import Incident
+from bot.model.alert import Alert, Notice, Reason, Said
+from bot.model.anomaly import Severity
+from bot.model.policy import Policy
+
+_GROWN, _SHRUNK = 1.2, 0.8
+"""Shares of the things last told beyond which more or fewer is worth an edit; single nodes come and go."""
+
+
+def news(incident: Incident, policy: Policy, now: datetime) -> Notice | None:
+    """Return what to say of an incident now, or None."""
+    reason = _reason(incident, policy, now)
+    return Notice(incident.id, incident.channel, reason, now, incident.alerts) if reason else None
+
+
+def said_of(notice: Notice, message: str) -> Said:
+    """Return what to remember after (with the message's id) or before (with "") a notice is sent."""
+    return Said(
+        id=notice.id,
+        channel=notice.channel,
+        reason=notice.reason,
+        at=notice.at,
+        alerts=tuple(alert.id for alert in notice.alerts),
+        things=_things(notice.alerts),
+        usd_per_hour=_per_hour(notice.alerts),
+        digest=_decided(notice.alerts),
+        message=message,
+        over=notice.reason is Reason.OVER,
+    )
+
+
+def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
+    said, alerts = incident.said, incident.alerts
+    speaking = [alert for alert in alerts if alert.firing and not alert.muted_by]
+    if said is None or not said.message:
+        return Reason.FIRST if speaking else None
+    if not any(alert.firing for alert in alerts):
+        return Reason.OVER
+    if _decided(alerts) != said.digest:
+        return Reason.DECIDED
+    if not speaking:
+        return None
+    return _grown(said, alerts, policy) or _reminder(said, speaking, policy, now)
+
+
+def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None:
+    things, per_hour = _things(alerts), _per_hour(alerts)
+    if set(said.alerts) < {alert.id for alert in alerts} or things > said.things * _GROWN:
+        return Reason.MORE
+    if things < said.things * _SHRUNK:
+        return Reason.FEWER
+    factor = Decimal(str(policy.number("alert.worse_factor")))
+    if said.usd_per_hour and per_hour > said.usd_per_hour * factor:
+        return Reason.WORSE
+    return None
+
+
+def _reminder(said: Said, speaking: Sequence[Alert], policy: Policy, now: datetime) -> Reason | None:
+    urgent = [a for a in speaking if a.severity is Severity.CRITICAL and a.acknowledged is None]
+    late = now - said.at >= policy.duration("alert.remind_after")
+    return Reason.REMINDER if urgent and late else None
+
+
+def _things(alerts: Sequence[Alert]) -> int:
+    return sum(max(1, len(alert.anomaly.things)) for alert in alerts if alert.firing)
+
+
+def _per_hour(alerts: Sequence[Alert]) -> Decimal:
+    return sum((a.waste.per_hour for a in alerts if a.firing and a.waste), Decimal(0))
+
+
+def _decided(alerts: Sequence[Alert]) -> str:
+    """Return a fingerprint of what people decided: acknowledgements and silences."""
+    marks = [
+        (a.id, a.acknowledged.id if a.acknowledged else "", a.muted_by if a.muted_by.startswith("silence:") else "")
+        for a in alerts
+    ]
+    return hashlib.sha256(repr([m for m in marks if m[1] or m[2]]).encode()).hexdigest()[:16]

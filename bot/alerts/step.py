@@ -1,0 +1,53 @@
+"""Run the pure middle of the watch: track -> value -> mute -> group -> news."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.alerts.group import group
+from bot.alerts.mute import mute
+from bot.alerts.news import news
+from bot.alerts.track import track
+from bot.alerts.value import PriceOf, value
+from bot.model.alert import Alert, Notice
+from bot.model.anomaly import Detection
+from bot.model.memory import Memory
+from bot.model.policy import Policy
+from bot.model.reading import Reading
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Hold what one tick came to: every alert that is open or just ended, and what to say."""
+
+    alerts: tuple[Alert, ...]
+    notices: tuple[Notice, ...]
+
+
+def step(
+    memory: Memory,
+    reading: Reading,
+    detection: Detection,
+    price_of: PriceOf,
+    policy: Policy,
+    channels: Sequence[str],
+) -> Outcome:
+    """Return what the tick at `reading.now` comes to; the same arguments give the same outcome."""
+    now = reading.now
+    before = {alert.id: alert for alert in memory.alerts}
+    firing = [alert for alert in memory.alerts if alert.firing]
+    tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"))
+    valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now) for alert in tracked]
+    marked = mute(valued, memory.silences, policy, now)
+    return Outcome(tuple(marked), tell(memory, marked, policy, channels, now))
+
+
+def tell(memory: Memory, alerts: Sequence[Alert], policy: Policy, channels: Sequence[str], now: datetime) -> tuple[Notice, ...]:
+    """Return the notices that `alerts` (open or just ended) call for, together with what was ended and not yet told."""
+    current = {alert.id for alert in alerts}
+    every = [*(a for a in memory.alerts if a.id not in current), *alerts]
+    incidents = [one for channel in channels for one in group(every, memory.said, channel)]
+    notices = (news(incident, policy, now) for incident in incidents)
+    return tuple(notice for notice in notices if notice is not None)

@@ -1,0 +1,70 @@
+"""Open, keep and end alerts: anomalies come and go, an alert is one stay."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Detection, NodeState
+from bot.model.reading import Reading
+from bot.model.window import Window
+
+
+def track(open_alerts: Sequence[Alert], detection: Detection, reading: Reading, resolve_after: timedelta) -> list[Alert]:
+    """Return every alert that is open or ends at `reading.now`, oldest first.
+
+    An alert ends when its anomaly was not seen for `resolve_after` although its things could be seen: a source that failed
+    or a node that fell silent is no recovery.
+    """
+    found = {anomaly.key: anomaly for anomaly in detection.anomalies}
+    kept = [_follow(alert, found.pop(alert.key, None), detection, reading, resolve_after) for alert in open_alerts]
+    return kept + [_open(anomaly, reading) for anomaly in found.values()]
+
+
+def alert_id(key: str, opened: datetime) -> str:
+    """Return the id of one opening: the same for the same key and time, so that a repeated tick repeats nothing."""
+    return "a" + hashlib.sha256(f"{key}|{opened.isoformat()}".encode()).hexdigest()[:9]
+
+
+def owner_of(things: Iterable[str], reading: Reading) -> str:
+    """Return the owner that most of the things name in their tags, "" where none does."""
+    votes: dict[str, int] = {}
+    for thing in things:
+        instance = reading.inventory.instances.get(thing)
+        if instance and instance.owner:
+            votes[instance.owner] = votes.get(instance.owner, 0) + 1
+    return max(sorted(votes), key=lambda name: votes[name], default="")
+
+
+def _open(anomaly: Anomaly, reading: Reading) -> Alert:
+    now = reading.now
+    return Alert(
+        id=alert_id(anomaly.key, now),
+        anomaly=anomaly,
+        opened=now,
+        seen=now,
+        owner=owner_of(anomaly.things, reading),
+        things_at_worst=len(anomaly.things),
+    )
+
+
+def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading: Reading, quiet: timedelta) -> Alert:
+    if anomaly is not None:
+        onset = min(alert.anomaly.window.start, anomaly.window.start)
+        newest = replace(anomaly, window=Window(onset, anomaly.window.end))
+        worst = max(alert.things_at_worst, len(anomaly.things))
+        return replace(alert, anomaly=newest, seen=reading.now, things_at_worst=worst)
+    if reading.now - alert.seen < quiet or _unseen(alert, detection.states, reading):
+        return alert
+    return replace(alert, closed=reading.now)
+
+
+def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
+    """Tell whether the end could not be seen: the source failed, or a running thing reports nothing."""
+    if reading.gaps:
+        return True
+    silent = NodeState.NO_DATA
+    return any(states.get(thing) is silent for thing in alert.anomaly.things) and alert.cause.value != "no_data"
