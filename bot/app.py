@@ -1,0 +1,136 @@
+"""Open the two doors: `tick(now)` for the watch, `answer(Request)` for people."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from bot.alerts.mute import mute
+from bot.alerts.step import tell
+from bot.cards.alert import notice_card, worth
+from bot.cards.card import Button, Buttons, Card, Tone, text
+from bot.cards.charts import alert_chart
+from bot.commands.line import Call, understand
+from bot.deliver import deliver, intents
+from bot.errors import NotAllowed, TrnbotError, WrongInput
+from bot.model.alert import Notice
+from bot.model.reading import Reading
+from bot.model.request import Request, Role
+from bot.ports import Changes, Memory, Ports
+from bot.watch import Look, Watch
+
+log = logging.getLogger("trnbot.app")
+
+
+@dataclass
+class Health:
+    """Count what the watch did, for `/healthz`, `/metrics` and `about`."""
+
+    ticks: int = 0
+    failures: int = 0
+    missed: int = 0
+    last_tick: datetime | None = None
+    last_error: str = ""
+    tick_seconds: float = 0.0
+    undelivered: tuple[str, ...] = field(default_factory=tuple)
+    gaps: tuple[str, ...] = field(default_factory=tuple)
+
+
+class App:
+    """Hold the bot: one watch, one store, many surfaces."""
+
+    def __init__(self, ports: Ports, channels: Sequence[str], admins: Collection[str], stopwatch: Callable[[], float]) -> None:
+        self.ports = ports
+        self.health = Health()
+        self._channels = tuple(channels)
+        self._admins = frozenset(admins)
+        self._watch = Watch(ports, channels)
+        self._turn = asyncio.Lock()
+        self._stopwatch = stopwatch
+
+    async def tick(self, now: datetime) -> Look:
+        """Watch once: look, write, say, write what was said; a tick that fails leaves the last one's state whole."""
+        async with self._turn:
+            started = self._stopwatch()
+            try:
+                look = await asyncio.to_thread(self._watch.look, now)
+                await self._speak(look.outcome.notices, look.memory, look.reading, look.changes())
+            except Exception as error:
+                self.health.failures += 1
+                self.health.last_error = str(error) if isinstance(error, TrnbotError) else type(error).__name__
+                raise
+            self.health.gaps = look.reading.gaps
+            await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
+            self.health.ticks += 1
+            self.health.last_tick = now
+            self.health.tick_seconds = self._stopwatch() - started
+            return look
+
+    async def answer(self, request: Request) -> Card:
+        """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
+        try:
+            return await self._answer(request)
+        except WrongInput as error:
+            return error_card(str(error))
+        except TrnbotError as error:
+            return error_card(str(error))
+        except Exception:
+            log.exception("the line failed: %s", request.line.split(" ")[0][:40])
+            return error_card("Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'.")
+
+    async def refresh(self, now: datetime) -> None:
+        """Say again what a person's decision changed, without looking at the fleet."""
+        async with self._turn:
+            memory = await asyncio.to_thread(self.ports.store.load, now)
+            alerts = mute([a for a in memory.alerts if a.firing], memory.silences, self.ports.policy, now)
+            notices = tell(memory, alerts, self.ports.policy, self._channels, now)
+            reading = await asyncio.to_thread(self._watch.read, now)
+            await self._speak(notices, memory, reading, Changes(alerts=alerts))
+
+    def role(self, user: str) -> Role:
+        """Return what a person may do."""
+        return Role.ADMIN if user in self._admins else Role.ANYONE
+
+    async def _answer(self, request: Request) -> Card:
+        shared = request.line.strip().lower().startswith("share ")
+        line = request.line.strip()[6:] if shared else request.line
+        call = understand(line, request.at)
+        self._allow(call, request)
+        card: Card = await call.command.handler(self.ports, replace(request, line=line), **call.arguments)
+        if call.command.changes:
+            await self.refresh(request.at)
+        return replace(card, public=True) if shared else _shareable(card, line)
+
+    def _allow(self, call: Call, request: Request) -> None:
+        if call.command.who is Role.ADMIN and self.role(request.user.id) is not Role.ADMIN:
+            admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
+            raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
+
+    async def _speak(self, notices: Sequence[Notice], memory: Memory, reading: Reading, changes: Changes) -> None:
+        """Write alerts and intents, then say the notices."""
+        said = [*changes.said, *intents(notices, memory.said)]
+        await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
+        sent = await deliver(
+            notices, memory.said, self.ports.surfaces, self.ports.store, lambda notice: _card(notice, memory, reading)
+        )
+        self.health.undelivered = sent.failed
+
+
+def error_card(sentence: str) -> Card:
+    """Say what was wrong in one sentence."""
+    return Card("That did not work", Tone.ERROR, (text(sentence),), {"error": sentence})
+
+
+def _shareable(card: Card, line: str) -> Card:
+    """Give a private answer the button that shows it to everyone."""
+    if card.public or card.tone is Tone.ERROR or len(line) > 1_500:
+        return card
+    return replace(card, blocks=(*card.blocks, Buttons((Button("Share", f"share {line}"),))))
+
+
+def _card(notice: Notice, memory: Memory, reading: Reading) -> Card:
+    worst = max(notice.alerts, key=worth)
+    return notice_card(notice, alert_chart(worst, reading.frames), memory.silences)

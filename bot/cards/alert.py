@@ -1,0 +1,224 @@
+"""Say one incident: what, since when, how many dollars, why, what to do; at its end one quiet line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Chart,
+    Code,
+    Facts,
+    Mention,
+    Span,
+    Strong,
+    Text,
+    Tone,
+    When,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.model.alert import Alert, Notice, Silence, Waste
+from bot.model.anomaly import Cause, Severity
+
+_WORDS: Mapping[Cause, str] = {
+    Cause.ODD: "odd",
+    Cause.NO_DATA: "no data",
+    Cause.LONG_COMPILE: "long compile",
+    Cause.COLD_CACHE: "cold cache",
+    Cause.ALLOCATED_UNUSED: "allocated, unused",
+}
+_TOP = 5
+
+
+def notice_card(notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = ()) -> Card:
+    """Draw a notice; the message of its end is one quiet line and its facts."""
+    firing = [alert for alert in notice.alerts if alert.firing]
+    if not firing:
+        return over_card(notice.alerts, notice.at)
+    worst = max(firing, key=worth)
+    blocks = [*_body(worst), *_decided(worst, silences), *([chart] if chart else []), *_others(worst, notice.alerts)]
+    return Card(
+        title=headline(worst, notice.at),
+        tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
+        blocks=(*blocks, Buttons(_buttons(worst))),
+        data=alert_data(worst),
+        mentions=_mentions(worst),
+    )
+
+
+def headline(alert: Alert, now: datetime) -> str:
+    """Write the line that survives every limit: state, cause, where, how many."""
+    state = f"FIRING {span(now - alert.anomaly.window.start)}" if alert.firing else "OVER"
+    return " · ".join([state, cause_words(alert.cause), where(alert)])
+
+
+def where(alert: Alert) -> str:
+    """Say what an alert is about: `llama-70b, 64 x trn1.32xlarge, us-west-2`."""
+    labels, things = alert.anomaly.labels, alert.anomaly.things
+    name = labels.cluster or labels.resource or labels.service or labels.job or labels.account
+    kind = labels.instance_type or ("nodes" if alert.anomaly.kind == "node" else "things")
+    count = f"{len(things)} x {kind}" if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
+    return ", ".join(part for part in (name, count if count != name else "", labels.region) if part)
+
+
+def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
+    """Write the end: how long, what it cost in total, who acknowledged."""
+    worst = max(alerts, key=worth)
+    closed = max((a.closed for a in alerts if a.closed), default=now)
+    lasted = closed - min(a.anomaly.window.start for a in alerts)
+    total = sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
+    parts = [f"OVER after {span(lasted)}", *([f"cost {usd(total)}"] if total else [])]
+    ack = worst.acknowledged
+    if ack:
+        parts.append(f"acknowledged by {ack.by_name or ack.by} after {span(ack.at - worst.opened)}")
+    title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
+    body = quiet("Opened ", When(worst.opened), ", ended ", When(closed), ". ", worst.anomaly.why)
+    return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"),))), alert_data(worst))
+
+
+def money_line(waste: Waste) -> Text:
+    """Write dollars an hour, so far, and by month end with its range and the price's age."""
+    dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
+    return text(
+        "Wasting ",
+        Strong(f"{usd(waste.per_hour)} an hour"),
+        f" · {usd(waste.so_far)} so far · about ",
+        Strong(f"{usd(waste.month_end)} by month end"),
+        f" ({usd(waste.month_end_low, 0)} to {usd(waste.month_end_high, 0)}), estimated at {waste.basis}{dated}",
+    )
+
+
+def cause_words(cause: Cause) -> str:
+    """Say a cause as people do."""
+    return _WORDS.get(cause, cause.value.replace("_", " "))
+
+
+def span(length: timedelta) -> str:
+    """Write a length of time: `25 min`, `1 h 10 min`, `3 d 4 h`."""
+    minutes = max(0, int(length.total_seconds() // 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 1440:
+        return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    return f"{minutes // 1440} d" + (f" {minutes % 1440 // 60} h" if minutes % 1440 >= 60 else "")
+
+
+def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
+    """Order alerts by what a lead should see first: firing, critical, dearest."""
+    return alert.firing, alert.severity is Severity.CRITICAL, alert.waste.per_hour if alert.waste else Decimal(0)
+
+
+def alert_data(alert: Alert) -> dict[str, object]:
+    """Return the alert as the command line contract names it."""
+    anomaly, waste = alert.anomaly, alert.waste
+    cents = (
+        {
+            "per_hour": waste.per_hour,
+            "so_far": waste.so_far.quantize(Decimal("0.01")),
+            "month_end": waste.month_end,
+        }
+        if waste
+        else None
+    )
+    return {
+        "key": alert.key,
+        "id": alert.id,
+        "rule": anomaly.rule,
+        "cause": alert.cause.value,
+        "severity": alert.severity.value,
+        "labels": dict(anomaly.labels),
+        "things": list(anomaly.things),
+        "onset": anomaly.window.start,
+        "opened_at": alert.opened,
+        "closed_at": alert.closed,
+        "score": round(anomaly.score, 4),
+        "waste_usd": cents,
+        "muted_by": alert.muted_by,
+        "why": anomaly.why,
+    }
+
+
+def _body(alert: Alert) -> list[Block]:
+    anomaly = alert.anomaly
+    blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
+    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    verdict = likely(alert)
+    blocks += [verdict] if verdict else []
+    blocks += [quiet(*_owner(alert), "since ", When(anomaly.window.start), f", seen by rule {anomaly.rule}")]
+    return blocks
+
+
+def likely(alert: Alert) -> Text | None:
+    """Say the verdict with its confidence, the runner-up, and what to try."""
+    anomaly = alert.anomaly
+    spans: list[Span] = []
+    if anomaly.runners_up:
+        next_cause, share = anomaly.runners_up[0]
+        next_words = f" ({anomaly.confidence:.2f}); next: {cause_words(next_cause)} ({share:.2f}). "
+        spans += ["Likely ", Strong(cause_words(alert.cause)), next_words]
+    if anomaly.suggestions:
+        spans += ["Try: " + "; ".join(s.rstrip(".") for s in anomaly.suggestions[:2]) + "."]
+    return Text(tuple(spans)) if spans else None
+
+
+def _owner(alert: Alert) -> list[Span]:
+    return [f"Owner {alert.owner}, "] if alert.owner else ["Owner not tagged, so this goes to the default channel; "]
+
+
+def _mentions(alert: Alert) -> tuple[Mention, ...]:
+    return (Mention(alert.owner, alert.owner.partition(":")[2]),) if ":" in alert.owner else ()
+
+
+def _decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
+    """Say publicly who acknowledged, and who snoozed until when."""
+    blocks: list[Block] = []
+    if alert.acknowledged:
+        ack = alert.acknowledged
+        blocks.append(text("Acknowledged by ", Strong(ack.by_name or ack.by), " at ", When(ack.at)))
+    for silence in silences:
+        if alert.muted_by == f"silence:{silence.id}":
+            ceiling = f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
+            who, why = silence.by_name or silence.by, f": {silence.reason}" if silence.reason else ""
+            blocks.append(text("Snoozed by ", Strong(who), " until ", When(silence.ends), ceiling, why))
+    return blocks
+
+
+def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
+    """List the things, and the other alerts of the incident with their states."""
+    blocks: list[Block] = []
+    things = worst.anomaly.things
+    if len(things) > 1:
+        more = f" and {len(things) - _TOP} more" if len(things) > _TOP else ""
+        recovered = worst.things_at_worst - len(things)
+        back = f" · {recovered} of {worst.things_at_worst} recovered" if recovered > 0 else ""
+        names = [span for thing in things[:_TOP] for span in (Code(thing), " ")]
+        blocks.append(quiet(*names, f"{more}{back}".strip()))
+    rest = [alert for alert in alerts if alert.id != worst.id]
+    if rest:
+        blocks.append(Facts(tuple((cause_words(a.cause), where(a) if a.firing else f"over: {where(a)}") for a in rest[:_TOP])))
+        if len(rest) > _TOP:
+            blocks.append(quiet(f"and {len(rest) - _TOP} more alerts of this incident: type alerts"))
+    return blocks
+
+
+def _buttons(alert: Alert) -> tuple[Button, ...]:
+    first = (
+        Button("Reopen", f"unack {alert.id}")
+        if alert.acknowledged
+        else Button("Acknowledge", f"ack {alert.id}", ButtonStyle.PRIMARY)
+    )
+    return (
+        first,
+        Button("Snooze…", f"snooze {alert.id}", opens=True),
+        Button("Not an anomaly", f"not-an-anomaly {alert.id}"),
+        Button("Why", f"why {alert.id}"),
+        Button("Tune…", f"config show {alert.anomaly.rule}"),
+    )

@@ -1,0 +1,92 @@
+"""List alerts, confirm decisions, ask for a snooze."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from bot.cards.alert import alert_data, cause_words, span, where, worth
+from bot.cards.card import (
+    Align,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Field,
+    FieldKind,
+    Form,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.model.alert import Alert
+from bot.model.window import Window
+
+_MOST = 12
+_LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week"))
+
+
+def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
+    """List alerts, firing and dearest first; muted ones are shown with who muted them."""
+    ranked = sorted(alerts, key=worth, reverse=True)
+    speaking = [a for a in ranked if a.firing and not a.muted_by]
+    per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+    data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour}
+    scope = f" in {window}" if window else ""
+    if not ranked:
+        return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text("No alert is open."),), data)
+    title = (
+        f"{len(speaking)} open, wasting {usd(per_hour)} an hour{scope}" if speaking else f"{len(ranked)} alerts{scope}, none open"
+    )
+    buttons = tuple(
+        Button(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], f"alert {a.id}") for a in ranked[:4]
+    )
+    return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
+
+
+def _table(ranked: Sequence[Alert], now: datetime) -> Table:
+    columns = (
+        Column("cause"),
+        Column("where"),
+        Column("for", Align.RIGHT),
+        Column("$/h", Align.RIGHT),
+        Column("so far", Align.RIGHT),
+        Column("state"),
+    )
+    rest = f"and {len(ranked) - _MOST} more; narrow it by a cluster: alerts CLUSTER" if len(ranked) > _MOST else ""
+    return Table(columns, tuple(_row(a, now) for a in ranked[:_MOST]), rest=rest)
+
+
+def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
+    length = (alert.closed or now) - alert.anomaly.window.start
+    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
+    so_far = usd(alert.waste.so_far) if alert.waste else "–"
+    return (cause_words(alert.cause), where(alert), span(length), per_hour, so_far, state(alert))
+
+
+def state(alert: Alert) -> str:
+    """Say in a word or two where the alert is in its life."""
+    if not alert.firing:
+        return "over"
+    if alert.muted_by:
+        return f"muted, {alert.muted_by}"
+    return f"acknowledged by {alert.acknowledged.by_name or alert.acknowledged.by}" if alert.acknowledged else "open"
+
+
+def decided_card(alert: Alert, what: str) -> Card:
+    """Confirm a decision to the person who made it."""
+    return Card(what, Tone.GOOD, (quiet(f"{cause_words(alert.cause)} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
+
+
+def snooze_form(alert: Alert) -> Card:
+    """Ask how long, up to how many dollars, and why."""
+    fields = (
+        Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
+        Field("ceiling", "Wake me if it passes (USD)", FieldKind.NUMBER, hint="500"),
+        Field("reason", "Why", hint="data migration until Tuesday"),
+    )
+    form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
+    return Card(f"Snooze: {cause_words(alert.cause)} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})

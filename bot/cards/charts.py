@@ -1,0 +1,114 @@
+"""Cut the chart of an alert out of the frames that showed it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from datetime import timedelta
+
+import numpy as np
+
+from bot.cards.card import Chart, ChartKind, Series
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly
+from bot.model.frame import Floats, Frame
+from bot.model.labels import Labels
+from bot.model.window import Window
+
+_SHOWN = timedelta(hours=6)
+_UNITS: Mapping[str, tuple[str, float]] = {
+    "ratio": ("%", 100.0),
+    "bytes_per_second": ("GB/s", 1e-9),
+    "bytes": ("GiB", 2.0**-30),
+    "seconds": ("s", 1.0),
+    "count": ("", 1.0),
+    "usd": ("$", 1.0),
+}
+
+
+def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
+    """Return the alert's metric over six hours (35 days for a daily frame), mean over its things, usual band, incident shaded.
+
+    None when the frame is not there or holds no reading of the metric.
+    """
+    anomaly = alert.anomaly
+    frame = frames.get(anomaly.kind)
+    if frame is None or not anomaly.metric or not frame.has(anomaly.metric):
+        return None
+    cut = frame.last(timedelta(days=35) if frame.step >= timedelta(days=1) else max(_SHOWN, _since(alert, frame)))
+    rows = [i for i, thing in enumerate(cut.things) if belongs(thing, anomaly)]
+    values = _mean(cut.of(anomaly.metric)[rows]) if rows else np.empty(0)
+    if not np.isfinite(values).any():
+        return None
+    unit, scale = unit_of(anomaly.metric)
+    band = (anomaly.usual[0] * scale, anomaly.usual[1] * scale) if anomaly.usual else None
+    name = _name(anomaly.metric)
+    shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
+    return Chart(
+        kind=ChartKind.LINE,
+        title=f"{name}, mean of {len(rows)}" if len(rows) > 1 else name,
+        unit=unit,
+        series=(Series(name, shown),),
+        times=tuple(cut.times()),
+        band=band,
+        shaded=Window(alert.anomaly.window.start, min(alert.closed or cut.end, cut.end)) if _within(alert, cut) else None,
+        summary=_summary(name, shown, unit, band),
+    )
+
+
+def unit_of(metric: str) -> tuple[str, float]:
+    """Return the unit a chart shows a metric in, and the factor from its base unit."""
+    for ending in sorted(_UNITS, key=len, reverse=True):
+        if metric.endswith(ending):
+            return _UNITS[ending]
+    return "", 1.0
+
+
+def belongs(thing: Labels, anomaly: Anomaly) -> bool:
+    """Tell whether a row of a frame is one of the anomaly's things (or, where it names none, within its labels)."""
+    if not anomaly.things:
+        return anomaly.labels.selects(thing)
+    return thing.instance in anomaly.things or thing.resource in anomaly.things or _whole(thing, anomaly)
+
+
+def _whole(thing: Labels, anomaly: Anomaly) -> bool:
+    """Tell whether an anomaly of a run or of the bill is about this row."""
+    return anomaly.kind in {"run", "spend", "pod"} and anomaly.scope.selects(thing)
+
+
+def _since(alert: Alert, frame: Frame) -> timedelta:
+    """Return a span that shows the onset with an hour before it, two days at most."""
+    return min(timedelta(days=2), frame.end - alert.anomaly.window.start + timedelta(hours=1))
+
+
+def _within(alert: Alert, frame: Frame) -> bool:
+    return alert.anomaly.window.start < frame.end
+
+
+def _mean(values: Floats) -> Floats:
+    """Return the mean over things, nan where none has a reading."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean: Floats = np.nanmean(values, axis=0)
+    return mean
+
+
+def _name(metric: str) -> str:
+    known = {
+        "neuroncore_utilization_ratio": "NeuronCore utilization",
+        "spend_amortised_usd": "Amortised cost a day",
+        "gpu_utilization_ratio": "GPU utilization",
+        "host_cpu_utilization_ratio": "Host CPU",
+    }
+    plain = metric
+    for ending in ("_ratio", "_bytes_per_second", "_bytes", "_seconds", "_count", "_usd"):
+        plain = plain.removesuffix(ending)
+    return known.get(metric, plain.replace("_", " ").capitalize())
+
+
+def _summary(name: str, shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
+    known = [v for v in shown if v is not None]
+    usual = f", usually {band[0]:,.0f}-{band[1]:,.0f}" if band else ""
+    return f"{name}: {known[-1]:,.0f} {unit} at last{usual}; {min(known):,.0f} to {max(known):,.0f} in this picture.".replace(
+        "  ", " "
+    )

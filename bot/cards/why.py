@@ -1,0 +1,64 @@
+"""Explain an alert: symptom, evidence, what else it could be, what it costs and on what price, who decided what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.cards.alert import alert_data, cause_words, headline, money_line
+from bot.cards.card import Block, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
+from bot.model.alert import Alert, Decision
+
+
+def why_card(alert: Alert, decisions: Sequence[Decision], chart: Chart | None, now: datetime) -> Card:
+    """Draw everything that is known of one alert."""
+    anomaly = alert.anomaly
+    blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
+    blocks += [_muted(alert)] if alert.muted_by else []
+    blocks += [text("• ", line) for line in anomaly.evidence[:8]]
+    blocks += [Facts(_verdict(alert))]
+    blocks += [chart] if chart else []
+    blocks += [money_line(alert.waste)] if alert.waste else [quiet("No price is known for these things, so no dollars.")]
+    blocks += [text("Try: ", line) for line in anomaly.suggestions[:5]]
+    blocks += [_decision(d) for d in decisions]
+    blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
+    return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
+
+
+def _muted(alert: Alert) -> Text:
+    kind, _, name = alert.muted_by.partition(":")
+    words = {
+        "inhibit": "Muted, because this explains it: ",
+        "silence": "Muted by a person's silence ",
+        "policy": "Muted by the setting ",
+    }
+    return text(Strong(words.get(kind, "Muted by ")), name)
+
+
+def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
+    anomaly = alert.anomaly
+    rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
+    usual = (
+        f"{_amount(anomaly.usual[0], anomaly.unit)} to {_amount(anomaly.usual[1], anomaly.unit)}"
+        if anomaly.usual
+        else "not known"
+    )
+    return (
+        ("Verdict", f"{cause_words(alert.cause)}, {anomaly.confidence:.2f} sure"),
+        ("Next", rivals),
+        ("Now", _amount(anomaly.value, anomaly.unit)),
+        ("Usually", usual),
+        ("Score", f"{anomaly.score:.2f} (0 usual, 1 strangest)"),
+        ("Rule", anomaly.rule),
+    )
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit in {"ratio", "%"}:
+        return f"{value * 100:.0f} %"
+    return f"{value:,.4g} {unit}".strip()
+
+
+def _decision(decision: Decision) -> Text:
+    note = f": {decision.note}" if decision.note else ""
+    return quiet(f"{decision.doing.value} by {decision.by_name or decision.by} at ", When(decision.at), note)
