@@ -202,3 +202,5 @@ class CommandHint:
     name: str
     summary: str
     example: str
+    changes: bool = True
+    """Changes state, so that a surface never runs it from a mere link; told of the commands that only read: False."""
