@@ -1,0 +1,113 @@
+"""Scale and label a chart's axes: the same ticks and figures on every surface that draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from bot.cards.card import Chart, ChartKind
+
+_STEPS = tuple(timedelta(minutes=m) for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200))
+_PREFIXES = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
+
+
+def extent(chart: Chart) -> tuple[float, float]:
+    """Return the lowest and highest value to show: zero is always in view, percentages end at 100 where they fit."""
+    values = [*_heights(chart), *(chart.band or ())]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    if chart.unit == "%" and high <= 100:
+        return low, 100.0
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
+    """Return up to `most` round values from at or under `low` to at or over `high`, a step of 1, 2, 2.5 or 5 times a power of ten."""
+    raw = (high - low) / max(1, most - 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    for size in (1, 2, 2.5, 5, 10, 20):
+        step = size * power
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if last - first < most:
+            return tuple(i * step for i in range(first, last + 1))
+    return (low, high)
+
+
+def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[datetime, str], ...]:
+    """Return up to `most` round UTC instants within, each with its label: the clock time, or the day at midnight."""
+    step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
+    origin = datetime(2001, 1, 1, tzinfo=UTC)
+    at = origin + -((origin - start) // step) * step
+    found = []
+    while at <= end and len(found) < most:
+        found.append((at, _instant(at)))
+        at += step
+    return tuple(found)
+
+
+def figure(value: float, unit: str) -> str:
+    """Write a value with its unit as people say it: `20 %`, `$1,083`, `$1,083/h`, `3.2 GB/s`."""
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    if unit.startswith("$"):
+        return f"{sign}${size:,.{2 if size < 10 and size != int(size) else 0}f}{unit[1:]}"
+    digits = 0 if size >= 100 or size == int(size) else (1 if size >= 1 else 2)
+    return f"{sign}{size:,.{digits}f} {unit}".rstrip()
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """Write a range with its unit once: `85-95 %`, `$3-5/h`."""
+    if unit.startswith("$"):
+        return f"${low:,.4g}-{high:,.4g}{unit[1:]}"
+    return f"{low:.4g}-{high:.4g} {unit}".rstrip()
+
+
+def tick_label(value: float, unit: str) -> str:
+    """Write a tick's value shortly: `$12k`, `1.5M`, `40 %`."""
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    short = f"{size:.10g}"
+    for factor, letter in _PREFIXES:
+        if size >= factor:
+            short = f"{size / factor:.4g}{letter}"
+            break
+    if unit.startswith("$"):
+        return f"{sign}${short}{unit[1:]}"
+    return f"{sign}{short} {unit}".rstrip()
+
+
+def shorten(label: str, most: int) -> str:
+    """Return `label`, its middle left out where it is longer than `most` characters."""
+    if len(label) <= most:
+        return label
+    tail = max(1, (most - 1) // 3)
+    return f"{label[: most - 1 - tail]}…{label[-tail:]}"
+
+
+def thinned(count: int, most: int) -> int:
+    """Return the stride at which at most `most` of `count` labels are shown."""
+    return max(1, -(-count // max(1, most)))
+
+
+def newest(values: Iterable[float | None]) -> tuple[int, float] | None:
+    """Return index and value of the last reading, None where there is none."""
+    found = [(i, value) for i, value in enumerate(values) if known(value)]
+    return (found[-1][0], found[-1][1] or 0.0) if found else None
+
+
+def known(value: float | None) -> bool:
+    """Tell a reading from a gap: neither None nor nan."""
+    return value is not None and not math.isnan(value)
+
+
+def _heights(chart: Chart) -> list[float]:
+    rows = [[value if value is not None and known(value) else 0.0 for value in series.values] for series in chart.series]
+    if chart.kind is ChartKind.LINE or len(rows) < 2:
+        return [value for row in rows for value in row]
+    columns = list(zip(*rows, strict=False))
+    above = [sum(value for value in column if value > 0) for column in columns]
+    below = [sum(value for value in column if value < 0) for column in columns]
+    return above + below
+
+
+def _instant(at: datetime) -> str:
+    at = at.astimezone(UTC)
+    return f"{at.day} {at:%b}" if at.hour == at.minute == 0 else f"{at:%H:%M}"
