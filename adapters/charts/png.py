@@ -1,0 +1,242 @@
+"""Draw charts as PNG for chats: matplotlib's `Figure` alone, without pyplot's global state."""
+
+from __future__ import annotations
+
+import io
+import threading
+from datetime import UTC
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import date2num
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from bot.cards import axis
+from bot.cards.card import Chart, ChartKind, Series
+
+WIDTH, HEIGHT, SCALE = 800, 260, 2
+"""Size in CSS pixels, and device pixels for each."""
+
+_LEFT, _GAP = 66, 0.016
+"""Pixels left of the plot; distance of labels from it, as a share of its width."""
+
+_CARD, _EDGE, _INK, _GREY, _RULE = "#ffffff", "#e3e5e8", "#1f2328", "#6b7280", "#eceef1"
+_USUAL, _USUAL_INK = "#dcebe2", "#3f7a5c"
+_ALARM, _ALARM_WASH = "#c2321e", "#fbe6e1"
+PALETTE = ("#3b6fb5", "#d98324", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#b8a13a", "#4aa3b8")
+"""Series colours, told apart in colour blindness by lightness too."""
+
+_DRAWING = threading.Lock()
+"""Matplotlib's font cache is shared between figures and is not thread-safe."""
+
+
+def draw(chart: Chart) -> bytes:
+    """Return the chart as PNG, `WIDTH * SCALE` by `HEIGHT * SCALE` pixels, on an opaque white card with round corners.
+
+    The same chart gives the same bytes. Safe to call from several threads.
+    """
+    with _DRAWING:
+        figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100 * SCALE)
+        FigureCanvasAgg(figure)
+        _card(figure)
+        margin = _right(chart)
+        axes = figure.add_axes((_LEFT / WIDTH, 34 / HEIGHT, (WIDTH - _LEFT - margin) / WIDTH, (HEIGHT - 34 - 56) / HEIGHT))
+        axes.set_facecolor("none")
+        _say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 80), size=10.5, weight="bold", va="center")
+        _frame(axes, chart)
+        match chart.kind:
+            case ChartKind.LINE:
+                _lines(axes, chart)
+            case ChartKind.BAR:
+                _bars(axes, chart)
+        return _png(figure)
+
+
+def _right(chart: Chart) -> int:
+    """Return the pixels at the right that direct labels or the colours' names need."""
+    if len(chart.series) > 1:
+        return 148 if chart.kind is ChartKind.LINE else 112
+    return 92 if chart.kind is ChartKind.LINE else 24
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", facecolor="none", metadata={"Software": None})
+    return file.getvalue()
+
+
+def _card(figure: Figure) -> None:
+    figure.patch.set_alpha(0)
+    inset = 1.0
+    figure.add_artist(
+        FancyBboxPatch(
+            (inset / WIDTH, inset / HEIGHT),
+            1 - 2 * inset / WIDTH,
+            1 - 2 * inset / HEIGHT,
+            boxstyle=f"round,pad=0,rounding_size={10 / WIDTH}",
+            mutation_aspect=WIDTH / HEIGHT,
+            transform=figure.transFigure,
+            facecolor=_CARD,
+            edgecolor=_EDGE,
+            linewidth=0.8,
+            zorder=-10,
+        )
+    )
+
+
+def _say(on: Axes | Figure, x: float, y: float, words: str, **style: Any) -> None:
+    """Write text that is never read as TeX: a `$` from data stays a `$`."""
+    style = {"color": _INK, "fontsize": style.pop("size", 8.5), "fontweight": style.pop("weight", "normal"), **style}
+    on.text(x, y, words, parse_math=False, clip_on=False, **style)
+
+
+def _frame(axes: Axes, chart: Chart) -> None:
+    """Set the value axis: few ticks with the unit, hairlines, no box."""
+    marks = axis.ticks(*axis.extent(chart))
+    slack = (marks[-1] - marks[0]) * 0.015  # half a line's width, so that a value on the top tick is not cut
+    axes.set_ylim(marks[0] - slack * (marks[0] < 0), marks[-1] + slack)
+    axes.tick_params(length=0, labelbottom=False, labelleft=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for mark in marks:
+        axes.axhline(mark, color=_RULE if mark else "#c9cdd3", linewidth=0.8, zorder=0.5)
+        where = axes.get_yaxis_transform()
+        _say(axes, -_GAP * 0.8, mark, axis.tick_label(mark, chart.unit), color=_GREY, ha="right", va="center", transform=where)
+
+
+def _lines(axes: Axes, chart: Chart) -> None:
+    if not chart.times:
+        return
+    at = np.asarray(date2num(chart.times), dtype=float)  # type: ignore[no-untyped-call]  # matplotlib leaves it unannotated
+    axes.set_xlim(at[0], at[-1] if at[-1] > at[0] else at[0] + 1)
+    _clock(axes, chart)
+    _usual(axes, chart)
+    inside = _incident(axes, chart)
+    for i, series in enumerate(chart.series):
+        values = np.array([np.nan if value is None else value for value in series.values], dtype=float)
+        _line(axes, at, values, PALETTE[i % len(PALETTE)])
+        if inside is not None and len(chart.series) == 1:
+            _line(axes, at, np.where(inside, values, np.nan), _ALARM)
+    _ends(axes, chart, at, alarmed=inside is not None)
+
+
+def _line(axes: Axes, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any], colour: str) -> None:
+    """Draw one line with gaps, and a dot for each reading that stands alone between two gaps."""
+    axes.plot(at, values, color=colour, linewidth=1.8, solid_capstyle="round", solid_joinstyle="round", zorder=3)
+    gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
+    alone = ~gap[1:-1] & gap[:-2] & gap[2:]
+    axes.plot(at[alone], values[alone], ".", color=colour, markersize=4, zorder=3)
+
+
+def _clock(axes: Axes, chart: Chart) -> None:
+    where = axes.get_xaxis_transform()
+    for instant, label in axis.time_ticks(chart.times[0], chart.times[-1]):
+        x = float(date2num(instant))  # type: ignore[no-untyped-call]  # matplotlib leaves it unannotated
+        axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
+        _say(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
+    _say(axes, 1 + _GAP, -0.06, "UTC", color=_GREY, ha="left", va="top", transform=axes.transAxes)
+
+
+def _usual(axes: Axes, chart: Chart) -> None:
+    """Shade the band of usual values and say so in it."""
+    if chart.band is None:
+        return
+    low, high = chart.band
+    axes.axhspan(low, high, facecolor=_USUAL, edgecolor="none", zorder=0.2)
+    words = f"usual\n{axis.span(low, high, chart.unit)}"
+    _say(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
+
+
+def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
+    """Shade the incident, say since when, and return which times lie in it."""
+    if chart.shaded is None:
+        return None
+    start, end = (float(date2num(x)) for x in (chart.shaded.start, chart.shaded.end))  # type: ignore[no-untyped-call]  # as above
+    left, right = axes.get_xlim()
+    start, end = max(start, left), min(end, right)
+    if end <= start:
+        return None
+    axes.axvspan(start, end, facecolor=_ALARM_WASH, edgecolor="none", zorder=0.3)
+    axes.axvline(start, color=_ALARM, linewidth=0.9, zorder=2)
+    late = start > left + (right - left) * 0.85
+    words = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
+    if end < right:
+        words = f"{chart.shaded.start.astimezone(UTC):%H:%M}-{chart.shaded.end.astimezone(UTC):%H:%M}"
+    place = {"ha": "right" if late else "left", "va": "bottom", "transform": axes.get_xaxis_transform()}
+    _say(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
+    return np.array([chart.shaded.start <= t <= chart.shaded.end for t in chart.times])
+
+
+def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) -> None:
+    """Label each line at its last reading: the value now, and the name where there are several."""
+    low, high = axes.get_ylim()
+    least = (high - low) * 0.10
+    several = len(chart.series) > 1
+    last = -np.inf
+    ends = [(end[1], end[0], i) for i, s in enumerate(chart.series) if (end := axis.newest(s.values)) is not None]
+    for value, index, i in sorted(ends):
+        colour = _ALARM if alarmed and not several else PALETTE[i % len(PALETTE)]
+        axes.plot(at[index], value, "o", color=colour, markersize=5, markeredgecolor=_CARD, zorder=4, clip_on=False)
+        y = max(value, last + least)
+        if chart.band and not several and chart.band[0] - least < y < chart.band[1] + least:
+            middle = (chart.band[0] + chart.band[1]) / 2
+            y = middle - 1.3 * least if value <= middle else middle + 1.3 * least
+        name = f"{axis.shorten(chart.series[i].name, 12)} " if several else ""
+        size, weight = (8, "bold") if several else (12, "bold")
+        words = name + axis.figure(value, chart.unit)
+        where = axes.get_yaxis_transform()
+        _say(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
+        last = y
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    """Draw one stack a category; name the colours at the top, or the values over the bars of a single series."""
+    count = len(chart.categories)
+    if not count:
+        return
+    axes.set_xlim(-0.5, count - 0.5)
+    above, below = np.zeros(count), np.zeros(count)
+    seam = 0.6 if len(chart.series) > 1 else 0.0
+    for i, series in enumerate(chart.series):
+        values = _column(series, count)
+        foot = np.where(values >= 0, above, below)
+        colour = PALETTE[i % len(PALETTE)]
+        axes.bar(np.arange(count), values, width=0.68, bottom=foot, color=colour, edgecolor=_CARD, linewidth=seam, zorder=2)
+        above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
+    _categories(axes, chart)
+    if len(chart.series) > 1:
+        _legend(axes, chart)
+    if count <= 10:
+        for x, top in enumerate(above):
+            if top:
+                _say(axes, x, top, axis.figure(top, chart.unit), ha="center", va="bottom", weight="bold", size=8)
+
+
+def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
+    values = [value if value is not None and axis.known(value) else 0.0 for value in series.values[:count]]
+    return np.array(values + [0.0] * (count - len(values)), dtype=float)
+
+
+def _categories(axes: Axes, chart: Chart) -> None:
+    stride = axis.thinned(len(chart.categories), 10)
+    letters = max(6, 96 // min(10, len(chart.categories)))
+    for x in range(0, len(chart.categories), stride):
+        words = axis.shorten(chart.categories[x] or "none", letters)
+        _say(axes, x, -0.05, words, color=_GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
+
+
+def _legend(axes: Axes, chart: Chart) -> None:
+    """Name the colours in a column at the right, the top of the stack first."""
+    shown = list(enumerate(chart.series))[:8]
+    for row, (i, series) in enumerate(reversed(shown)):
+        y = 0.96 - row * 0.125
+        axes.plot(
+            [1 + 1.4 * _GAP], [y], "s", color=PALETTE[i % len(PALETTE)], markersize=6, transform=axes.transAxes, clip_on=False
+        )
+        name = axis.shorten(series.name or "none", 11)
+        _say(axes, 1 + 2.4 * _GAP, y, name, color=_GREY, va="center", size=8, transform=axes.transAxes)
