@@ -1,0 +1,197 @@
+"""Draw a card as plain text for a terminal of a given width."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+import unicodedata
+from typing import assert_never
+
+from adapters.terminal.picture import picture
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    Facts,
+    Form,
+    Link,
+    Span,
+    Strong,
+    Style,
+    Table,
+    Text,
+    Tone,
+    plain,
+)
+
+_COLOURS = {
+    Tone.CRITICAL: "31",
+    Tone.WARNING: "33",
+    Tone.INFO: "34",
+    Tone.OVER: "90",
+    Tone.GOOD: "32",
+    Tone.ERROR: "31",
+}
+_SIGNS = {Tone.CRITICAL: "●", Tone.WARNING: "▲", Tone.INFO: "◆", Tone.OVER: "○", Tone.GOOD: "✓", Tone.ERROR: "✗"}
+_BOLD, _QUIET = "1", "90"
+
+
+def render(card: Card, width: int = 0, colour: bool = False) -> str:
+    """Return the card as lines of at most `width` columns (0: the terminal's), in ANSI colours where `colour`.
+
+    Control characters in texts are dropped, so that data can neither move the cursor nor colour the screen.
+    """
+    pen = _Pen(max(30, width or shutil.get_terminal_size((100, 24)).columns), colour)
+    title = pen.wrap(f"{_SIGNS[card.tone]} {clean(card.title)}", "  ")
+    parts = [pen.ink(title, f"{_BOLD};{_COLOURS[card.tone]}")]
+    parts += [drawn for block in card.blocks if (drawn := pen.block(block))]
+    return "\n\n".join(parts) + "\n"
+
+
+def clean(words: str) -> str:
+    """Return `words` as one line without control, format and direction-changing characters."""
+    spaced = re.sub(r"[\t\r\n\u2028\u2029]+", " ", words)
+    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+
+
+def columns(words: str) -> int:
+    """Return how many columns a terminal needs: wide characters take two, combining ones none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in words)
+
+
+class _Pen:
+    """Write blocks at one width, with or without colour."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width = width
+        self.colour = colour
+
+    def ink(self, words: str, code: str) -> str:
+        """Colour each line by itself, so that a pager that cuts lines stays right."""
+        if not self.colour or not words:
+            return words
+        return "\n".join(f"\x1b[{code}m{line}\x1b[0m" for line in words.split("\n"))
+
+    def wrap(self, words: str, indent: str = "") -> str:
+        return textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False) if words else ""
+
+    def block(self, block: Block) -> str:
+        match block:
+            case Text():
+                return self._text(block)
+            case Facts():
+                return self._facts(block)
+            case Table():
+                return self._table(block)
+            case Chart():
+                return self._chart(block)
+            case Buttons():
+                return self._buttons(block.buttons)
+            case Form():
+                return self._form(block)
+            case _:
+                assert_never(block)
+
+    def _text(self, block: Text) -> str:
+        filled = self.wrap("".join(_bare(span) for span in block.spans))
+        if block.style is Style.QUIET:
+            return self.ink(filled, _QUIET)
+        if block.style is Style.LEAD:
+            return self.ink(filled, _BOLD)
+        return self._bold(filled, [span.text for span in block.spans if isinstance(span, Strong)])
+
+    def _bold(self, filled: str, strong: list[str]) -> str:
+        """Embolden the strong spans that the wrapping left whole."""
+        for words in strong if self.colour else ():
+            bare = clean(words)
+            if bare.strip():
+                filled = filled.replace(bare, self.ink(bare, _BOLD), 1)
+        return filled
+
+    def _facts(self, block: Facts) -> str:
+        pairs = [(clean(name), clean(value)) for name, value in block.pairs]
+        size = min(self.width // 3, max((columns(name) for name, _ in pairs), default=0))
+        return "\n".join(self._fact(name, value, size) for name, value in pairs)
+
+    def _fact(self, name: str, value: str, size: int) -> str:
+        room = self.width - size - 2
+        lines = textwrap.wrap(value, room) or [""]
+        head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
+        return "\n".join([f"{head}  {lines[0]}", *(" " * (size + 2) + line for line in lines[1:])])
+
+    def _table(self, block: Table) -> str:
+        rows = [tuple(clean(cell) for cell in row) for row in (tuple(c.name for c in block.columns), *block.rows)]
+        total = tuple(clean(cell) for cell in block.total)
+        sizes = self._sizes([*rows, total] if total else rows, block)
+        if sum(sizes) + 2 * (len(sizes) - 1) > self.width:
+            return self._records(rows[0], [*rows[1:], total] if total else rows[1:])
+        head, *body = [self._row(row, sizes, block) for row in rows]
+        rule = "─" * min(self.width, sum(sizes) + 2 * (len(sizes) - 1))
+        lines = [self.ink(head, _BOLD), self.ink(rule, _QUIET), *body]
+        if total:
+            lines += [self.ink(rule, _QUIET), self.ink(self._row(total, sizes, block), _BOLD)]
+        lines += [self.ink(self.wrap(clean(words)), _QUIET) for words in (block.rest, block.caption) if words]
+        return "\n".join(lines)
+
+    def _sizes(self, rows: list[tuple[str, ...]], block: Table) -> list[int]:
+        """Fit the columns to the width: the widest text column gives way, a number is never cut."""
+        sizes = [max([1, *(columns(row[i]) for row in rows if i < len(row))]) for i in range(len(block.columns))]
+        while sum(sizes) + 2 * (len(sizes) - 1) > self.width:
+            texts = [i for i, column in enumerate(block.columns) if column.align is Align.LEFT and sizes[i] > 8]
+            if not texts:
+                break
+            sizes[max(texts, key=lambda i: sizes[i])] -= 1
+        return sizes
+
+    def _records(self, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+        """Write each row as name-value lines, for a terminal too narrow for the columns."""
+        size = min(self.width // 3, max((columns(name) for name in names), default=0))
+        return "\n\n".join("\n".join(self._fact(n, v, size) for n, v in zip(names, row, strict=False)) for row in rows)
+
+    def _row(self, row: tuple[str, ...], sizes: list[int], block: Table) -> str:
+        cells = zip(row, sizes, block.columns, strict=False)
+        return "  ".join(_pad(_cut(cell, size), size, column.align) for cell, size, column in cells).rstrip()
+
+    def _chart(self, block: Chart) -> str:
+        head = self.ink(self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD)
+        drawn = [clean(line) for line in picture(block, self.width)]
+        summary = self.ink(self.wrap(clean(block.summary)), _QUIET)
+        return "\n".join(part for part in (head, *drawn, summary) if part)
+
+    def _buttons(self, buttons: tuple[Button, ...]) -> str:
+        size = max((columns(clean(button.text)) for button in buttons), default=0)
+        lines = (f"  {_pad(clean(b.text), size, Align.LEFT)}  {clean(b.line)}" for b in buttons)
+        return "\n".join([self.ink("Next:", _QUIET), *(_cut(line, self.width) for line in lines)])
+
+    def _form(self, block: Form) -> str:
+        lines = [self.ink(clean(block.title), _BOLD), self.wrap(f"Type: {clean(block.line)} name=value …")]
+        for field in block.fields:
+            choice = ", ".join(value for value, _ in field.options)
+            notes = (choice, field.hint, f"now {field.value}" if field.value else "", "required" if field.required else "")
+            lines.append(self._fact(field.name, clean("; ".join([field.label, *filter(None, notes)])), 14))
+        return "\n".join(lines)
+
+
+def _bare(span: Span) -> str:
+    """Return one span as text; a terminal cannot link, so the address follows the words."""
+    if isinstance(span, Link) and span.url != span.text:
+        return clean(f"{span.text} <{span.url}>")
+    return clean(plain((span,)))
+
+
+def _pad(words: str, size: int, align: Align) -> str:
+    gap = " " * max(0, size - columns(words))
+    return gap + words if align is Align.RIGHT else words + gap
+
+
+def _cut(words: str, size: int) -> str:
+    """Return at most `size` columns of `words`, an ellipsis standing for the rest."""
+    if columns(words) <= size:
+        return words
+    while words and columns(words) > size - 1:
+        words = words[:-1]
+    return f"{words}…"
