@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import threading
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -112,7 +111,7 @@ def _frame(axes: Axes, chart: Chart) -> None:
 def _lines(axes: Axes, chart: Chart) -> None:
     if not chart.times:
         return
-    at = np.asarray(date2num(chart.times), dtype=float)  # type: ignore[no-untyped-call]  # matplotlib leaves it unannotated
+    at = np.array([_days(instant) for instant in chart.times])
     axes.set_xlim(at[0], at[-1] if at[-1] > at[0] else at[0] + 1)
     _clock(axes, chart)
     _usual(axes, chart)
@@ -133,10 +132,14 @@ def _line(axes: Axes, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any], co
     axes.plot(at[alone], values[alone], ".", color=colour, markersize=4, zorder=3)
 
 
+def _days(at: datetime) -> float:
+    return at.timestamp() / 86_400
+
+
 def _clock(axes: Axes, chart: Chart) -> None:
     where = axes.get_xaxis_transform()
     for instant, label in axis.time_ticks(chart.times[0], chart.times[-1]):
-        x = float(date2num(instant))  # type: ignore[no-untyped-call]  # matplotlib leaves it unannotated
+        x = _days(instant)
         axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
         _say(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
     _say(axes, 1 + _GAP, -0.06, "UTC", color=_GREY, ha="left", va="top", transform=axes.transAxes)
@@ -156,7 +159,7 @@ def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
     """Shade the incident, say since when, and return which times lie in it."""
     if chart.shaded is None:
         return None
-    start, end = (float(date2num(x)) for x in (chart.shaded.start, chart.shaded.end))  # type: ignore[no-untyped-call]  # as above
+    start, end = _days(chart.shaded.start), _days(chart.shaded.end)
     left, right = axes.get_xlim()
     start, end = max(start, left), min(end, right)
     if end <= start:

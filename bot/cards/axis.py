@@ -22,7 +22,7 @@ def extent(chart: Chart) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
-    """Return up to `most` round values from at or under `low` to at or over `high`, a step of 1, 2, 2.5 or 5 times a power of ten."""
+    """Return up to `most` round values that enclose `low` and `high`, their step 1, 2, 2.5 or 5 times a power of ten."""
     raw = (high - low) / max(1, most - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     for size in (1, 2, 2.5, 5, 10, 20):
@@ -38,7 +38,7 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
     step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
     origin = datetime(2001, 1, 1, tzinfo=UTC)
     at = origin + -((origin - start) // step) * step
-    found = []
+    found: list[tuple[datetime, str]] = []
     while at <= end and len(found) < most:
         found.append((at, _instant(at)))
         at += step
