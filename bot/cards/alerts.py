@@ -38,12 +38,10 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     scope = f" in {window}" if window else ""
     if not ranked:
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text("No alert is open."),), data)
-    title = (
-        f"{len(speaking)} open, wasting {usd(per_hour)} an hour{scope}" if speaking else f"{len(ranked)} alerts{scope}, none open"
-    )
-    buttons = tuple(
-        Button(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], f"alert {a.id}") for a in ranked[:4]
-    )
+    wasting = f"{len(speaking)} open, wasting {usd(per_hour)} an hour{scope}"
+    title = wasting if speaking else f"{len(ranked)} alerts{scope}, none open"
+    names = [(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
+    buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
     return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
 
 

@@ -38,11 +38,7 @@ def _muted(alert: Alert) -> Text:
 def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     anomaly = alert.anomaly
     rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
-    usual = (
-        f"{_amount(anomaly.usual[0], anomaly.unit)} to {_amount(anomaly.usual[1], anomaly.unit)}"
-        if anomaly.usual
-        else "not known"
-    )
+    usual = " to ".join(_amount(end, anomaly.unit) for end in anomaly.usual) if anomaly.usual else "not known"
     return (
         ("Verdict", f"{cause_words(alert.cause)}, {anomaly.confidence:.2f} sure"),
         ("Next", rivals),

@@ -1,0 +1,46 @@
+"""Answer about the bot itself: help, about, home."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bot.cards.about import about_card, command_card, help_card, home_card
+from bot.cards.card import Card
+from bot.commands.registry import COMMANDS, arg, command, find_command
+from bot.commands.values import type_name
+from bot.errors import TrnbotError
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports
+
+
+@command("help", "What you can type.", examples=("help", "help cost"))
+async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
+    """List the commands, or explain one with its arguments and examples."""
+    if name:
+        found, _ = find_command(name.split())
+        rows = tuple((p.name, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
+        return command_card(found.name, found.summary, rows, found.examples, found.who.value)
+    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
+    return help_card(tuple((m.name, m.summary, m.examples[0] if m.examples else m.name) for _, m in sorted(seen.items())))
+
+
+@command("about", "Which version this is, what it reads and how fresh that is.", examples=("about",))
+async def about(ports: Ports, request: Request) -> Card:
+    """Tell version, source, freshness and problems."""
+    extent = await asyncio.to_thread(ports.source.extent)
+    problems = [*await asyncio.to_thread(ports.source.problems), *await asyncio.to_thread(ports.billing.problems)]
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    return about_card(dict(ports.settings), extent, memory.ticked_at, problems)
+
+
+@command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)
+async def home(ports: Ports, request: Request) -> Card:
+    """Summarise for a person's home page."""
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    month = Window.parse("mtd", request.at)
+    try:
+        tally = await asyncio.to_thread(ports.billing.tally, month, ("service",))
+    except TrnbotError:
+        tally = None
+    return home_card([a for a in memory.alerts if a.firing], tally, request.at)
