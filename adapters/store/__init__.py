@@ -1,1 +1,1 @@
-"""Keep state in SQLite or PostgreSQL through SQLAlchemy."""
+"""Keep state: SQLite embedded, PostgreSQL when outgrown, plain dicts for a backtest."""

@@ -1,0 +1,36 @@
+"""Derive what is never stored: who acknowledged an alert, and which labels it answers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bot.model.alert import Alert, Decision, Doing
+from bot.model.labels import Labels
+from bot.model.window import Window
+
+
+def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
+    """Return the first acknowledgement since the last one taken back; `decisions` oldest first."""
+    found = None
+    for decision in decisions:
+        if decision.doing is Doing.ACKNOWLEDGE:
+            found = found or decision
+        elif decision.doing is Doing.UNACKNOWLEDGE:
+            found = None
+    return found
+
+
+def acknowledged(alert: Alert, decision: Decision | None) -> Alert:
+    """Return the alert with what was decided about it."""
+    return alert if alert.acknowledged == decision else replace(alert, acknowledged=decision)
+
+
+def labels_of(alert: Alert) -> Labels:
+    """Return what may select an alert: the scope of its key, and what its things share."""
+    return alert.anomaly.scope.merge(alert.anomaly.labels)
+
+
+def open_within(alert: Alert, window: Window) -> bool:
+    """Tell whether the alert was open at some time in the window."""
+    return alert.opened < window.end and (alert.closed is None or alert.closed > window.start or alert.opened in window)

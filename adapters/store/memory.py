@@ -1,0 +1,99 @@
+"""Keep state in dicts, for a backtest: the same port, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
+from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.labels import Labels
+from bot.model.window import Window
+from bot.ports import Changes, Memory
+
+KEEP_CLOSED = timedelta(days=15)
+KEEP_SAID = timedelta(days=1)
+
+
+class MemoryStore:
+    """Implement `bot.ports.Store` and `bot.ports.Shelf`."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Alert] = {}
+        self._closed: dict[str, Alert] = {}
+        self._said: dict[tuple[str, str], Said] = {}
+        self._silences: dict[str, Silence] = {}
+        self._decisions: dict[str, dict[str, Decision]] = {}
+        self._ticked_at: datetime | None = None
+        self._shelves: dict[str, dict[str, Mapping[str, Any]]] = {}
+
+    def load(self, now: datetime) -> Memory:
+        """Return what the watch needs at `now`."""
+        recent = [x for x in self._closed.values() if x.closed is None or x.closed > now - KEEP_CLOSED]
+        return Memory(
+            alerts=self._ordered([*self._open.values(), *recent]),
+            said=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
+            silences=tuple(x for x in self._silences.values() if x.ended_at is None and x.ends > now),
+            ticked_at=self._ticked_at,
+        )
+
+    def save(self, changes: Changes) -> None:
+        """Write all of it or none of it."""
+        alerts, said = tuple(changes.alerts), tuple(changes.said)
+        silences, decisions = tuple(changes.silences), tuple(changes.decisions)
+        for alert in alerts:
+            self._put_alert(alert)
+        self._said.update(((x.id, x.channel), x) for x in said)
+        self._silences.update((x.id, x) for x in silences)
+        for decision in decisions:
+            self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
+        self._ticked_at = changes.ticked_at or self._ticked_at
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
+        every = (*self._open.values(), *self._closed.values())
+        return self._ordered([x for x in every if open_within(x, window) and selector.selects(labels_of(x))])[::-1]
+
+    def decisions(self, alert: str) -> Sequence[Decision]:
+        """Return what people decided about one alert id, oldest first."""
+        return sorted(self._decisions.get(alert, {}).values(), key=lambda decision: decision.at)
+
+    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
+        """Write one document over the one before."""
+        self.drop(shelf, key)
+        self._shelves.setdefault(shelf, {})[key] = document
+
+    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
+        """Return one document, or None."""
+        return self._shelves.get(shelf, {}).get(key)
+
+    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return up to `most` (key, document), the last written first."""
+        return list(reversed(self._shelves.get(shelf, {}).items()))[:most]
+
+    def drop(self, shelf: str, key: str) -> None:
+        """Forget one document."""
+        self._shelves.get(shelf, {}).pop(key, None)
+
+    def acquire_lead(self) -> bool:
+        """Lead always: nobody else sees this state."""
+        return True
+
+    def release_lead(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _put_alert(self, alert: Alert) -> None:
+        here, there = (self._open, self._closed) if alert.firing else (self._closed, self._open)
+        there.pop(alert.id, None)
+        here[alert.id] = alert
+
+    def _ordered(self, alerts: list[Alert]) -> tuple[Alert, ...]:
+        alerts.sort(key=lambda alert: (alert.opened, alert.id))
+        return tuple(acknowledged(alert, self._acknowledgement(alert)) for alert in alerts)
+
+    def _acknowledgement(self, alert: Alert) -> Decision | None:
+        return acknowledgement(self.decisions(alert.id)) if alert.id in self._decisions else None

@@ -1,0 +1,1 @@
+"""Change the tables step by step; a released step is never edited."""

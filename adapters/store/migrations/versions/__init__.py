@@ -1,0 +1,1 @@
+"""Hold one file a step, numbered in order."""

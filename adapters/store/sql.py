@@ -1,0 +1,188 @@
+"""Keep state in SQLite or PostgreSQL through the same SQLAlchemy code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
+from adapters.store.lead import Lead
+from adapters.store.memory import KEEP_CLOSED, KEEP_SAID
+from adapters.store.rows import Row, alert_row, decision_of, decision_row, said_row, silence_row
+from adapters.store.tables import ALERTS, DECISIONS, SAID, SHELF, SILENCES, TICKS
+from bot.errors import Unavailable
+from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.codec import decode
+from bot.model.labels import Labels
+from bot.model.window import Window
+from bot.ports import Changes, Memory
+
+T = TypeVar("T")
+_BATCH = 500
+"""Ids a query names at once; SQLite's oldest limit is 999 parameters."""
+
+
+class SqlStore:
+    """Implement `bot.ports.Store` and `bot.ports.Shelf`; every method may block and raise `Unavailable`."""
+
+    def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._lead = lead
+        self._name = name
+
+    def load(self, now: datetime) -> Memory:
+        """Return what the watch needs at `now`, all as of one instant."""
+        with self._speaking(self._reader) as connection:
+            recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
+            told = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
+            wanted = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now)
+            return Memory(
+                alerts=_alerts(connection, recent),
+                said=_bodies(connection, SAID, told, Said),
+                silences=_bodies(connection, SILENCES, wanted, Silence),
+                ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
+            )
+
+    def save(self, changes: Changes) -> None:
+        """Write all of it or none of it; a decision already written stays as it is."""
+        with self._speaking(self._writer) as connection:
+            _replace(connection, ALERTS, map(alert_row, changes.alerts))
+            _replace(connection, SAID, map(said_row, changes.said))
+            _replace(connection, SILENCES, map(silence_row, changes.silences))
+            _add(connection, DECISIONS, "id", map(decision_row, changes.decisions))
+            if changes.ticked_at:
+                connection.execute(insert(TICKS).values(at=changes.ticked_at))
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
+        wanted = (ALERTS.c.opened < window.end) & or_(ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start)
+        for column in ("cluster", "team"):
+            if value := selector.get(column):
+                wanted &= ALERTS.c[column] == value
+        with self._speaking(self._reader) as connection:
+            found = _alerts(connection, wanted)
+        return [x for x in reversed(found) if open_within(x, window) and selector.selects(labels_of(x))]
+
+    def decisions(self, alert: str) -> Sequence[Decision]:
+        """Return what people decided about one alert id, oldest first."""
+        with self._speaking(self._reader) as connection:
+            return _decisions(connection, [alert])
+
+    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
+        """Write one document over the one before."""
+        with self._speaking(self._writer) as connection:
+            newest = select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)
+            number = (connection.execute(newest).scalar() or 0) + 1
+            _replace(connection, SHELF, [{"shelf": shelf, "key": key, "number": number, "body": dict(document)}])
+
+    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
+        """Return one document, or None."""
+        with self._speaking(self._reader) as connection:
+            wanted = select(SHELF.c.body).where(SHELF.c.shelf == shelf, SHELF.c.key == key)
+            found: Mapping[str, Any] | None = connection.execute(wanted).scalar()
+            return found
+
+    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return up to `most` (key, document), the last written first."""
+        wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
+        with self._speaking(self._reader) as connection:
+            found = connection.execute(wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most))
+            return [(row.key, row.body) for row in found]
+
+    def drop(self, shelf: str, key: str) -> None:
+        """Forget one document."""
+        with self._speaking(self._writer) as connection:
+            connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
+
+    def acquire_lead(self) -> bool:
+        """Tell whether this process may watch now, taking the watch when it is free; ask before each tick."""
+        with _naming(self._name):
+            return self._lead.acquire()
+
+    def release_lead(self) -> None:
+        """Give up the watch."""
+        self._lead.release()
+
+    def close(self) -> None:
+        """Give up the watch and end every connection."""
+        self._lead.release()
+        self._reader.dispose()
+        self._writer.dispose()
+
+    @contextmanager
+    def _speaking(self, engine: Engine) -> Iterator[Connection]:
+        with _naming(self._name), engine.begin() as connection:
+            yield connection
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Turn what the driver says into one sentence that names the database, never its password."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise Unavailable(f"The database {name} failed: {reason_of(error)}.") from error
+
+
+def reason_of(error: SQLAlchemyError) -> str:
+    """Return the first line of what the driver said."""
+    said = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+    return said.strip().split("\n")[0].rstrip(".")
+
+
+def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert, ...]:
+    found = connection.execute(select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)).scalars()
+    alerts = [_noun(Alert, body) for body in found]
+    decided: dict[str, list[Decision]] = {}
+    for decision in _decisions(connection, [alert.id for alert in alerts]):
+        decided.setdefault(decision.alert, []).append(decision)
+    return tuple(acknowledged(alert, acknowledgement(decided.get(alert.id, ()))) for alert in alerts)
+
+
+def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:
+    found = []
+    for start in range(0, len(alerts), _BATCH):
+        wanted = select(DECISIONS).where(DECISIONS.c.alert.in_(alerts[start : start + _BATCH]))
+        rows = connection.execute(wanted.order_by(DECISIONS.c.at, DECISIONS.c.number)).mappings()
+        found += [decision_of(dict(row)) for row in rows]
+    return found
+
+
+def _bodies(connection: Connection, table: Table, wanted: ColumnElement[bool], kind: type[T]) -> tuple[T, ...]:
+    found = connection.execute(select(table.c.body).where(wanted).order_by(*table.primary_key.columns)).scalars()
+    return tuple(_noun(kind, body) for body in found)
+
+
+def _noun(kind: type[T], body: Any) -> T:
+    try:
+        return decode(kind, body)
+    except ValueError as error:
+        raise Unavailable(f"A stored {kind.__name__.lower()} cannot be read: {error}.") from error
+
+
+def _replace(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
+    """Write rows over those with the same primary key."""
+    ready = list(rows)
+    if not ready:
+        return
+    keys = [column.name for column in table.primary_key.columns]
+    statement = _insert(connection, table)
+    others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
+
+
+def _add(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:
+    """Write the rows whose key is new."""
+    if ready := list(rows):
+        connection.execute(_insert(connection, table).on_conflict_do_nothing(index_elements=[key]), ready)
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)

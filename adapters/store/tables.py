@@ -1,0 +1,138 @@
+"""Lay out the tables: columns for what people query, the whole noun as JSON in `body`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Column, DateTime, Dialect, Index, Integer, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator, UserDefinedType
+
+
+class Instant(TypeDecorator[datetime]):
+    """Keep an aware time as UTC: `timestamptz` in PostgreSQL, sortable text in SQLite."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn to UTC; SQLite's text carries no zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} carries no time zone")
+        at = value.astimezone(UTC)
+        return at.replace(tzinfo=None) if dialect.name == "sqlite" else at
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - its base asks
+        """Return aware UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Usd(UserDefinedType[Decimal]):
+    """Keep money as an exact number in both: handed over as text, as SQLAlchemy would give SQLite a float."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        """Return the type in a `CREATE TABLE`."""
+        return "NUMERIC(18, 6)"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Decimal | None], str | None]:  # noqa: ARG002 - its base asks
+        """Write as text."""
+        return lambda value: None if value is None else str(value)
+
+
+BODY = JSON().with_variant(JSONB(), "postgresql")
+COUNTER = BigInteger().with_variant(Integer(), "sqlite")
+
+METADATA = MetaData()
+
+
+def _required(name: str, kind: Any, **options: Any) -> Column[Any]:
+    return Column(name, kind, nullable=False, **options)
+
+
+ALERTS = Table(
+    "alerts",
+    METADATA,
+    _required("id", Text, primary_key=True),
+    _required("key", Text),
+    _required("rule", Text),
+    _required("cause", Text),
+    _required("severity", Text),
+    _required("cluster", Text),
+    _required("team", Text),
+    _required("opened", Instant),
+    _required("seen", Instant),
+    Column("closed", Instant),
+    _required("muted_by", Text),
+    Column("usd_per_hour", Usd),
+    Column("usd_so_far", Usd),
+    _required("body", BODY),
+    Index("alerts_closed", "closed"),
+    Index("alerts_opened", "opened"),
+    Index("alerts_key", "key"),
+)
+
+SAID = Table(
+    "said",
+    METADATA,
+    _required("id", Text, primary_key=True),
+    _required("channel", Text, primary_key=True),
+    _required("reason", Text),
+    _required("at", Instant),
+    _required("message", Text),
+    _required("over", Integer),
+    _required("body", BODY),
+    Index("said_over_at", "over", "at"),
+)
+
+SILENCES = Table(
+    "silences",
+    METADATA,
+    _required("id", Text, primary_key=True),
+    _required("by", Text),
+    _required("starts", Instant),
+    _required("ends", Instant),
+    Column("ended_at", Instant),
+    _required("body", BODY),
+    Index("silences_ends", "ends"),
+)
+
+DECISIONS = Table(
+    "decisions",
+    METADATA,
+    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _required("id", Text),
+    _required("alert", Text),
+    _required("doing", Text),
+    _required("by", Text),
+    _required("by_name", Text),
+    _required("at", Instant),
+    _required("note", Text),
+    Index("decisions_id", "id", unique=True),
+    Index("decisions_alert", "alert"),
+)
+
+TICKS = Table(
+    "ticks",
+    METADATA,
+    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _required("at", Instant),
+)
+
+SHELF = Table(
+    "shelf",
+    METADATA,
+    _required("shelf", Text, primary_key=True),
+    _required("key", Text, primary_key=True),
+    _required("number", BigInteger),
+    _required("body", BODY),
+    Index("shelf_newest", "shelf", "number"),
+)

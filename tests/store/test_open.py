@@ -1,0 +1,243 @@
+"""Open databases: addresses, migrations, many processes, crashes."""
+
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+
+from adapters.store import schema
+from adapters.store.address import masked, read_address
+from adapters.store.open import open_store, prepare
+from adapters.store.tables import METADATA
+from bot.errors import Unavailable, WrongInput
+from bot.model.alert import Alert, Waste
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.labels import Labels
+from bot.model.window import Window
+from bot.ports import Changes, Memory
+
+NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+def alert(name):
+    labels, cost = Labels(cluster="llama"), Decimal("10.5")
+    anomaly = Anomaly("idle", Cause.IDLE, labels, labels, ("i-1",), Window(NOW, NOW), 0.9, 0.0, "%")
+    return Alert(name, anomaly, NOW, NOW, waste=Waste(Decimal("21.50"), Decimal("0.1"), cost, cost, cost, "price list"))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("mysql://dana:hunter2@db/x", "'mysql' is not a database"),
+        ("postgresq://dana:hunter2@db/x", "did you mean 'postgresql'"),
+        ("dana:hunter2@db", "cannot be read"),
+        ("postgresql://dana:hunter2@db:port/x", "cannot be read"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("", "cannot be read"),
+    ],
+)
+def test_a_wrong_address_is_named_without_its_password(address, words):
+    with pytest.raises(WrongInput, match=words) as caught:
+        open_store(address)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["postgresql://u@h/n", "postgres://u@h/n", "postgresql+psycopg://u@h/n"])
+def test_postgres_has_three_spellings(address):
+    assert read_address(address).drivername == "postgresql+psycopg"
+
+
+def test_a_server_that_does_not_answer_is_unavailable_without_its_password():
+    with pytest.raises(Unavailable, match=r"cannot be opened.*TRNBOT_DATABASE_URL") as caught:
+        open_store("postgresql://dana:hunter2@127.0.0.1:1/x?sslpassword=hunter3")
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["dana:hunter2@db", "postgresql://dana:hunter2/?@x@db", "postgresql://db/x?password=hunter2"])
+def test_masking_hides_a_password_wherever_it_stands(address):
+    assert "hunter2" not in masked(address)
+
+
+def test_masking_leaves_what_tells_databases_apart():
+    assert masked("postgresql://dana:p%40ss@db.example:5432/trnbot?password=x") == "postgresql://****@db.example:5432/trnbot"
+
+
+def test_a_file_that_is_no_database_is_unavailable(tmp_path):
+    (tmp_path / "x.db").write_text("not a database " * 100)
+    with pytest.raises(Unavailable, match="cannot be opened: file is not a database"):
+        open_store(f"sqlite:///{tmp_path}/x.db")
+
+
+def test_the_migrations_make_exactly_the_tables(url):
+    open_store(url).close()
+    engine = create_engine(read_address(url))
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), METADATA)
+    engine.dispose()
+    assert differences == []
+
+
+def test_the_last_migration_is_the_one_the_code_knows():
+    config = Config()
+    config.set_main_option("script_location", str(schema.Path(schema.__file__).parent / "migrations"))
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.HEAD
+
+
+def test_a_second_opening_keeps_what_was_saved(url):
+    first = open_store(url)
+    first.save(Changes(ticked_at=NOW))
+    first.close()
+    second = open_store(url)
+    assert second.load(NOW) == Memory(ticked_at=NOW)
+    second.close()
+
+
+def test_tables_of_a_newer_version_are_left_alone(url):
+    open_store(url).close()
+    engine = create_engine(read_address(url))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(Unavailable, match="newer trnbot"):
+        open_store(url)
+
+
+def open_and_write(url, name):
+    store = open_store(url)
+    for i in range(5):
+        store.put("race", f"{name}-{i}", {})
+    store.close()
+
+
+def test_processes_that_open_an_empty_database_at_once_all_succeed(url):
+    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(open_and_write, url, name) for name in "abcd"]:
+            done.result()
+    store = open_store(url)
+    assert len(store.newest("race", 99)) == 20
+    store.close()
+
+
+CRASH = """
+import os, sys
+from datetime import UTC, datetime
+from adapters.store.open import open_store
+from bot.model.alert import Decision, Doing
+from bot.ports import Changes
+
+now = datetime(2026, 11, 20, 9, tzinfo=UTC)
+store = open_store(sys.argv[1])
+store.save(Changes(decisions=[Decision("kept", "a", Doing.USEFUL, "u", "u", now)], ticked_at=now))
+store.put("before", "k", {})
+
+from adapters.store import sql
+dying = sql._add
+sql._add = lambda *args: (dying(*args), os._exit(7))
+store.save(Changes(decisions=[Decision("lost", "a", Doing.USEFUL, "u", "u", now)]))
+"""
+
+
+def test_a_process_that_dies_within_a_save_leaves_the_save_before(url):
+    died = subprocess.run([sys.executable, "-c", CRASH, url], check=False, timeout=60)
+    assert died.returncode == 7
+    store = open_store(url)
+    assert [x.id for x in store.decisions("a")] == ["kept"]
+    assert store.load(NOW).ticked_at == NOW
+    store.close()
+
+
+def test_one_of_two_leads_and_the_other_takes_over(url):
+    first, second = open_store(url), open_store(url)
+    assert first.acquire_lead()
+    assert first.acquire_lead()
+    assert not second.acquire_lead()
+    first.release_lead()
+    assert second.acquire_lead()
+    first.close()
+    second.close()
+
+
+def test_a_lead_that_dies_frees_the_watch(url):
+    code = "import os, sys; from adapters.store.open import open_store; os._exit(open_store(sys.argv[1]).acquire_lead() + 6)"
+    assert subprocess.run([sys.executable, "-c", code, url], check=False, timeout=60).returncode == 7
+    store = open_store(url)
+    assert store.acquire_lead()
+    store.close()
+
+
+def test_a_lead_whose_connection_was_cut_asks_again(postgres_url):
+    store, other = open_store(postgres_url), open_store(postgres_url)
+    assert store.acquire_lead()
+    engine = create_engine(read_address(postgres_url))
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
+    engine.dispose()
+    assert other.acquire_lead()
+    assert not store.acquire_lead()
+    store.close()
+    other.close()
+
+
+def test_money_can_be_summed_where_it_is_kept(url):
+    store = open_store(url)
+    store.save(Changes([alert("a"), alert("b")]))
+    engine = create_engine(read_address(url))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT sum(usd_per_hour) FROM alerts WHERE usd_so_far < 9")).scalar() == 43
+    engine.dispose()
+    store.close()
+
+
+def switch_to_wal(path, barrier, said):
+    connection = sqlite3.connect(path, isolation_level=None)
+    barrier.wait()
+    try:
+        prepare(connection, None)
+        said.put("ready")
+    except sqlite3.Error as error:
+        said.put(str(error))
+
+
+def test_processes_that_switch_a_new_file_to_wal_at_once_take_turns(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for i in range(5):
+        barrier, said = context.Barrier(4), context.Queue()
+        workers = [context.Process(target=switch_to_wal, args=(tmp_path / f"{i}.db", barrier, said)) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        assert [said.get(timeout=30) for _ in workers] == ["ready"] * 4
+        for worker in workers:
+            worker.join()
+
+
+def test_sqlite_answers_readers_while_someone_writes(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    store.save(Changes(ticked_at=NOW))
+    writer = sqlite3.connect(tmp_path / "trnbot.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    assert store.load(NOW).ticked_at == NOW
+    writer.close()
+    store.close()
+
+
+def test_a_stored_body_that_was_damaged_is_named(url):
+    store = open_store(url)
+    engine = create_engine(read_address(url))
+    with engine.begin() as connection:
+        row = "'n', 'c', 'FIRST', '2026-11-20 09:00:00', 'm', 0, '{}'"
+        connection.execute(text(f"INSERT INTO said (id, channel, reason, at, message, over, body) VALUES ({row})"))
+    engine.dispose()
+    with pytest.raises(Unavailable, match="A stored said cannot be read: Said: "):
+        store.load(NOW)
+    store.close()
