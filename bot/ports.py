@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart
-from bot.model.alert import Alert, Decision
+from bot.model.alert import Alert, Decision, Notice
 from bot.model.anomaly import Detection
 from bot.model.fleet import InstanceType
 from bot.model.labels import Labels
@@ -137,6 +137,32 @@ Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
+class Check:
+    """Tell whether one thing the bot needs is there, and what to do where it is not."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+class Replays(Protocol):
+    """Open recordings other than the one being watched."""
+
+    def open(self, source: str, policy: Policy) -> Ports:
+        """Return ports over `recording:DIR` or `simulator:SEED` with an empty store; raise `WrongInput` or `Unavailable`."""
+        ...
+
+    def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
+        """Return the labelled incidents of a recording, None when it has none."""
+        ...
+
+    def grade(self, alerts: Sequence[Alert], notices: Sequence[Notice], truth: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return how well the alerts meet the truth."""
+        ...
+
+
+@dataclass(frozen=True)
 class Ports:
     """Give a command everything it may ask."""
 
@@ -147,9 +173,13 @@ class Ports:
     store: Store
     detect: Detect
     policy: Policy
+    replays: Replays
+    interval: timedelta
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
+    checks: Callable[[], Sequence[Check]] = tuple
+    """Look at everything the bot needs; may block."""
 
 
 Answer = Callable[[Request], Awaitable[Card]]

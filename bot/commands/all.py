@@ -1,0 +1,7 @@
+"""Import every family, so that the registry is full; add a new one here."""
+
+from __future__ import annotations
+
+from bot.commands import about, alerts, backtest, config, cost, doctor, fleet, migrate
+
+FAMILIES = (about, alerts, backtest, config, cost, doctor, fleet, migrate)

@@ -1,0 +1,52 @@
+"""Answer what the watch would have said over a recording."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from bot.cards.backtest import backtest_card
+from bot.cards.card import Card
+from bot.commands.registry import arg, command
+from bot.errors import WrongInput
+from bot.model.policy import Policy
+from bot.model.replay import Replay
+from bot.model.request import Request, Role
+from bot.policy.file import read_policy
+from bot.ports import Ports
+from bot.replay import replay
+
+
+@command(
+    "backtest",
+    "The watch over a recording: alerts, notices, and a grade where the truth is known.",
+    examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
+    who=Role.ADMIN,
+)
+async def backtest(
+    ports: Ports,
+    request: Request,
+    recording: str = arg(None, "a folder, recording:DIR or simulator:SEED"),
+    policy: str = arg("", "a policy file as `config export` prints it", keyword=True),
+    channel: str = arg("default", "the audience that notices are counted for", keyword=True),
+) -> Card:
+    """Replay a recording under a policy and grade it."""
+    source = recording if ":" in recording else f"recording:{recording}"
+    chosen = await asyncio.to_thread(_policy, policy) if policy else ports.policy
+    seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel)
+    return backtest_card(recording, seen, grade)
+
+
+def _run(ports: Ports, source: str, policy: Policy, channel: str) -> tuple[Replay, dict[str, object] | None]:
+    seen = replay(ports.replays.open(source, policy), (channel,))
+    truth = ports.replays.truth(source)
+    if truth is None:
+        return seen, None
+    return seen, dict(ports.replays.grade(list(seen.alerts.values()), seen.notices, truth))
+
+
+def _policy(path: str) -> Policy:
+    try:
+        return read_policy(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongInput(f"The policy file '{path}' cannot be read ({error.strerror}); give a path to a TOML file.") from None

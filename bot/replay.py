@@ -1,0 +1,41 @@
+"""Run the watch over recorded time: a simulated month is a `for` loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from bot.alerts.news import said_of
+from bot.errors import Unavailable
+from bot.model.replay import Replay
+from bot.model.window import Window
+from bot.ports import Ports
+from bot.watch import Look, Watch, grid
+
+
+def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None) -> Replay:
+    """Tick from the first metric to the last (or to `until`), on the store of `ports`; may run for seconds.
+
+    Raises `Unavailable` for a source without an end.
+    """
+    extent = ports.source.extent()
+    if extent is None:
+        raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
+    end = min(until, extent.end) if until else extent.end
+    seen = Replay(Window(extent.start, max(end, extent.start)))
+    watch = Watch(ports, channels)
+    for now in grid(seen.window.start, seen.window.end, ports.interval):
+        look = watch.look(now)
+        _keep(ports, look, now)
+        seen.ticks += 1
+        seen.alerts.update((alert.id, alert) for alert in look.outcome.alerts)
+        seen.notices.extend(look.outcome.notices)
+    return seen
+
+
+def _keep(ports: Ports, look: Look, now: datetime) -> None:
+    """Save what the tick came to, as if every notice had been delivered."""
+    changes = look.changes()
+    said = [said_of(notice, f"m{notice.id}") for notice in look.outcome.notices]
+    ports.store.save(replace(changes, said=[*changes.said, *said], ticked_at=now))
