@@ -1,0 +1,135 @@
+"""Answer questions to the bill: CUR and FOCUS exports in a folder, loaded into DuckDB."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from adapters.billing.question import ask
+from adapters.billing.rates import rates
+from adapters.billing.refresh import File, has_pods, list_files, refresh
+from adapters.billing.spend import spend_frame
+from adapters.billing.sql import sql
+from adapters.billing.tags import DEFAULT_NAMES, Names
+from bot.errors import Unavailable, WrongInput
+from bot.model.frame import Frame
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+
+_LAYOUT = "1"
+
+
+class Bill:
+    """Implement `bot.ports.Billing` over a folder; safe to call from many threads.
+
+    `lag` is how long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds.
+    """
+
+    def __init__(self, folder: Path, *, lag: timedelta, tags: Names, cache: Path | None) -> None:
+        if not folder.is_dir():
+            raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
+        self._folder = folder / "billing" if (folder / "billing").is_dir() else folder
+        self._lag, self._names = lag, {**DEFAULT_NAMES, **tags}
+        self._lock = Lock()
+        self._files: dict[str, File] | None = None
+        self._notes: list[str] = []
+        self._pods = False
+        self._frames: dict[tuple[datetime, int], Frame | None] = {}
+        self._rates: dict[datetime, tuple[Price, ...]] = {}
+        self._db = self._open(cache)
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows whose usage starts in the window; raise `WrongInput` for an unknown dimension or mixed currencies."""
+        with self._reader() as db:
+            if not self._files:
+                raise Unavailable(
+                    f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
+                )
+            return ask(db, window, by, where, pods=self._pods)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the `spend` frame of the last `days` whole days seen at `now`; no frame while nothing is seen."""
+        seen = self._seen(now)
+        with self._reader() as db:
+            if (seen, days) not in self._frames:
+                self._frames[seen, days] = spend_frame(db, seen, days) if self._files else None
+            frame = self._frames[seen, days]
+        return Reading(now, {"spend": frame} if frame else {}, gaps=() if frame else ("No billed day is seen yet.",))
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return effective USD an hour over the last 7 days seen at `now`, by instance type, region and market."""
+        seen = self._seen(now)
+        with self._reader() as db:
+            if seen not in self._rates:
+                self._rates[seen] = rates(db, seen) if self._files else ()
+            return self._rates[seen]
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each file, month or row that does not count, and why."""
+        with self._reader() as db:
+            rows = db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()
+        return [*self._notes, *(row[0] for row in rows)]
+
+    def close(self) -> None:
+        """Release the database."""
+        self._db.close()
+
+    def _seen(self, now: datetime) -> datetime:
+        """Return the UTC midnight before which every day's usage has been seen at `now`."""
+        return (now.astimezone(UTC) - self._lag).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    @contextmanager
+    def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a cursor of the caller's own, over tables that match the folder."""
+        self._catch_up()
+        cursor = self._db.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    def _catch_up(self) -> None:
+        with self._lock:
+            files = list_files(self._folder)
+            if files == self._files:
+                return
+            db = self._db.cursor()
+            refresh(db, self._folder, files, self._names)
+            self._pods = has_pods(db)
+            db.close()
+            self._files = files
+            self._frames.clear()
+            self._rates.clear()
+
+    def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
+        db = self._connect(cache)
+        db.execute("SET GLOBAL TimeZone = 'UTC'")
+        identity = json.dumps(
+            [_LAYOUT, duckdb.__version__, str(self._folder.resolve()), {k: list(v) for k, v in self._names.items()}]
+        )
+        db.execute(sql("schema"))
+        if db.execute("SELECT value FROM setting").fetchall() != [(identity,)]:
+            for table in ("setting", "file", "thing", "tagset", "tag", "detail", "split", "sketch"):
+                db.execute(f"DELETE FROM {table}")  # noqa: S608 names from this tuple
+            db.execute("INSERT INTO setting VALUES ('identity', $1)", [identity])
+        return db
+
+    def _connect(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
+        if cache is None:
+            return duckdb.connect()
+        try:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            return duckdb.connect(str(cache))
+        except (duckdb.Error, OSError) as problem:
+            self._notes.append(
+                f"The billing cache {cache.name} cannot be used, the export is loaded anew: {type(problem).__name__}."
+            )
+            return duckdb.connect()

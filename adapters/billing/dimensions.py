@@ -1,0 +1,69 @@
+"""Name what the bill can be grouped and filtered by, and write each as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from adapters.billing.sql import sql, text
+from adapters.billing.tags import candidates
+from bot.errors import WrongInput, nearest
+from bot.model.spend import Filter
+
+_COLUMNS = (
+    "account", "region", "zone", "service", "usage_type", "operation", "instance_type", "purchase", "line", "resource",
+    "cluster", "namespace", "pod", "team", "project", "currency",
+)  # fmt: skip
+_EXPRESSIONS = {
+    **{column: f"thing.{column}" for column in _COLUMNS},
+    "family": r"regexp_replace(thing.instance_type, '\.[^.]*$', '')",
+    "day": "strftime(piece.day, '%Y-%m-%d')",
+    "month": "strftime(piece.day, '%Y-%m')",
+    "hour": "strftime(piece.hour, '%Y-%m-%dT%H:00:00Z')",
+}
+DIMENSIONS: tuple[str, ...] = tuple(sorted(_EXPRESSIONS))
+TAG = "tag:"
+
+
+@dataclass
+class Asked:
+    """Collect the SQL of a question's dimensions: tag joins, and values as parameters."""
+
+    joins: list[str] = field(default_factory=list)
+    values: dict[str, object] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    _tags: dict[str, str] = field(default_factory=dict)
+
+    def expression(self, dimension: str) -> str:
+        """Return SQL for one dimension; raise `WrongInput` with the nearest for an unknown one."""
+        if dimension.startswith(TAG):
+            return self._tag(dimension.removeprefix(TAG).strip())
+        word = dimension.strip().lower().replace("-", "_")
+        if word not in _EXPRESSIONS:
+            raise WrongInput(
+                f"'{dimension}' is not a dimension of the bill{nearest(word, DIMENSIONS)}; tags are written tag:NAME."
+            )
+        self.used.add(word)
+        return _EXPRESSIONS[word]
+
+    def where(self, filters: Sequence[Filter]) -> str:
+        """Return SQL that keeps the rows every filter keeps."""
+        return " AND ".join(["TRUE", *(self._condition(one) for one in filters)])
+
+    def _condition(self, one: Filter) -> str:
+        inside = f"list_contains({self._value(list(one.values))}::VARCHAR[], {self.expression(one.dimension)})"
+        return f"NOT {inside}" if one.negated else inside
+
+    def _value(self, value: object) -> str:
+        key = f"v{len(self.values)}"
+        self.values[key] = value
+        return f"${key}"
+
+    def _tag(self, tag: str) -> str:
+        if not tag:
+            raise WrongInput("'tag:' names no tag; write tag:NAME, for example tag:team.")
+        if tag not in self._tags:
+            alias = self._tags[tag] = f"tag_{len(self._tags)}"
+            listed = f"[{', '.join(text(key) for key in candidates(tag))}]"
+            self.joins.append(sql("piece_tag", names=listed, alias=alias))
+        return f"coalesce({self._tags[tag]}.value, '')"

@@ -1,0 +1,110 @@
+"""Load export files into the tables: each file alone, so that a broken one costs only itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+
+from adapters.billing.columns import Columns, Form
+from adapters.billing.lines import line_case
+from adapters.billing.normal import rows_of
+from adapters.billing.sql import sql, text
+from adapters.billing.tags import Names, TagSet, read_tags
+
+_NAMED = 5
+
+
+def prepare(db: duckdb.DuckDBPyConnection) -> None:
+    """Make the places where a refresh gathers new rows before it puts them in place at once."""
+    for table in ("detail", "split", "sketch"):
+        db.execute(f"CREATE OR REPLACE TEMP TABLE fresh{'' if table == 'detail' else '_' + table} AS FROM {table} LIMIT 0")
+
+
+def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: Names) -> tuple[Form | None, list[str]]:
+    """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
+    try:
+        source = _source(path)
+        columns = _describe(db, source)
+        if columns.form is None:
+            return None, [f"{shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."]
+        db.execute(sql("stage", rows=rows_of(columns, source)))
+        problems = _rejected(db, path, shown) + _broken(db, shown) + _add_tags(db, shown, names)
+        db.execute(sql("things", line=line_case(), file=str(file)))
+    except duckdb.Error as problem:
+        return None, [f"{shown} could not be read and is left out: {_short(problem)}"]
+    return columns.form, problems
+
+
+def _source(path: Path) -> str:
+    if path.suffix == ".parquet":
+        return f"read_parquet({text(str(path))})"
+    return (
+        f"read_csv({text(str(path))}, all_varchar=true, header=true, delim=',', quote='\"', escape='\"', null_padding=false, "
+        "store_rejects=true, rejects_table='rejected', rejects_scan='rejected_scan', rejects_limit=100000)"
+    )
+
+
+def _describe(db: duckdb.DuckDBPyConnection, source: str) -> Columns:
+    rows = db.execute(f"DESCRIBE FROM {source}").fetchall()
+    return Columns([(str(row[0]), str(row[1])) for row in rows])
+
+
+def _rejected(db: duckdb.DuckDBPyConnection, path: Path, shown: str) -> list[str]:
+    """Name the lines that the CSV reader had to skip."""
+    if path.suffix == ".parquet":
+        return []
+    rows = db.execute("SELECT DISTINCT ON (line) line, error_message FROM rejected ORDER BY line").fetchall()
+    db.execute("DROP TABLE IF EXISTS rejected; DROP TABLE IF EXISTS rejected_scan")
+    return _name_rows(shown, [(f"line {line}", _short(why)) for line, why in rows])
+
+
+def _broken(db: duckdb.DuckDBPyConnection, shown: str) -> list[str]:
+    """Name the rows without a readable time or amount."""
+    rows = db.execute(
+        "SELECT n, started IS NULL FROM (SELECT row_number() OVER () AS n, started, fits FROM stage) WHERE NOT fits ORDER BY n"
+    ).fetchall()
+    return _name_rows(shown, [(f"row {n}", "no readable start" if timeless else "no readable amount") for n, timeless in rows])
+
+
+def _name_rows(shown: str, found: Sequence[tuple[str, str]]) -> list[str]:
+    if not found:
+        return []
+    some = "; ".join(f"{place}: {why}" for place, why in found[:_NAMED])
+    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"{shown}: {len(found)} broken row{'s' if len(found) > 1 else ''} skipped ({some}{more})."]
+
+
+def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: Names) -> list[str]:
+    """Read every new combination of tags once."""
+    rows = db.execute(
+        "SELECT DISTINCT tagset, tags FROM stage ANTI JOIN tagset ON tagset.id = stage.tagset WHERE tags IS NOT NULL"
+    ).fetchall()
+    sets: list[tuple[int, TagSet]] = []
+    broken = 0
+    for key, words in rows:
+        try:
+            sets.append((key, read_tags(words, names)))
+        except (ValueError, json.JSONDecodeError):
+            broken += 1
+    _insert(
+        db,
+        "INSERT INTO tagset SELECT unnest($a)::UBIGINT, unnest($b), unnest($c), unnest($d), unnest($e), unnest($f)",
+        [(key, one.cluster, one.namespace, one.team, one.project, one.compiles) for key, one in sets],
+    )
+    pairs = [(key, plain, value) for key, one in sets for plain, value in one.pairs]
+    _insert(db, "INSERT INTO tag SELECT unnest($a)::UBIGINT, unnest($b), unnest($c)", pairs)
+    return [f"{shown}: {broken} unreadable tag set{'s' if broken > 1 else ''}; those rows count as untagged."] if broken else []
+
+
+def _insert(db: duckdb.DuckDBPyConnection, query: str, rows: Sequence[tuple[object, ...]]) -> None:
+    if rows:
+        columns = zip(*rows, strict=True)
+        db.execute(query, {letter: list(column) for letter, column in zip("abcdefgh", columns, strict=False)})
+
+
+def _short(problem: object) -> str:
+    """Return the first line of a message, without the path it may carry."""
+    return str(problem).strip().splitlines()[0][:160].rstrip(".") + "."

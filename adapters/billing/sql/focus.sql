@@ -1,0 +1,51 @@
+-- FOCUS columns: focus.finops.org/focus-specification (1.0, 1.2) and AWS's table dictionary of the two exports.
+WITH line AS (SELECT {aliases} FROM {source})
+SELECT
+    coalesce(payer, '') AS payer,
+    coalesce(currency, 'USD') AS currency,
+    coalesce(account, '') AS account,
+    coalesce(region, '') AS region,
+    coalesce(zone, '') AS zone,
+    coalesce(service_code, service, '') AS service,
+    coalesce(x_usage_type, sku_usage_type, sku_meter, '') AS usage_type,
+    coalesce(operation, '') AS operation,
+    CASE WHEN service_code = 'AmazonEC2' OR service ILIKE '%Elastic Compute Cloud%' OR x_usage_type IS NOT NULL
+        THEN coalesce(sku_instance_type, nullif(type_in(coalesce(x_usage_type, sku_usage_type, sku_meter)), ''), type_in(description), '')
+        ELSE coalesce(sku_instance_type, '')
+    END AS instance_type,
+    CASE
+        WHEN category = 'Tax' THEN ''
+        WHEN description ILIKE '%capacity block%' OR x_usage_type ILIKE '%CapacityBlock%' THEN 'capacity-block'
+        WHEN commitment ILIKE '%savings%plan%' OR commitment_category = 'Spend' THEN 'savings-plan'
+        WHEN commitment ILIKE '%reserv%' OR commitment_category = 'Usage' THEN 'reserved'
+        WHEN pricing = 'Dynamic' OR coalesce(x_usage_type, sku_meter) ILIKE '%SpotUsage%' THEN 'spot'
+        WHEN pricing IN ('Standard', 'On-Demand') THEN 'on-demand'
+        ELSE ''
+    END AS purchase,
+    coalesce(resource, '') AS resource,
+    description,
+    tags,
+    moment(starts) AS started,
+    coalesce(moment(ends), moment(starts)) AS ended,
+    coalesce(date_trunc('month', moment(period)), date_trunc('month', moment(starts)))::DATE AS month,
+    coalesce(category, 'Usage') = 'Usage' AS usage,
+    {has_invoice} AND invoice IS NULL AS uninvoiced,
+    CASE
+        WHEN category = 'Tax' THEN 3
+        WHEN category = 'Credit' OR (class = 'Correction' AND money(billed) < 0) THEN 2
+        WHEN category = 'Discount' OR (category = 'Adjustment' AND money(billed) < 0 AND description ILIKE '%discount%') THEN 1
+        ELSE 0
+    END::UTINYINT AS kind,
+    money(billed) AS net,
+    CASE WHEN category IN ('Credit', 'Tax') THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
+    CASE
+        WHEN coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
+            AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
+                     ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
+            THEN try_cast(quantity AS DOUBLE)
+    END AS hours,
+    NULL::VARCHAR AS parent,
+    NULL::DOUBLE AS split_cost,
+    NULL::DOUBLE AS unused_cost,
+    NULL::DOUBLE AS split_ratio
+FROM line

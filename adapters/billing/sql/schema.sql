@@ -1,0 +1,42 @@
+-- What is bought is a thing; detail and rollup hold one integer for it, so that a hundred million rows stay small.
+CREATE TABLE IF NOT EXISTS setting (key VARCHAR, value VARCHAR);
+CREATE TABLE IF NOT EXISTS file (
+    id INTEGER, path VARCHAR, stamp VARCHAR, modified BIGINT, form VARCHAR, shadowed BOOLEAN, problems VARCHAR[]
+);
+CREATE TABLE IF NOT EXISTS thing (
+    id UBIGINT, payer VARCHAR, currency VARCHAR, account VARCHAR, region VARCHAR, zone VARCHAR, service VARCHAR,
+    usage_type VARCHAR, operation VARCHAR, instance_type VARCHAR, purchase VARCHAR, line VARCHAR, resource VARCHAR,
+    cluster VARCHAR, namespace VARCHAR, pod VARCHAR, team VARCHAR, project VARCHAR, tagset UBIGINT
+);
+CREATE TABLE IF NOT EXISTS tagset (
+    id UBIGINT, cluster VARCHAR, namespace VARCHAR, team VARCHAR, project VARCHAR, compiles BOOLEAN
+);
+CREATE TABLE IF NOT EXISTS tag (tagset UBIGINT, plain VARCHAR, value VARCHAR);
+-- kind: 0 gross, 1 discount, 2 credit, 3 tax. usage: AWS metered it (a fee, a credit or a tax is not usage).
+CREATE TABLE IF NOT EXISTS detail (
+    file INTEGER, month DATE, thing UBIGINT, kind UTINYINT, started TIMESTAMP, ended TIMESTAMP, usage BOOLEAN,
+    uninvoiced BOOLEAN, net DECIMAL(38, 15), amortised DECIMAL(38, 15), hours DOUBLE
+);
+CREATE TABLE IF NOT EXISTS split (
+    file INTEGER, month DATE, parent VARCHAR, started TIMESTAMP, usage_type VARCHAR, cluster VARCHAR, namespace VARCHAR,
+    pod VARCHAR, cost DOUBLE, ratio DOUBLE
+);
+-- The smallest hashes of each file's rows: enough to see that two files hold the same month.
+CREATE TABLE IF NOT EXISTS sketch (file INTEGER, month DATE, payer VARCHAR, mark UBIGINT);
+CREATE TABLE IF NOT EXISTS extent (billed_through TIMESTAMP, settled TIMESTAMP, newest_month DATE, currency VARCHAR);
+CREATE OR REPLACE MACRO moment(t) AS coalesce(
+    try_cast(t AS TIMESTAMPTZ) AT TIME ZONE 'UTC',
+    try_strptime(t, ['%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M:%S %p', '%m/%d/%Y %H:%M', '%m/%d/%Y'])
+);
+CREATE OR REPLACE MACRO money(t) AS try_cast(t AS DECIMAL(38, 15));
+CREATE OR REPLACE MACRO type_in(t) AS
+    regexp_extract(t, '(?:^|[^a-z0-9.-])([a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
+CREATE OR REPLACE MACRO runs_instance(t) AS
+    regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)');
+CREATE OR REPLACE MACRO thing_id(
+    payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
+    cluster, namespace, pod, team, project, tagset
+) AS hash(
+    payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
+    cluster, namespace, pod, team, project, tagset
+);

@@ -1,0 +1,68 @@
+"""Read tags whatever the export calls them, and find who owns a charge."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+Names = Mapping[str, Sequence[str]]
+
+DEFAULT_NAMES: Names = {
+    "team": ("team",),
+    "project": ("project",),
+    "cluster": ("eks:cluster-name", "aws:eks:cluster-name", "cluster"),
+    "namespace": ("aws:eks:namespace", "eks:namespace", "namespace"),
+}
+_COMPILE_TAGS = ("activity", "stage", "purpose", "workload")
+_PREFIX = re.compile(r"^(?:resource_?tags[/_:])?user[:_]", re.IGNORECASE)
+_KUBERNETES = re.compile(r"kubernetes[._]io[/_]cluster[/_](.+)$", re.IGNORECASE)
+
+
+def plain(key: str) -> str:
+    """Return a tag's key without AWS's `user:` prefix, case and punctuation: `user_team`, `user:Team` -> `team`."""
+    return re.sub(r"[^a-z0-9]", "", _PREFIX.sub("", key.strip()).lower())
+
+
+def candidates(key: str) -> tuple[str, ...]:
+    """Return the plain keys that a typed tag name may mean, the most literal first."""
+    whole = re.sub(r"[^a-z0-9]", "", key.lower())
+    return tuple(dict.fromkeys((whole, plain(key))))
+
+
+@dataclass(frozen=True)
+class TagSet:
+    """Hold one combination of tags, and what it says of the owner."""
+
+    pairs: tuple[tuple[str, str], ...]
+    cluster: str
+    namespace: str
+    team: str
+    project: str
+    compiles: bool
+
+
+def read_tags(words: str, names: Names) -> TagSet:
+    """Read the JSON text of one tag set; raise `ValueError` when it is no object."""
+    found = json.loads(words)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    said = {str(key): str(value) for key, value in found.items() if value not in (None, "", "NULL")}
+    pairs: dict[str, str] = {}
+    for key, value in said.items():
+        pairs.setdefault(plain(key), value)
+    every = {**DEFAULT_NAMES, **names}
+    owner = {word: _first(pairs, every[word]) for word in ("cluster", "namespace", "team", "project")}
+    owner["cluster"] = owner["cluster"] or next(_kubernetes(said), "")
+    compiles = any("compil" in pairs.get(key, "").lower() for key in _COMPILE_TAGS)
+    return TagSet(tuple(pairs.items()), owner["cluster"], owner["namespace"], owner["team"], owner["project"], compiles)
+
+
+def _first(pairs: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((pairs[key] for name in names for key in candidates(name) if pairs.get(key)), "")
+
+
+def _kubernetes(said: Mapping[str, str]) -> Iterator[str]:
+    """Yield the name in keys such as `kubernetes.io/cluster/NAME` (the value is only `owned` or `shared`)."""
+    return (match[1] for key in said if (match := _KUBERNETES.search(key)))
