@@ -15,7 +15,7 @@ from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.cards.charts import alert_chart
 from bot.commands.line import Call, understand
 from bot.deliver import deliver, intents
-from bot.errors import NotAllowed, TrnbotError, WrongInput
+from bot.errors import NotAllowed, TrnbotError
 from bot.model.alert import Notice
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
@@ -72,14 +72,23 @@ class App:
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
         try:
-            return await self._answer(request)
-        except WrongInput as error:
-            return error_card(str(error))
+            return (await self.run(request))[1]
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
             return error_card("Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'.")
+
+    async def run(self, request: Request) -> tuple[Call, Card]:
+        """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
+        shared = request.line.strip().lower().startswith("share ")
+        line = request.line.strip()[6:] if shared else request.line
+        call = understand(line, request.at)
+        self._allow(call, request)
+        card: Card = await call.command.handler(self.ports, replace(request, line=line), **call.arguments)
+        if call.command.changes:
+            await self.refresh(request.at)
+        return call, replace(card, public=True) if shared else _shareable(card, line)
 
     async def refresh(self, now: datetime) -> None:
         """Say again what a person's decision changed, without looking at the fleet."""
@@ -93,16 +102,6 @@ class App:
     def role(self, user: str) -> Role:
         """Return what a person may do."""
         return Role.ADMIN if user in self._admins else Role.ANYONE
-
-    async def _answer(self, request: Request) -> Card:
-        shared = request.line.strip().lower().startswith("share ")
-        line = request.line.strip()[6:] if shared else request.line
-        call = understand(line, request.at)
-        self._allow(call, request)
-        card: Card = await call.command.handler(self.ports, replace(request, line=line), **call.arguments)
-        if call.command.changes:
-            await self.refresh(request.at)
-        return replace(card, public=True) if shared else _shareable(card, line)
 
     def _allow(self, call: Call, request: Request) -> None:
         if call.command.who is Role.ADMIN and self.role(request.user.id) is not Role.ADMIN:

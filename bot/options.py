@@ -1,0 +1,56 @@
+"""Read what was typed in a terminal: words of a line, and options of the terminal itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bot.cards.lines import quote
+from bot.errors import WrongInput, nearest
+
+_VALUED = ("source", "at", "seed", "scenario", "config", "port", "period", "days", "form", "bill", "plot")
+_SWITCHES = ("json", "verbose", "no-browser", "light")
+
+
+@dataclass
+class Options:
+    """Hold what was typed in a terminal: words, options with a value, switches."""
+
+    words: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    switches: set[str] = field(default_factory=set)
+
+    def only(self, *names: str) -> None:
+        """Refuse options that this verb does not know."""
+        for given in (*self.values, *self.switches):
+            if given not in names:
+                raise WrongInput(f"'{self.words[0]}' has no option '--{given}'{nearest(given, names)}.")
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Split options of the terminal from the words of the line; unknown `--name` stay with the line."""
+    found, queue = Options(), list(arguments)
+    while queue:
+        word = queue.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in _SWITCHES and not equals:
+            found.switches.add(name)
+        elif word.startswith("--") and name in _VALUED:
+            if not equals and not queue:
+                raise WrongInput(f"'--{name}' needs a value after it.")
+            found.values[name] = value if equals else queue.pop(0)
+        else:
+            found.words.append(word)
+    return found
+
+
+def typed_line(words: Sequence[str]) -> str:
+    """Write the words of a terminal as one line: what the shell kept together stays together."""
+    return " ".join(_requoted(word) for word in words)
+
+
+def _requoted(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and name and " " not in name:
+        return f"{name}={quote(value)}" if value else word
+    return quote(word) if " " in word or '"' in word else word

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from bot.alerts.mute import mute
+from bot.model.alert import Silence
+from bot.model.anomaly import Cause
+from bot.model.labels import Labels
+from bot.policy.schema import default_policy
+from tests.builders import NOON, alert, anomaly, waste
+
+POLICY = default_policy()
+
+
+def silence(**more: object) -> Silence:
+    fields = {
+        "id": "s1",
+        "selector": Labels(cluster="llama"),
+        "starts": NOON,
+        "ends": NOON + timedelta(hours=1),
+        "by": "web:local",
+    }
+    return Silence(**{**fields, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "made", "marked"),
+    [
+        ("a silence that selects the cluster mutes", silence(), "silence:s1"),
+        ("one of another cluster does not", silence(selector=Labels(cluster="other")), ""),
+        ("one that is over does not", silence(ends=NOON), ""),
+        ("one that a person ended does not", silence(ended_at=NOON), ""),
+        ("one of another cause does not", silence(cause="idle"), ""),
+        ("one of another opening does not", silence(alert="a9"), ""),
+        ("under its ceiling it mutes", silence(ceiling_usd=Decimal(500)), "silence:s1"),
+        ("past its ceiling it wakes", silence(ceiling_usd=Decimal(50)), ""),
+    ],
+)
+def test_silences(sentence: str, made: Silence, marked: str) -> None:
+    (found,) = mute([alert(waste=waste())], [made], POLICY, NOON)
+    assert found.muted_by == marked, sentence
+
+
+def test_a_sick_whole_mutes_its_parts_and_not_the_other_way() -> None:
+    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT), name="a1"), alert(anomaly(Cause.STARVED), name="a2")
+    marked = {a.cause: a.muted_by for a in mute([fault, slow], [], POLICY, NOON)}
+    assert marked == {Cause.HARDWARE_FAULT: "", Cause.STARVED: f"inhibit:{fault.key}"}
+
+
+def test_other_nodes_of_the_cluster_are_not_explained_away() -> None:
+    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT, n=1)), alert(anomaly(Cause.STARVED, n=4), name="a2")
+    assert [a.muted_by for a in mute([fault, slow], [], POLICY, NOON)] == ["", ""]
+
+
+def test_waste_under_the_least_is_muted_by_the_policy_and_says_so() -> None:
+    (found,) = mute([alert(waste=waste("0.99"))], [], POLICY, NOON)
+    assert found.muted_by == "policy:alert.least_usd_per_hour"
+
+
+def test_an_alert_without_dollars_is_not_cheap() -> None:
+    (found,) = mute([alert(anomaly(Cause.NO_DATA))], [], POLICY, NOON)
+    assert found.muted_by == ""
+
+
+def test_an_end_is_never_muted() -> None:
+    (found,) = mute([alert(closed=NOON, waste=waste())], [silence()], POLICY, NOON)
+    assert found.muted_by == ""

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.alerts.group import Incident, group
+from bot.alerts.news import news, said_of
+from bot.model.alert import Alert, Decision, Doing, Notice, Reason
+from bot.model.anomaly import Cause, Severity
+from bot.policy.schema import default_policy
+from tests.builders import NOON, alert, anomaly, waste
+
+POLICY = default_policy()
+LATER = NOON + timedelta(hours=5)
+ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "web:local", "dana", NOON)
+FIRST = alert(waste=waste())
+CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())
+
+
+def told(*alerts: Alert) -> Notice:
+    return Notice("n1", "web:alerts", Reason.FIRST, NOON, alerts)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "before", "now", "reason"),
+    [
+        ("nothing new is no news", FIRST, FIRST, None),
+        ("a few more nodes are no news", FIRST, replace(FIRST, anomaly=anomaly(n=4)), None),
+        ("many more nodes are", FIRST, replace(FIRST, anomaly=anomaly(n=8)), Reason.MORE),
+        ("many fewer are", FIRST, replace(FIRST, anomaly=anomaly(n=2)), Reason.FEWER),
+        ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
+        ("the end is told", FIRST, replace(FIRST, closed=LATER), Reason.OVER),
+        ("the end is told though it was muted", FIRST, replace(FIRST, closed=LATER, muted_by="silence:s1"), Reason.OVER),
+        ("an acknowledgement is shown", FIRST, replace(FIRST, acknowledged=ACK), Reason.DECIDED),
+        ("a silence is shown", FIRST, replace(FIRST, muted_by="silence:s1"), Reason.DECIDED),
+        ("what became muted by another speaks no more", FIRST, replace(FIRST, muted_by="inhibit:x", anomaly=anomaly(n=9)), None),
+        ("an unacknowledged critical alert is told again", CRITICAL, CRITICAL, Reason.REMINDER),
+    ],
+)
+def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: Reason | None) -> None:
+    said = said_of(told(before), "m1")
+    found = news(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
+    assert (found.reason if found else None) is reason, sentence
+
+
+def test_an_acknowledged_critical_alert_is_not_repeated() -> None:
+    quiet = replace(CRITICAL, acknowledged=ACK)
+    said = said_of(told(quiet), "m1")
+    assert news(Incident("n1", "web:alerts", (quiet,), said), POLICY, LATER) is None
+
+
+def test_a_first_message_that_never_left_is_still_a_first() -> None:
+    said = said_of(told(FIRST), "")
+    found = news(Incident("n1", "web:alerts", (FIRST,), said), POLICY, LATER)
+    assert found is not None
+    assert found.reason is Reason.FIRST
+
+
+def test_muted_alerts_begin_no_incident_and_channels_hear_apart() -> None:
+    loud, muted = alert(name="a1"), alert(anomaly(Cause.ODD), name="a2", muted_by="inhibit:x")
+    assert [i.alerts for i in group([loud, muted], [], "web:alerts")] == [(loud,)]
+    assert group([loud], [], "web:alerts")[0].id != group([loud], [], "web:other")[0].id
+
+
+def test_an_alert_stays_with_the_message_that_told_of_it() -> None:
+    said = replace(said_of(told(FIRST), "m1"), alerts=("a1",))
+    second = alert(name="a2", opened=LATER)
+    (incident,) = group([FIRST, second], [said], "web:alerts")
+    assert (incident.id, [a.id for a in incident.alerts]) == ("n1", ["a1", "a2"])
+
+
+def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
+    over = replace(said_of(told(FIRST), "m1"), over=True)
+    (incident,) = group([alert(name="a2", opened=LATER)], [over], "web:alerts")
+    assert incident.id != "n1"

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.alerts.track import track
+from bot.model.anomaly import Cause, Detection, NodeState
+from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
+
+QUIET = timedelta(minutes=15)
+EMPTY = Detection()
+
+
+def test_a_new_anomaly_opens_an_alert_with_the_owner_most_nodes_name() -> None:
+    opened = track([], Detection((anomaly(),)), reading(owner="dana"), QUIET)
+    assert [(a.opened, a.owner, a.things_at_worst) for a in opened] == [(NOON, "dana", 4)]
+
+
+def test_the_same_tick_again_opens_the_same_alert() -> None:
+    first, second = (track([], Detection((anomaly(),)), reading(), QUIET) for _ in range(2))
+    assert first == second
+
+
+def test_a_seen_anomaly_keeps_its_alert_and_its_earliest_onset() -> None:
+    later = anomaly(at=NOON + FIVE, n=6)
+    (kept,) = track([alert()], Detection((later,)), reading(NOON + FIVE), QUIET)
+    assert (kept.id, kept.seen, kept.things_at_worst) == ("a1", NOON + FIVE, 6)
+    assert kept.anomaly.window.start == NOON - timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "after", "gaps", "states", "ends"),
+    [
+        ("unseen for a moment is no end", 10, (), {}, False),
+        ("unseen for long enough is the end", 15, (), {}, True),
+        ("not seeing, because the source failed, is no recovery", 60, ("CloudWatch did not answer",), {}, False),
+        ("not seeing, because a node fell silent, is no recovery", 60, (), {nodes(1)[0]: NodeState.NO_DATA}, False),
+        ("another node's silence does not matter", 60, (), {"i-other": NodeState.NO_DATA}, True),
+    ],
+)
+def test_when_an_alert_ends(sentence: str, after: int, gaps: tuple[str, ...], states: dict[str, NodeState], ends: bool) -> None:
+    now = NOON + timedelta(minutes=after)
+    (found,) = track([alert()], Detection(states=states), reading(now, gaps=gaps), QUIET)
+    assert (found.closed == now) is ends, sentence
+
+
+def test_a_silent_node_that_is_gone_ends_its_no_data_alert() -> None:
+    silent = alert(anomaly(Cause.NO_DATA))
+    now = NOON + timedelta(hours=1)
+    (found,) = track([silent], EMPTY, reading(now), QUIET)
+    assert found.closed == now
+
+
+def test_two_rules_on_one_cluster_are_two_alerts() -> None:
+    both = Detection((anomaly(Cause.STARVED), anomaly(Cause.HUNG)))
+    assert len({a.key for a in track([], both, reading(), QUIET)}) == 2
+    assert replace(anomaly(), things=()).key == "starved/cluster=llama"

@@ -1,0 +1,71 @@
+"""Build nouns for tests in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.model.alert import Alert, Waste
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.fleet import Instance, Inventory, Market
+from bot.model.labels import Labels
+from bot.model.price import Basis, Price
+from bot.model.reading import Reading
+from bot.model.window import Window
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+FIVE = timedelta(minutes=5)
+
+
+def nodes(n: int, cluster: str = "llama") -> tuple[str, ...]:
+    return tuple(f"i-{cluster}{i:03d}" for i in range(n))
+
+
+def anomaly(cause: Cause = Cause.STARVED, *, n: int = 4, cluster: str = "llama", at: datetime = NOON, **more: Any) -> Anomaly:
+    things = nodes(n, cluster)
+    made = Anomaly(
+        rule=cause.value,
+        cause=cause,
+        scope=Labels(cluster=cluster),
+        labels=Labels(cluster=cluster, instance_type="trn1.32xlarge", region="us-west-2"),
+        things=things,
+        window=Window(at - timedelta(minutes=10), at),
+        score=0.9,
+        value=0.2,
+        unit="ratio",
+        usual=(0.85, 0.95),
+        why="NeuronCore utilization 20 %, usually 85-95 % at this hour.",
+        wasted_shares=(0.75,) * n,
+        metric="neuroncore_utilization_ratio",
+    )
+    return replace(made, **more)
+
+
+def alert(found: Anomaly | None = None, *, name: str = "a1", opened: datetime = NOON, **more: Any) -> Alert:
+    made = Alert(id=name, anomaly=found or anomaly(), opened=opened, seen=opened, things_at_worst=4)
+    return replace(made, **more)
+
+
+def waste(per_hour: str = "100", so_far: str = "50") -> Waste:
+    hour, far = Decimal(per_hour), Decimal(so_far)
+    return Waste(hour, far, hour * 10, hour * 9, hour * 11, "price list", date(2026, 11, 20))
+
+
+def instance(name: str, cluster: str = "llama", *, owner: str = "", market: Market = Market.ON_DEMAND) -> Instance:
+    labels = Labels(cluster=cluster, instance=name, instance_type="trn1.32xlarge", region="us-west-2")
+    return Instance(labels, NOON - timedelta(days=3), market=market, owner=owner)
+
+
+def inventory(names: Sequence[str], **more: Any) -> Inventory:
+    return Inventory(NOON, {name: instance(name, **more) for name in names})
+
+
+def reading(at: datetime = NOON, n: int = 4, gaps: tuple[str, ...] = (), **more: Any) -> Reading:
+    return Reading(at, inventory=inventory(nodes(n), **more), gaps=gaps)
+
+
+def price(usd: str = "21.50", market: Market = Market.ON_DEMAND, basis: Basis = Basis.LISTED, region: str = "us-west-2") -> Price:
+    return Price("trn1.32xlarge", Decimal(usd), market, basis, region, date(2026, 11, 20), "a test")

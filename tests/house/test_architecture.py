@@ -1,0 +1,129 @@
+"""Keep the house in order: who may import whom, no platform and no clock in the bot, small files and functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(p for folder in ("bot", "detectors", "adapters") for p in (ROOT / folder).rglob("*.py"))
+STANDARD = set(sys.stdlib_module_names)
+PURE = ("bot.alerts", "bot.costs", "bot.advice", "bot.policy", "bot.cards")
+ADAPTERS = sorted(p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() and p.name != "__pycache__")
+SDK = {
+    "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
+    "billing": {"duckdb", "numpy"},
+    "charts": {"matplotlib", "numpy"},
+    "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
+    "slack": {"slack_bolt", "slack_sdk", "aiohttp", "yaml"},
+    "store": {"sqlalchemy", "alembic", "psycopg"},
+    "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "requests", "msrest", "cryptography"},
+    "terminal": set(),
+    "web": {"aiohttp", "jinja2", "markupsafe"},
+    "engine": {"joblib"},
+}
+
+
+def module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield every imported module's dotted name, hidden imports included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            base = node.module or ""
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, *prefixes: str) -> bool:
+    return any(name == p or name.startswith(p + ".") for p in prefixes)
+
+
+def allowed(importer: str, name: str) -> bool:
+    """Say the table of the design, once."""
+    top = name.partition(".")[0]
+    if top in STANDARD or top == "__future__":
+        return True
+    if within(importer, "bot.build", "bot.__main__"):
+        return True
+    if within(importer, "bot.model"):
+        return within(name, "bot.model", "bot.errors", "numpy")
+    if within(importer, *PURE):
+        return within(name, "bot.model", "bot.errors", "numpy", *PURE)
+    if importer == "bot" or within(importer, "bot"):
+        return within(name, "bot", "numpy") and not within(name, "bot.build")
+    if within(importer, "detectors"):
+        return within(name, "bot.model", "bot.errors", "detectors", "numpy", "sklearn", "scipy", "joblib")
+    if within(importer, "adapters"):
+        return adapter_may(importer.split("."), name, top)
+    return False
+
+
+def adapter_may(importer: list[str], name: str, top: str) -> bool:
+    house = ("bot.model", "bot.ports", "bot.cards", "bot.errors")
+    if within(name, *house):
+        return True
+    if len(importer) < 2 or importer[1] not in ADAPTERS:
+        return within(name, "adapters.timer") or top == "apscheduler"
+    return within(name, f"adapters.{importer[1]}") or top in SDK[importer[1]]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_keep_to_the_table(path: Path) -> None:
+    wrong = sorted(name for name in imports(path) if not allowed(module(path), name))
+    assert not wrong, f"{module(path)} may not import {wrong}"
+
+
+BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and p.name not in {"build.py"}]
+
+
+@pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    clocks = calls & {"datetime.now", "datetime.utcnow", "time.time", "time.monotonic", "date.today", "datetime.today"}
+    assert not clocks
+    docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+    words = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs]
+    settings = path.name in {"settings.py", "checks.py"}
+    names = [w for w in words if re.search(r"slack|teams|telegram", w, re.IGNORECASE)]
+    assert settings or not names, f"a platform is named: {names}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_and_functions_stay_small(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 300
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 45, node.name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_called_helper_or_manager(path: Path) -> None:
+    vague = r"(Manager|Helper|Service|Util|Utils|Common)$"
+    classes = [n.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]
+    assert not [name for name in classes if re.search(vague, name)]
+    assert path.stem not in {"utils", "util", "common", "helpers", "manager", "service"}
+
+
+def test_ports_have_at_most_four_methods() -> None:
+    tree = ast.parse((ROOT / "bot/ports.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(b) == "Protocol" for b in node.bases):
+            methods = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+            assert len(methods) <= 4, node.name
+
+
+def test_no_mock_patch_in_tests() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        assert "mock" + ".patch" not in path.read_text(), path
