@@ -1,0 +1,120 @@
+"""Write a chart as Teams' own chart element, with a picture or a sentence for hosts that lack it.
+
+Elements as documented in "Charts in Adaptive Cards" (Microsoft Teams, read 2026-11-20).
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from adapters.teams.inert import bare, short
+from adapters.teams.spans import words
+from bot.cards.card import Chart, ChartKind, Style
+
+Json = dict[str, Any]
+
+POINTS_MOST = 60
+SERIES_MOST = 8
+BARS_MOST = 30
+_COLORS = ("categoricalBlue", "categoricalMarigold", "categoricalTeal", "categoricalPurple")
+_USUAL = "neutral"
+
+
+def chart_elements(chart: Chart) -> list[Json]:
+    """Draw a chart: the native element, or its words alone when it holds nothing that can be drawn."""
+    native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
+    summary = _summary(chart)
+    if not native["data"]:
+        return [summary]
+    return [native | {"fallback": {"type": "Container", "items": [words(_title(chart), bold=True)]}}, summary]
+
+
+def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
+    """Return a chart's elements with the PNG as what hosts without charts show."""
+    url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    picture = {"type": "Image", "url": url, "altText": short(bare(chart.summary or chart.title), 500), "size": "stretch"}
+    return [element | {"fallback": picture} if "fallback" in element else element for element in elements]
+
+
+def _summary(chart: Chart) -> Json:
+    return words(chart.summary or chart.title, Style.QUIET)
+
+
+def _title(chart: Chart) -> str:
+    named = f"{chart.title} ({chart.unit})" if chart.unit else chart.title
+    return short(bare(named), 120) or "Chart"
+
+
+def _line(chart: Chart) -> Json:
+    """Return a `Chart.Line`; the usual band becomes two quiet level lines."""
+    data = []
+    for series, color in zip(chart.series[:SERIES_MOST], _cycle(), strict=False):
+        points = _points(chart.times, series.values)
+        if points:
+            data.append({"legend": _legend(series.name), "color": color, "values": points})
+    if chart.band and data and chart.times:
+        data += [_level(name, chart.times, at) for name, at in zip(("usual low", "usual high"), chart.band, strict=True)]
+    return {"type": "Chart.Line", "title": _title(chart), "xAxisTitle": "UTC", "yAxisTitle": _unit(chart), "data": data}
+
+
+def _level(name: str, times: Sequence[datetime], at: float) -> Json:
+    ends = [{"x": _iso(time), "y": _rounded(at)} for time in (times[0], times[-1])]
+    return {"legend": name, "color": _USUAL, "values": ends}
+
+
+def _points(times: Sequence[datetime], values: Sequence[float | None]) -> list[Json]:
+    """Return at most `POINTS_MOST` points, each the mean of its stretch; a stretch without a reading has none."""
+    n = min(len(times), len(values))
+    stride = max(1, math.ceil(n / POINTS_MOST))
+    points = []
+    for start in range(0, n, stride):
+        seen = [v for v in values[start : start + stride] if v is not None and math.isfinite(v)]
+        if seen:
+            points.append({"x": _iso(times[start]), "y": _rounded(math.fsum(v / len(seen) for v in seen))})
+    return points
+
+
+def _bars(chart: Chart) -> Json:
+    """Return a `Chart.VerticalBar`, grouped and stacked when there are several series."""
+    shared = {"title": _title(chart), "xAxisTitle": "", "yAxisTitle": _unit(chart)}
+    if len(chart.series) == 1:
+        bars = _values(chart.categories, chart.series[0].values)
+        return {"type": "Chart.VerticalBar", **shared, "data": bars}
+    groups = [
+        {"legend": _legend(series.name), "color": color, "values": _values(chart.categories, series.values)}
+        for series, color in zip(chart.series[:SERIES_MOST], _cycle(), strict=False)
+    ]
+    return {"type": "Chart.VerticalBar.Grouped", **shared, "stacked": True, "data": [g for g in groups if g["values"]]}
+
+
+def _values(categories: Sequence[str], values: Sequence[float | None]) -> list[Json]:
+    return [
+        {"x": short(bare(name), 40), "y": _rounded(value)}
+        for name, value in list(zip(categories, values, strict=False))[:BARS_MOST]
+        if value is not None and math.isfinite(value)
+    ]
+
+
+def _legend(name: str) -> str:
+    return short(bare(name), 40) or "value"
+
+
+def _unit(chart: Chart) -> str:
+    return short(bare(chart.unit), 40)
+
+
+def _cycle() -> Sequence[str]:
+    return _COLORS * (SERIES_MOST // len(_COLORS))
+
+
+def _iso(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _rounded(value: float) -> float:
+    """Keep four significant digits: a chart needs no more, and bytes count."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,136 @@
+"""Speak to the Bot Connector: send, reply, update; at its pace, with its retries.
+
+Takes the place of botbuilder's own client, which blocks on `requests`, has no timeout and repeats nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from botbuilder.schema import Activity, ResourceResponse
+
+from adapters.teams.credentials import Credentials
+from adapters.teams.pace import Pace
+from adapters.teams.render import dumps
+from bot.errors import Unavailable
+
+_AGAIN = frozenset({412, 429, 502, 504})
+_TRIES = 5
+_LONGEST_S = 60.0
+_TIMEOUT = aiohttp.ClientTimeout(total=20)
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class Gone(Unavailable):
+    """Say that a message or conversation is no longer there."""
+
+
+class Wire:
+    """Share one HTTP session, pace and sign-in among the connectors of every service URL."""
+
+    def __init__(self, credentials: Credentials, allowed: Callable[[str], bool], sleep: Sleep = asyncio.sleep) -> None:
+        self._credentials = credentials
+        self._allowed = allowed
+        self._sleep = sleep
+        self._pace = Pace()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]) -> str:
+        """Send one activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
+        if not self._allowed(service_url):
+            raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
+        url = f"{service_url.rstrip('/')}/v3/conversations/{quote(conversation, safe='')}/activities{path}"
+        for attempt in range(_TRIES):
+            await self._pace.turn(conversation)
+            status, wait, answer = await self._once(method, url, dumps(body))
+            if status < 300:
+                return str(answer.get("id") or "")
+            if status not in _AGAIN:
+                raise _refusal(status, answer)
+            await self._sleep(wait if wait is not None else 2.0**attempt)
+        raise Unavailable(f"Teams did not take the message after {_TRIES} tries (HTTP {status}).")
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _once(self, method: str, url: str, body: bytes) -> tuple[int, float | None, Mapping[str, Any]]:
+        """Return status, seconds to wait when told, and the answer."""
+        headers = {"Content-Type": "application/json; charset=utf-8", **await self._credentials.header()}
+        try:
+            async with self._opened().request(method, url, data=body, headers=headers, allow_redirects=False) as response:
+                return response.status, _retry_after(response.headers), await _json(response)
+        except aiohttp.ClientConnectorError:
+            return 502, None, {}
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unavailable(f"Teams did not answer ({type(error).__name__}); the message may have arrived.") from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True)
+        return self._session
+
+
+class Connector:
+    """Offer the three calls that `CloudAdapter` makes, for one service URL."""
+
+    def __init__(self, wire: Wire, service_url: str) -> None:
+        self._wire = wire
+        self._service_url = service_url
+
+    @property
+    def conversations(self) -> Connector:
+        """Return itself: botbuilder asks for the operations under this name."""
+        return self
+
+    async def send_to_conversation(self, conversation: str, activity: Activity) -> ResourceResponse:
+        """Add a message to the conversation."""
+        return await self._send("POST", conversation, "", activity)
+
+    async def reply_to_activity(self, conversation: str, message: str, activity: Activity) -> ResourceResponse:
+        """Add a message under another."""
+        return await self._send("POST", conversation, f"/{quote(message, safe='')}", activity)
+
+    async def update_activity(self, conversation: str, message: str, activity: Activity) -> ResourceResponse:
+        """Replace a message."""
+        return await self._send("PUT", conversation, f"/{quote(message, safe='')}", activity)
+
+    async def _send(self, method: str, conversation: str, path: str, activity: Activity) -> ResourceResponse:
+        made = await self._wire.call(method, self._service_url, conversation, path, activity.serialize())
+        return ResourceResponse(id=made)
+
+
+def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
+    """Say what a refusal means, in one sentence; Microsoft's text is only named by its code."""
+    error = answer.get("error")
+    code = str(error.get("code", ""))[:60] if isinstance(error, dict) else ""
+    said = f"HTTP {status} {code}".strip()
+    if status == 404:
+        return Gone(f"Teams no longer knows the message or conversation ({said}).")
+    if status in (401, 403):
+        return Unavailable(f"Teams refused the bot ({said}); is it still installed there, and are its id and password right?")
+    if status == 413:
+        return Unavailable(f"Teams found the message too long ({said}).")
+    return Unavailable(f"Teams refused the message ({said}).")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    try:
+        return min(_LONGEST_S, max(0.0, float(headers["Retry-After"])))
+    except (KeyError, ValueError):
+        return None
+
+
+async def _json(response: aiohttp.ClientResponse) -> Mapping[str, Any]:
+    try:
+        answer = await response.json(content_type=None)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -1,0 +1,105 @@
+"""Remember where the bot may speak: conversation references, and which message was posted with which key."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from botbuilder.core import TurnContext
+from botbuilder.schema import Activity, ConversationReference
+
+from bot.errors import Unavailable
+from bot.ports import Shelf
+
+CONVERSATIONS = "teams.conversations"
+MESSAGES = "teams.messages"
+
+_CHANNEL = "channel"
+_PERSONAL = "personal"
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Hold one place to speak: a personal chat, a group chat, or a channel (whose threads share its id)."""
+
+    reference: ConversationReference
+    kind: str
+    greeted: bool = False
+
+    @property
+    def id(self) -> str:
+        """Return the id without a thread."""
+        return str(self.reference.conversation.id)
+
+    @property
+    def personal(self) -> bool:
+        """Tell whether only one person reads it."""
+        return self.kind == _PERSONAL
+
+    def thread(self, message: str) -> str:
+        """Return the conversation id of a message's thread; only channels have threads."""
+        return f"{self.id};messageid={message}" if self.kind == _CHANNEL and message else self.id
+
+
+def conversation_of(activity: Activity) -> Conversation:
+    """Return where an activity was said."""
+    reference = TurnContext.get_conversation_reference(activity)
+    reference.activity_id = None
+    reference.conversation.id = split_thread(reference.conversation.id)[0]
+    return Conversation(reference, activity.conversation.conversation_type or _PERSONAL)
+
+
+def split_thread(conversation: str) -> tuple[str, str]:
+    """Return a conversation's id and the thread's first message, "" outside a thread."""
+    base, _, message = conversation.partition(";messageid=")
+    return base, message
+
+
+class Conversations:
+    """Keep both on the shelf; the shelf may block, so each call runs in a thread."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._written: dict[str, dict[str, Any]] = {}
+
+    async def remember(self, conversation: Conversation) -> None:
+        """Write a conversation when anything about it changed."""
+        document = _document(conversation)
+        if self._written.get(conversation.id) != document:
+            await asyncio.to_thread(self._shelf.put, CONVERSATIONS, conversation.id, document)
+            self._written[conversation.id] = document
+
+    async def forget(self, conversation: str) -> None:
+        """Drop a conversation that the bot was removed from."""
+        self._written.pop(conversation, None)
+        await asyncio.to_thread(self._shelf.drop, CONVERSATIONS, conversation)
+
+    async def known(self, conversation: str) -> Conversation | None:
+        """Return a conversation, or None."""
+        document = await asyncio.to_thread(self._shelf.get, CONVERSATIONS, split_thread(conversation)[0])
+        if document is None:
+            return None
+        reference = ConversationReference().deserialize(dict(document["reference"]))
+        return Conversation(reference, str(document["kind"]), bool(document["greeted"]))
+
+    async def reach(self, conversation: str) -> Conversation:
+        """Return a conversation; raise `Unavailable` with what to do."""
+        found = await self.known(conversation)
+        if found is None:
+            raise Unavailable(f"Teams has not introduced the bot to '{conversation[:80]}'; say hello to the bot there once.")
+        return found
+
+    async def note(self, conversation: str, key: str, message: str) -> None:
+        """Remember which message carries a key."""
+        await asyncio.to_thread(self._shelf.put, MESSAGES, f"{conversation}|{key}", {"message": message})
+
+    async def message(self, conversation: str, key: str) -> str:
+        """Return the message that carries a key, "" for none."""
+        document = await asyncio.to_thread(self._shelf.get, MESSAGES, f"{conversation}|{key}")
+        return str(document["message"]) if document else ""
+
+
+def _document(conversation: Conversation) -> dict[str, Any]:
+    reference = conversation.reference.serialize()
+    return {"reference": reference, "kind": conversation.kind, "greeted": conversation.greeted}

@@ -1,0 +1,135 @@
+"""Write a paragraph's spans as Adaptive Card text: runs where nothing is interpreted, markdown only to mention someone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from adapters.teams.inert import bare, escaped, short
+from bot.cards.card import Code, Link, Mention, Span, Strong, Style, Text, When
+
+Json = dict[str, Any]
+
+OURS = "teams:"
+TEXT_MOST = 4000
+_SPANS_MOST = 60
+_NAME_MOST = 40
+_ID_MOST = 200
+_LINKS = ("https://", "http://")
+
+
+class Mentions:
+    """Collect whom a card pings; Teams refuses a card whose entity has no matching text, and the other way round."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {}
+        self._marked: dict[str, Json] = {}
+
+    def mark(self, mention: Mention) -> str:
+        """Return the text that Teams turns into a ping, different for two people of one name."""
+        user = mention.user.removeprefix(OURS)
+        name = short(_tame(mention.name) or "someone", _NAME_MOST)
+        while self._ids.setdefault(name, user) != user:
+            name += "'"
+        text = f"<at>{name}</at>"
+        self._marked[text] = {"type": "mention", "text": text, "mentioned": {"id": user, "name": name}}
+        return text
+
+    def take(self) -> list[Json]:
+        """Return the entities marked since the last call."""
+        marked, self._marked = list(self._marked.values()), {}
+        return marked
+
+
+def pings(mention: Mention) -> bool:
+    """Tell whether Teams knows the person."""
+    return mention.user.startswith(OURS) and len(mention.user) <= _ID_MOST
+
+
+def paragraph(block: Text, mentions: Mentions) -> Json:
+    """Draw one paragraph: runs, or a `TextBlock` when it pings (Teams reads mentions only there and in facts)."""
+    if any(isinstance(span, Mention) and pings(span) for span in block.spans[:_SPANS_MOST]):
+        words = "".join(_markdown(span, mentions) for span in block.spans[:_SPANS_MOST])
+        return {"type": "TextBlock", "text": words, "wrap": True, **_look(block.style)}
+    return runs(block.spans, block.style)
+
+
+def runs(spans: tuple[Span, ...], style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False) -> Json:
+    """Draw spans as a `RichTextBlock`, cut at `TEXT_MOST` characters."""
+    inlines: list[Json] = []
+    left = TEXT_MOST
+    for span in spans[:_SPANS_MOST]:
+        run = _run(span, left) | _look(style) | ({"weight": "bolder"} if bold else {})
+        left -= len(run["text"])
+        if run["text"]:
+            inlines.append({"type": "TextRun", **run})
+        if left <= 0:
+            break
+    block: Json = {"type": "RichTextBlock", "inlines": inlines or [{"type": "TextRun", "text": " "}]}
+    return block if align == "left" else block | {"horizontalAlignment": align}
+
+
+def words(text: str, style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False) -> Json:
+    """Draw bare words as a `RichTextBlock`."""
+    return runs((text,), style, align=align, bold=bold)
+
+
+def _run(span: Span, most: int) -> Json:
+    """Return the properties of one run."""
+    match span:
+        case str():
+            return {"text": _cut(span, most)}
+        case Strong(text=text):
+            return {"text": _cut(text, most), "weight": "bolder"}
+        case Code(text=text):
+            return {"text": _cut(text, most), "fontType": "monospace"}
+        case When(at=at):
+            return {"text": _instant(at)}
+        case Mention(name=name):
+            return {"text": _cut(f"@{name}", most)}
+        case Link(text=text, url=url):
+            shown = {"text": _cut(text, most), "color": "accent"}
+            return shown | {"selectAction": {"type": "Action.OpenUrl", "url": url}} if url.startswith(_LINKS) else shown
+
+
+def _markdown(span: Span, mentions: Mentions) -> str:
+    """Return one span as the markdown of a `TextBlock`."""
+    match span:
+        case str():
+            return escaped(short(span, TEXT_MOST))
+        case Strong(text=text):
+            return f"**{escaped(text.strip())}**" if text.strip() else ""
+        case Code(text=text):
+            return escaped(text)
+        case When(at=at):
+            return _instant(at)
+        case Mention(name=name):
+            return mentions.mark(span) if pings(span) else escaped(f"@{name}")
+        case Link(text=text, url=url):
+            safe = url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
+            return f"[{escaped(text)}]({safe})" if url.startswith(_LINKS) else escaped(text)
+
+
+def _instant(at: datetime) -> str:
+    """Return the card functions that show an instant in the reader's zone."""
+    iso = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{{{{DATE({iso}, SHORT)}}}} {{{{TIME({iso})}}}}"
+
+
+def _cut(text: str, most: int) -> str:
+    return bare(short(text, max(1, most)))
+
+
+def _tame(name: str) -> str:
+    """Return a person's name without what could end the mention."""
+    return "".join(c for c in bare(name) if c not in "<>&\n\r").strip()
+
+
+def _look(style: Style) -> Json:
+    match style:
+        case Style.NORMAL:
+            return {}
+        case Style.QUIET:
+            return {"isSubtle": True, "size": "small"}
+        case Style.LEAD:
+            return {"size": "medium"}

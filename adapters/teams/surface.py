@@ -1,0 +1,169 @@
+"""Be the bot on Microsoft Teams: one HTTP route in, the Bot Connector out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from aiohttp import web
+from botbuilder.integration.aiohttp import CloudAdapter
+from botbuilder.schema import Activity
+
+from adapters.teams.cloud import PUBLIC, Cloud, is_loopback, on_loopback
+from adapters.teams.connector import Gone, Wire
+from adapters.teams.conversations import Conversations
+from adapters.teams.credentials import Anonymous, AppSecret
+from adapters.teams.listener import PATIENCE_S, Listener
+from adapters.teams.render import ALERT_BYTES, dumps
+from adapters.teams.speech import message
+from adapters.teams.trust import Trust
+from adapters.teams.voice import Voice
+from bot.cards.card import Card
+from bot.errors import Unavailable, WrongInput
+from bot.ports import Answer, Clock, CommandHint, Draw, Shelf
+
+log = logging.getLogger("trnbot.teams")
+
+PATH = "/api/messages"
+
+
+class _Refused(Exception):
+    """Refuse a request before it is read any further."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+
+class TeamsSurface:
+    """Speak (`post`, `edit`, `reply`, `find`) and listen (`routes`, `start`, `stop`).
+
+    An empty `app_id` means that nobody signs: allowed with `development` alone, and then for this machine alone.
+    `tenants` are those served besides `tenant_id`; with neither, every tenant that installs the bot is.
+    """
+
+    def __init__(
+        self,
+        *,
+        app_id: str,
+        app_password: str,
+        tenant_id: str,
+        development: bool,
+        answer: Answer,
+        clock: Clock,
+        draw: Draw,
+        shelf: Shelf,
+        hints: Sequence[CommandHint],
+        tenants: Sequence[str] = (),
+        cloud: Cloud = PUBLIC,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        _check(app_id, app_password, development)
+        self._open = not app_id
+        self._tenants = frozenset(t for t in (tenant_id, *tenants) if t) if app_id else frozenset()
+        credentials = AppSecret(cloud, app_id, app_password, tenant_id) if app_id else Anonymous()
+        self._wire = Wire(credentials, cloud.serves if app_id else on_loopback)
+        self._serves = cloud.serves if app_id else on_loopback
+        self._adapter = CloudAdapter(Trust(cloud, app_id, self._wire))
+        self._voice = Voice(self._adapter, app_id)
+        self._draw = draw
+        self._conversations = Conversations(shelf)
+        self._listener = Listener(answer, clock, draw, self._conversations, self._voice, tuple(hints), patience_s)
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the one route Teams calls."""
+        return [web.post(PATH, self._hear)]
+
+    async def start(self) -> None:
+        """Do nothing: Teams calls."""
+
+    async def stop(self) -> None:
+        """Finish the answers under way and close the connection."""
+        await self._listener.drain()
+        await self._wire.close()
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        """Send a new message and return its id; raise `Unavailable` where the bot is not known."""
+        where = await self._conversations.reach(channel)
+        made = await self._voice.say(where, await self._notice(card))
+        if key:
+            await self._conversations.note(where.id, key, made)
+        return made
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Replace a message; post it fresh when it was deleted."""
+        where = await self._conversations.reach(channel)
+        try:
+            await self._voice.replace(where, message, await self._notice(card))
+        except Gone:
+            return await self.post(channel, card, key)
+        return message
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        """Add to a message's thread; in a chat without threads, to the chat."""
+        where = await self._conversations.reach(channel)
+        await self._voice.say(where, await self._notice(card), message)
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the message posted with `key`: from memory, for Teams lets a bot read no history."""
+        return await self._conversations.message(channel, key)
+
+    async def _notice(self, card: Card) -> Activity:
+        return await message(card, self._draw, budget=ALERT_BYTES, stands=True)
+
+    async def _hear(self, request: web.Request) -> web.Response:
+        """Take one activity: 400 for garbage, 401 for a bad token, 403 for a stranger, 503 without signing keys."""
+        try:
+            activity = await self._read(request)
+            trusted = await self._adapter.bot_framework_authentication.authenticate_request(
+                activity, request.headers.get("Authorization", "")
+            )
+            self._admit(activity)
+        except _Refused as refused:
+            return web.Response(status=refused.status, text=refused.why)
+        except PermissionError:
+            return web.Response(status=401, text="The request carries no valid token.")
+        except Unavailable as error:
+            log.warning("teams: %s", error)
+            return web.Response(status=503, text="The signing keys could not be fetched; try again.")
+        result = await self._adapter.process_activity(trusted, activity, self._listener.on_turn)
+        if result is None:
+            return web.Response(status=200)
+        return web.Response(status=int(result.status), body=dumps(result.body), content_type="application/json")
+
+    async def _read(self, request: web.Request) -> Activity:
+        if self._open and not (is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")):
+            raise _Refused(403, "Without an app id only this machine may call.")
+        if request.content_type != "application/json":
+            raise _Refused(415, "Send an activity as application/json.")
+        try:
+            activity = Activity().deserialize(await request.json())
+        except Exception:  # msrest raises whatever a wrong type trips it into
+            raise _Refused(400, "The body is no activity.") from None
+        if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):
+            raise _Refused(400, "The activity lacks its type, conversation or recipient.")
+        return activity
+
+    def _admit(self, activity: Activity) -> None:
+        """Refuse other tenants, people without an id, and conversations that would be answered elsewhere."""
+        if not self._serves(str(activity.service_url or "")):
+            raise _Refused(403, "The service address is none of Microsoft's.")
+        if not (activity.from_property and activity.from_property.id):
+            raise _Refused(400, "The activity names no sender.")
+        if self._tenants and _tenant(activity) not in self._tenants:
+            raise _Refused(403, "This tenant is not served.")
+
+
+def _check(app_id: str, app_password: str, development: bool) -> None:
+    if not app_id and not development:
+        raise WrongInput("MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine.")
+    if app_id and not app_password:
+        raise WrongInput("MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.")
+
+
+def _tenant(activity: Activity) -> str:
+    data = activity.channel_data
+    tenant = data.get("tenant") if isinstance(data, dict) else None
+    named = tenant.get("id") if isinstance(tenant, dict) else None
+    return str(activity.conversation.tenant_id or named or "")

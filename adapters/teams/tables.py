@@ -1,0 +1,78 @@
+"""Write a table as a `Table` element, with lines of text for hosts before Adaptive Cards 1.5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adapters.teams.inert import bare, short
+from adapters.teams.spans import words
+from bot.cards.card import Align, Column, Style, Table
+
+Json = dict[str, Any]
+
+ROWS_MOST = 40
+COLUMNS_MOST = 8
+_CELL_MOST = 200
+_LINES_MOST = 12
+
+
+def table_elements(table: Table, *, rich: bool) -> list[Json]:
+    """Draw caption, table and what was folded away; `rich` adds lines of text for hosts without tables."""
+    columns = table.columns[:COLUMNS_MOST]
+    shown = [words(table.caption, bold=True)] if table.caption else []
+    if columns:
+        drawn = _table(table, columns)
+        shown.append(drawn | {"fallback": _lines(table)} if rich else drawn)
+    rest = _rest(table)
+    return [*shown, words(rest, Style.QUIET)] if rest else shown
+
+
+def _table(table: Table, columns: Sequence[Column]) -> Json:
+    head = _row([column.name for column in columns], columns, bold=True, style="emphasis")
+    rows = [_row(row, columns) for row in table.rows[:ROWS_MOST]]
+    total = [_row(table.total, columns, bold=True, style="emphasis")] if table.total else []
+    return {
+        "type": "Table",
+        "columns": [{"width": width} for width in _widths(table, columns)],
+        "firstRowAsHeaders": True,
+        "showGridLines": False,
+        "rows": [head, *rows, *total],
+    }
+
+
+def _row(cells: Sequence[str], columns: Sequence[Column], *, bold: bool = False, style: str = "") -> Json:
+    padded = [*cells, *[""] * len(columns)]
+    drawn = [{"type": "TableCell", "items": [_cell(text, column, bold)]} for text, column in zip(padded, columns, strict=False)]
+    row: Json = {"type": "TableRow", "cells": drawn}
+    return row | {"style": style} if style else row
+
+
+def _cell(text: str, column: Column, bold: bool) -> Json:
+    align = "right" if column.align is Align.RIGHT else "left"
+    return words(short(text, _CELL_MOST), align=align, bold=bold)
+
+
+def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
+    """Return relative widths by the longest cell, within 1 to 4 of the narrowest."""
+    rows = [*table.rows[:ROWS_MOST], table.total]
+    longest = [max([len(c.name), *(len(row[i]) for row in rows if i < len(row))]) for i, c in enumerate(columns)]
+    narrow = max(6, min(longest))
+    return [max(1, min(4, round(n / narrow))) for n in longest]
+
+
+def _lines(table: Table) -> Json:
+    """Return the first rows as one line each."""
+    rows = [table.columns and [c.name for c in table.columns], *table.rows[:_LINES_MOST], table.total]
+    text = "\n".join(" · ".join(short(bare(cell), 60) for cell in row) for row in rows if row)
+    return {"type": "Container", "items": [words(text)]}
+
+
+def _rest(table: Table) -> str:
+    """Return in words what the table does not show."""
+    folded = len(table.rows) - ROWS_MOST
+    narrowed = len(table.columns) - COLUMNS_MOST
+    parts = [table.rest] if table.rest else []
+    parts += [f"and {folded} more rows"] if folded > 0 else []
+    parts += [f"{narrowed} more columns not shown"] if narrowed > 0 else []
+    return "; ".join(parts)

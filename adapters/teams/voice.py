@@ -1,0 +1,47 @@
+"""Say an activity somewhere: a new message, a reply, or in the place of an old one."""
+
+from __future__ import annotations
+
+from botbuilder.core import CloudAdapterBase, TurnContext
+from botbuilder.schema import Activity
+
+from adapters.teams.conversations import Conversation
+
+
+class Voice:
+    """Continue conversations through botbuilder's adapter."""
+
+    def __init__(self, adapter: CloudAdapterBase, app_id: str) -> None:
+        self._adapter = adapter
+        self._app_id = app_id
+
+    async def say(self, where: Conversation, activity: Activity, thread: str = "") -> str:
+        """Send a message, in a thread when one is named and the place has threads; return its id."""
+        made: list[str] = []
+
+        async def turn(context: TurnContext) -> None:
+            self._address(activity, where, where.thread(thread))
+            made.extend([r.id or "" for r in await self._adapter.send_activities(context, [activity])])
+
+        await self._adapter.continue_conversation(where.reference, turn, self._app_id)
+        return made[0]
+
+    async def replace(self, where: Conversation, message: str, activity: Activity) -> None:
+        """Put an activity in the place of a message; raise `Gone` when the message is no longer there."""
+
+        async def turn(context: TurnContext) -> None:
+            self._address(activity, where, where.id)
+            activity.id = message
+            await self._adapter.update_activity(context, activity)
+
+        await self._adapter.continue_conversation(where.reference, turn, self._app_id)
+
+    def _address(self, activity: Activity, where: Conversation, conversation: str) -> None:
+        """Write sender, receiver and place on the activity."""
+        TurnContext.apply_conversation_reference(activity, where.reference)
+        activity.conversation = type(where.reference.conversation)(**_account(where, conversation))
+
+
+def _account(where: Conversation, conversation: str) -> dict[str, object]:
+    account = where.reference.conversation
+    return {"id": conversation, "conversation_type": account.conversation_type, "tenant_id": account.tenant_id}

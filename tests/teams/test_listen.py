@@ -1,0 +1,160 @@
+"""People write, mention, press and submit; each becomes one line."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bot.cards.card import Button, Buttons, Card, Facts, Tone, text
+from bot.model.request import Request
+
+DANA = "teams:29:dana"
+CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
+MENTION = {"type": "mention", "mentioned": {"id": "28:bot", "name": "trnbot"}, "text": "<at>trnbot</at>"}
+
+
+def texts(card: dict[str, Any]) -> str:
+    """Return every run's text of a card."""
+    found = [card["text"]] if isinstance(card.get("text"), str) else []
+    for value in card.values():
+        for child in value if isinstance(value, list) else [value]:
+            found += [texts(child)] if isinstance(child, dict) else []
+    return " ".join(found)
+
+
+async def test_a_personal_line_is_answered_with_a_card(bot: Any, connector: Any) -> None:
+    status, _ = await bot.hear("cost 7d by team")
+    assert status == 200
+    assert "you asked: cost 7d by team" in texts(connector.cards()[0])
+    asked = bot.asked[0]
+    assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (DANA, "Dana", "teams", "teams:a:personal")
+
+
+async def test_typing_is_shown_while_the_answer_is_made(bot: Any, connector: Any) -> None:
+    await bot.hear("cost")
+    assert [body["type"] for _, _, body in connector.calls].count("typing") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("<at>trnbot</at> cost 7d", "cost 7d"),
+        ("<at>trnbot</at>&nbsp;cost 7d\r\n", "cost 7d"),
+        ("<p><at>trnbot</at>\xa0cost by&nbsp;team</p>", "cost by team"),
+        ("cost <at>trnbot</at> 7d", "cost 7d"),
+        ("<at>trnbot</at> cost team!=a&amp;b", "cost team!=a&b"),
+        ("<at>trnbot</at> ack 3 <at>Sam</at> saw it", "ack 3 Sam saw it"),
+        ("<at>trnbot</at>", "help"),
+        ("", "help"),
+    ],
+)
+async def test_the_mention_of_the_bot_is_no_part_of_the_line(bot: Any, said: str, line: str) -> None:
+    await bot.hear(said, conversation=CHANNEL, entities=[MENTION])
+    assert bot.asked[0].line == line
+
+
+async def test_a_channel_is_answered_in_the_thread_and_without_a_share_button(bot: Any, connector: Any) -> None:
+    async def shareable(request: Request) -> Card:
+        return Card("Cost", blocks=(Buttons((Button("Share", "share cost"), Button("More", "cost 30d"))),))
+
+    bot.answer = shareable
+    await bot.hear("<at>trnbot</at> cost", conversation=CHANNEL, entities=[MENTION])
+    assert bot.asked[0].channel == "teams:19:c@thread.tacv2"
+    assert bot.asked[0].thread == "100"
+    path = next(path for _, path, body in connector.calls if body["type"] == "message")
+    assert "19:c@thread.tacv2;messageid=100/" in path
+    assert [a["title"] for a in connector.cards()[0]["body"][1]["actions"]] == ["More"]
+
+
+async def test_a_pressed_button_types_its_line_and_its_card_is_replaced(bot: Any) -> None:
+    body = await bot.press({"line": "cost 30d"})
+    assert body["type"] == "application/vnd.microsoft.card.adaptive"
+    assert "you asked: cost 30d" in texts(body["value"])
+    assert bot.asked[0].user.id == DANA
+
+
+async def test_a_form_submits_one_line_with_its_fields_quoted(bot: Any) -> None:
+    data = {"line": "silence add", "form": 0, "fields": ["cluster", "for", "why", "all", "none"]}
+    await bot.press(data | {"f0.cluster": "llama 70b", "f0.for": 2, "f0.why": 'say "x"', "f0.all": "on", "f1.none": "x"})
+    assert bot.asked[0].line == 'silence add cluster="llama 70b" for=2 why="say \\"x\\"" all=on'
+
+
+async def test_an_older_client_submits_the_form_as_a_message(bot: Any) -> None:
+    await bot.hear("", value={"line": "cost", "form": 0, "fields": ["by"], "f0.by": "team"})
+    assert bot.asked[0].line == "cost by=team"
+
+
+@pytest.mark.parametrize("value", [{}, {"action": None}, {"action": {"data": {"line": 7}}}, "x", None, {"action": {"data": []}}])
+async def test_a_press_that_is_none_of_ours_says_so(bot: Any, value: Any) -> None:
+    status, body = await bot.send(bot.activity(type="invoke", name="adaptiveCard/action", value=value))
+    assert (status, body["type"]) == (200, "application/vnd.microsoft.activity.message")
+    assert bot.asked == []
+
+
+async def test_another_kind_of_invoke_is_declined(bot: Any) -> None:
+    assert (await bot.send(bot.activity(type="invoke", name="composeExtension/query", value={})))[0] == 501
+
+
+async def test_an_alert_keeps_its_card_and_the_long_answer_goes_to_the_thread(bot: Any, connector: Any) -> None:
+    async def why(request: Request) -> Card:
+        return Card("Why", Tone.INFO, (text("starved"), Facts((("loader", "0.86"),))))
+
+    bot.answer = why
+    body = await bot.press({"line": "why 7", "stands": True}, conversation=CHANNEL)
+    await bot.settled()
+    assert body["type"] == "application/vnd.microsoft.activity.message"
+    assert body["value"] == "Why\nstarved"
+    assert "loader" in str(connector.cards()[0])
+
+
+async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(bot: Any, connector: Any) -> None:
+    body = await bot.press({"line": "ack 7", "stands": True})
+    await bot.settled()
+    assert "you asked: ack 7" in body["value"]
+    assert connector.said() == []
+
+
+async def test_a_slow_press_is_acknowledged_and_answered_later(bot: Any, connector: Any) -> None:
+    ready = asyncio.Event()
+
+    async def slow(request: Request) -> Card:
+        await ready.wait()
+        return Card("Done at last")
+
+    bot.answer = slow
+    bot.surface._listener._patience_s = 0.01
+    body = await bot.press({"line": "cost 365d"})
+    assert body["value"].startswith("Working on it")
+    ready.set()
+    await bot.settled()
+    assert "Done at last" in texts(connector.cards()[0])
+
+
+async def test_a_repeated_message_is_answered_once(bot: Any, connector: Any) -> None:
+    for _ in range(3):
+        await bot.hear("cost", id="same")
+    assert len(bot.asked) == len(connector.said()) == 1
+
+
+async def test_installing_greets_once_and_says_how_alerts_come_here(bot: Any, connector: Any) -> None:
+    added = {"type": "conversationUpdate", "membersAdded": [{"id": "28:bot"}], "conversation": CHANNEL}
+    await bot.hear("", **added)
+    await bot.hear("", **added)
+    await bot.hear("", type="installationUpdate", action="add", conversation=CHANNEL)
+    assert len(connector.cards()) == 1
+    assert "teams:19:c@thread.tacv2" in texts(connector.cards()[0])
+
+
+async def test_removal_forgets_the_conversation(bot: Any) -> None:
+    await bot.hear("hi", conversation=CHANNEL)
+    assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2")
+    await bot.hear("", type="installationUpdate", action="remove", conversation=CHANNEL)
+    assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2") is None
+
+
+async def test_another_person_joining_is_no_reason_to_speak(bot: Any, connector: Any) -> None:
+    await bot.hear("", type="conversationUpdate", membersAdded=[{"id": "29:sam"}], conversation=CHANNEL)
+    await bot.hear("", type="messageReaction", reactionsAdded=[{"type": "like"}])
+    assert connector.calls == bot.asked == []
