@@ -1,0 +1,139 @@
+"""Read and write a policy as TOML: a table a rule, an `[[override]]` a scope.
+
+[idle]
+below = "5%"
+for = "30m"
+
+[[override]]
+cluster = "llama"
+"idle.below" = "15%"
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from bot.errors import WrongInput, nearest
+from bot.model.labels import NAMES, Labels
+from bot.model.policy import Policy, Value
+from bot.policy.schema import SETTINGS, default_policy, setting_of
+from bot.policy.setting import Setting, Unit
+
+Override = tuple[Labels, str, Value]
+
+
+def read_policy(text: str) -> Policy:
+    """Return the policy of a TOML text, or of its `[policy]` table; what is not said keeps its default.
+
+    Raises one `WrongInput` that names every mistake.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WrongInput(f"The policy is not TOML: {error}.") from None
+    inner = document.get("policy")
+    return policy_of(inner if isinstance(inner, dict) else document)
+
+
+def policy_of(document: Mapping[str, Any]) -> Policy:
+    """Return the policy of a parsed table; raise one `WrongInput` that names every mistake."""
+    mistakes: list[str] = []
+    tables = dict(document)
+    overrides = tables.pop("override", [])
+    values = dict(default_policy().values)
+    for key, raw in _flat(tables):
+        _take(values, key, raw, "", mistakes)
+    scoped = _overrides(overrides, mistakes)
+    if mistakes:
+        raise WrongInput(" ".join(mistakes))
+    return Policy(values, scoped)
+
+
+def write_policy(policy: Policy) -> str:
+    """Return TOML that `read_policy` reads the same back, each setting with what it means."""
+    parts = []
+    for table, keys in groupby(sorted(SETTINGS, key=_table), key=_table):
+        lines = [_line(SETTINGS[key], policy.values[key]) for key in keys]
+        parts.append("\n".join([f"[{table}]", *lines]))
+    parts += ["\n".join(_override_lines(scope, list(group))) for scope, group in groupby(policy.overrides, key=lambda o: o[0])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value with its dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: list[str]) -> None:
+    """Read one value into `values`, or add to the mistakes."""
+    try:
+        values[key] = setting_of(key).parse(_words(key, raw))
+    except WrongInput as error:
+        said = str(error)
+        mistakes.append(f"{where}{said}" if key in said else f"{where}{key}: {said}")
+
+
+def _words(key: str, raw: Any) -> str:
+    """Return what a person would have typed for a TOML value."""
+    if isinstance(raw, bool):
+        return "on" if raw else "off"
+    if isinstance(raw, str | int | float):
+        return str(raw)
+    raise WrongInput(f"{key} takes one value; got {raw!r}.")
+
+
+def _overrides(tables: Any, mistakes: list[str]) -> tuple[Override, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        mistakes.append("'override' is a list of tables; write [[override]].")
+        return ()
+    return tuple(found for i, table in enumerate(tables, 1) for found in _override(table, f"Override {i}: ", mistakes))
+
+
+def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Override]:
+    flat = dict(_flat(table))
+    scope, values = {}, dict[str, Value]()
+    for key, raw in flat.items():
+        if "." in key:
+            _take(values, key, raw, where, mistakes)
+        elif key in NAMES and isinstance(raw, str) and raw:
+            scope[key] = raw
+        else:
+            mistakes.append(f"{where}'{key}' is not a scope{nearest(key, NAMES)}; write cluster = \"NAME\".")
+    if not any("." in key for key in flat):
+        mistakes.append(f'{where}it changes nothing; write "idle.below" = "15%".')
+    if len(scope) == len([key for key in flat if "." not in key]) == 0:
+        mistakes.append(f'{where}it names no scope; write cluster = "NAME".')
+    return [(Labels(**scope), key, value) for key, value in values.items()]
+
+
+def _table(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def _line(setting: Setting, value: Value) -> str:
+    said = f"default {setting.show(setting.default)}; " if value != setting.default else ""
+    return f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {said}{setting.meaning}"
+
+
+def _override_lines(scope: Labels, group: list[Override]) -> list[str]:
+    labels = [f"{name} = {_quoted(value)}" for name, value in scope]
+    return ["[[override]]", *labels, *(f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in group)]
+
+
+def _toml(setting: Setting, value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = setting.show(value)
+    return shown if setting.unit is Unit.NUMBER else _quoted(shown)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
