@@ -25,6 +25,18 @@ DIMENSIONS: tuple[str, ...] = tuple(sorted(_EXPRESSIONS))
 TAG = "tag:"
 
 
+def canonical(dimension: str) -> str:
+    """Return a typed dimension's name; raise `WrongInput` with the nearest for an unknown one."""
+    if dimension.startswith(TAG):
+        return TAG + dimension.removeprefix(TAG).strip()
+    word = dimension.strip().lower().replace("-", "_")
+    if word not in _EXPRESSIONS:
+        raise WrongInput(
+            f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}.".replace("?.", "?")
+        )
+    return word
+
+
 @dataclass
 class Asked:
     """Collect the SQL of a question's dimensions: tag joins, and values as parameters."""
@@ -36,13 +48,9 @@ class Asked:
 
     def expression(self, dimension: str) -> str:
         """Return SQL for one dimension; raise `WrongInput` with the nearest for an unknown one."""
-        if dimension.startswith(TAG):
-            return self._tag(dimension.removeprefix(TAG).strip())
-        word = dimension.strip().lower().replace("-", "_")
-        if word not in _EXPRESSIONS:
-            raise WrongInput(
-                f"'{dimension}' is not a dimension of the bill{nearest(word, DIMENSIONS)}; tags are written tag:NAME."
-            )
+        word = canonical(dimension)
+        if word.startswith(TAG):
+            return self._tag(word.removeprefix(TAG))
         self.used.add(word)
         return _EXPRESSIONS[word]
 

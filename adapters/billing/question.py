@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from adapters.billing.dimensions import Asked
+from adapters.billing.dimensions import Asked, canonical
 from adapters.billing.sql import sql
 from bot.errors import WrongInput
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -22,6 +22,7 @@ _BY_POD = {"namespace", "pod"}
 def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where: Sequence[Filter], *, pods: bool) -> Tally:
     """Return the tally; `pods` tells whether split rows were loaded. Raise `WrongInput` for what cannot be asked."""
     asked = Asked()
+    by = tuple(canonical(one) for one in by)
     keys = "".join(f"{asked.expression(one)}, " for one in by)
     filters = asked.where(where)
     detail = "pod_detail" if pods and asked.used & _BY_POD else "detail"
@@ -39,14 +40,15 @@ def _pieces(window: Window, detail: str, *, fine: bool) -> tuple[str, dict[str, 
     if fine or first >= last:
         return sql("piece_detail", detail=detail, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {"t0": start, "t1": end}
     spans = [("piece_detail", start, first), ("piece_rollup", first, last), ("piece_detail", last, end)]
-    made, values = [], {}
+    made: list[str] = []
+    values: dict[str, object] = {}
     for name, low, high in spans:
         if low < high:
             n = len(values)
             kind = "DATE" if name == "piece_rollup" else "TIMESTAMP"
             made.append(sql(name, detail=detail, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
             values |= {f"t{n}": low, f"t{n + 1}": high}
-    return "\nUNION ALL ".join(made), dict(values)
+    return "\nUNION ALL ".join(made), values
 
 
 def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], found: list[tuple[Any, ...]]) -> Tally:

@@ -22,7 +22,7 @@ def spend_frame(db: duckdb.DuckDBPyConnection, seen: datetime, days: int) -> Fra
     """
     first = seen - days * _DAY
     parameters = {"first": first.replace(tzinfo=None), "seen": seen.replace(tzinfo=None)}
-    rows = [row for row in db.execute(sql("deltas"), parameters).fetchall()]
+    rows = db.execute(sql("deltas"), parameters).fetchall()
     things = {key: n for n, key in enumerate(dict.fromkeys(row[:4] for row in rows if not row[6]))}
     if not things:
         return None

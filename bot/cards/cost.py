@@ -1,0 +1,269 @@
+"""Draw the answer to `cost`: total and change, gross to net apart, who spent it, and how old the figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Column,
+    Facts,
+    Series,
+    Table,
+    Text,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.lines import quote
+from bot.cards.money import usd
+from bot.costs.nowcast import Nowcast
+from bot.costs.tally import Change, share, top, untagged
+from bot.model.spend import Filter, Money, Tally
+from bot.model.window import Window
+
+_ROWS = 10
+_COLOURS = 5
+_OWNERS = {"team", "project", "cluster", "namespace", "pod"}
+_DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
+
+
+@dataclass(frozen=True)
+class CostAnswer:
+    """Hold what the card is drawn from; `over_time` is keyed by a time dimension and the first dimension asked for."""
+
+    tally: Tally
+    filters: tuple[Filter, ...] = ()
+    over_time: Tally | None = None
+    change: Change | None = None
+    nowcast: Nowcast | None = None
+
+
+def cost_card(answer: CostAnswer) -> Card:
+    """Draw the card; `data` holds every row, the table the largest."""
+    tally = answer.tally
+    grouped = f" by {', '.join(tally.by)}" if tally.by else ""
+    kept = "".join(f", {one}" for one in answer.filters)
+    title = f"{_money(tally.total.net, tally)} net, {tally.window}{grouped}{kept}"
+    if not tally.rows:
+        note = text("The bill holds no row for this question.")
+        return Card(title, Tone.INFO, (note, *_age(answer)), cost_data(tally))
+    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *_hints(tally), *_age(answer)]
+    blocks.append(Buttons(tuple(_buttons(answer))))
+    return Card(title, Tone.INFO, tuple(blocks), cost_data(tally))
+
+
+def cost_data(tally: Tally) -> dict[str, Any]:
+    """Return the stable data of `cost --json`: every row, nothing folded away."""
+    return {
+        "window": {"start": tally.window.start, "end": tally.window.end},
+        "by": list(tally.by),
+        "currency": tally.currency,
+        "rows": [{"key": dict(row.key), **money_data(row.money), "estimated": row.estimated} for row in tally.rows],
+        "total": money_data(tally.total),
+        "billed_through": tally.billed_through,
+        "rest": None,
+    }
+
+
+def money_data(money: Money) -> dict[str, Decimal]:
+    """Return the six amounts under the names scripts rely on."""
+    return {
+        "gross_usd": money.gross,
+        "discounts_usd": money.discounts,
+        "credits_usd": money.credits,
+        "tax_usd": money.tax,
+        "net_usd": money.net,
+        "amortised_usd": money.amortised,
+    }
+
+
+def _money(amount: Decimal, tally: Tally) -> str:
+    return usd(amount) if tally.currency == "USD" else f"{amount:,.2f} {tally.currency}"
+
+
+def _lead(answer: CostAnswer) -> Text:
+    change, tally = answer.change, answer.tally
+    words = f"Amortised {_money(tally.total.amortised, tally)}"
+    if change is None:
+        words += "; nothing settled to compare yet."
+    elif change.ratio is None:
+        words += f"; nothing was billed in {change.before}."
+    else:
+        words += f", {_grown(change.ratio)} against {change.before}{_partly(change, tally)}."
+    if forecast := answer.nowcast:
+        low, high = _money(forecast.low, tally), _money(forecast.high, tally)
+        words += (
+            f" About {_money(forecast.forecast, tally)} by month end ({low} to {high}, from {forecast.days_used} settled days)."
+        )
+    return text(words)
+
+
+def _grown(ratio: Decimal) -> str:
+    percent = abs(ratio * 100)
+    if percent < Decimal("0.5"):
+        return "unchanged"
+    return f"{'up' if ratio > 0 else 'down'} {percent:,.0f} %"
+
+
+def _partly(change: Change, tally: Tally) -> str:
+    """Say which part was compared, when it is not the whole window."""
+    if change.part == tally.window:
+        return ""
+    return f" (settled part {change.part}: {_money(change.now, tally)} against {_money(change.then, tally)})"
+
+
+def _parts(tally: Tally) -> Facts:
+    total = tally.total
+    pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
+    shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
+    return Facts(
+        tuple((name, _money(amount, tally)) for name, amount in [*shown, ("Net", total.net), ("Amortised", total.amortised)])
+    )
+
+
+def _table(tally: Tally) -> Table:
+    rows, rest, folded = top(tally.rows, _ROWS)
+    columns = (
+        *(Column(name.replace("_", " ")) for name in tally.by),
+        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share")),
+    )
+    lines = [(*(_said(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, row.estimated)) for row in rows]
+    if folded:
+        lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
+    note = f"{folded} smaller rows are folded into one." if folded else ""
+    caption = "~ estimated: AWS may still rewrite it" if any(row.estimated for row in rows) else ""
+    return Table(columns, tuple(lines), (*_first("total", len(tally.by)), *_amounts(tally.total, tally)), caption, note)
+
+
+def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
+    part = share(money.net, tally.total.net)
+    percent = f"{part * 100:.0f} %" if part is not None else ""
+    return f"{'~' if estimated else ''}{_money(money.net, tally)}", _money(money.amortised, tally), percent
+
+
+def _first(word: str, columns: int) -> tuple[str, ...]:
+    return (word, *[""] * (columns - 1)) if columns else ()
+
+
+def _said(value: str, dimension: str) -> str:
+    if value:
+        return value
+    return f"(no {dimension.removeprefix('tag:')})"
+
+
+def _charts(answer: CostAnswer) -> list[Chart]:
+    over_time = answer.over_time
+    if over_time is None or not over_time.rows:
+        return []
+    step, *groups = over_time.by
+    times = sorted({row.key[step] for row in over_time.rows})
+    names = _largest(over_time, groups[0]) if groups else []
+    series = [Series(_said(name, groups[0]), _values(over_time, times, {groups[0]: {name}})) for name in names]
+    others = {row.key[groups[0]] for row in over_time.rows} - set(names) if groups else set()
+    if others:
+        series.append(Series("others", _values(over_time, times, {groups[0]: others})))
+    if not groups:
+        series = [Series("amortised", _values(over_time, times, {}))]
+    title = f"Amortised cost by {step}"
+    summary = _summary(over_time, times, step)
+    unit = "$" if over_time.currency == "USD" else over_time.currency
+    return [Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(_short(at) for at in times), summary=summary)]
+
+
+def _largest(tally: Tally, dimension: str) -> list[str]:
+    sums: dict[str, Decimal] = {}
+    for row in tally.rows:
+        sums[row.key[dimension]] = sums.get(row.key[dimension], Decimal(0)) + row.money.amortised
+    return sorted(sums, key=lambda name: (-sums[name], name))[:_COLOURS]
+
+
+def _values(tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]) -> tuple[float | None, ...]:
+    sums = dict.fromkeys(times, Decimal(0))
+    for row in tally.rows:
+        if all(row.key[name] in values for name, values in keep.items()):
+            sums[row.key[tally.by[0]]] += row.money.amortised
+    return tuple(round(float(sums[at]), 2) for at in times)
+
+
+def _short(at: str) -> str:
+    """Return the part of a time key that a bar's label needs."""
+    return f"{at[11:13]} h" if "T" in at else at[5:] if len(at) == 10 else at
+
+
+def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
+    values = [value or 0.0 for value in _values(tally, times, {})]
+    highest = times[values.index(max(values))]
+    amounts = [_money(Decimal(str(value)), tally) for value in (min(values), max(values))]
+    return f"Between {amounts[0]} and {amounts[1]} a {step}, highest on {highest}."
+
+
+def _hints(tally: Tally) -> list[Text]:
+    found = []
+    for name in tally.by:
+        lost = untagged(tally, name).net
+        if lost and (name in _OWNERS or name.startswith("tag:")):
+            tag = name.removeprefix("tag:")
+            remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
+            found.append(quiet(f"{_money(lost, tally)} says no {tag}: {remedy}."))
+    return found
+
+
+def _age(answer: CostAnswer) -> list[Text]:
+    tally = answer.tally
+    if tally.billed_through is None:
+        return []
+    since = _estimated_since(answer)
+    later = f" Estimated since {since}: AWS still rewrites those days." if since else ""
+    beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
+    sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
+    return [quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC.{beyond}{later}{sources}")]
+
+
+def _estimated_since(answer: CostAnswer) -> str:
+    over_time = answer.over_time
+    if over_time is None:
+        return ""
+    days = [row.key[over_time.by[0]] for row in over_time.rows if row.estimated]
+    return min(days)[:16].replace("T", " ") if days else ""
+
+
+def _buttons(answer: CostAnswer) -> list[Button]:
+    """Offer other groupings, and the largest row on its own."""
+    tally = answer.tally
+    base = f"cost {window_words(tally.window)}"
+    kept = "".join(f" {_filter_words(one)}" for one in answer.filters)
+    others = [name for name in _DRILLS if name not in tally.by and name not in {one.dimension for one in answer.filters}]
+    buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{kept}") for name in others[:3]]
+    first = next((row for row in tally.rows if tally.by and row.key[tally.by[0]]), None)
+    if first and others and not set(first.key[tally.by[0]]) & set(',"“”„\n'):
+        name, value = tally.by[0], first.key[tally.by[0]]
+        buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{kept} {name}={quote(value)}"))
+    return buttons
+
+
+def _filter_words(one: Filter) -> str:
+    return f"{one.dimension}{'!=' if one.negated else '='}{quote(','.join(one.values)) if any(one.values) else ''}"
+
+
+def window_words(window: Window) -> str:
+    """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, or two instants."""
+    midnight = all(at == at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (window.start, window.end))
+    if not midnight or window.length < timedelta(days=1):
+        return f"{_instant(window.start)}..{_instant(window.end)}"
+    last = window.end - timedelta(days=1)
+    return f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}" if last > window.start else f"{window.start:%Y-%m-%d}"
+
+
+def _instant(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"

@@ -1,0 +1,86 @@
+"""Answer what was spent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+
+from bot.cards.card import Card
+from bot.cards.cost import CostAnswer, cost_card
+from bot.commands.registry import arg, command
+from bot.costs.nowcast import Nowcast, month_end
+from bot.costs.tally import Change, comparable, settled_until
+from bot.errors import WrongInput
+from bot.model.request import Request
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window, month_of
+from bot.ports import Billing, Ports
+
+_TIME = ("hour", "day", "month")
+
+
+@command(
+    "cost",
+    "What was spent: gross, credits, net and amortised, by any dimension of the bill.",
+    examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=search"),
+)
+async def cost(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    by: tuple[str, ...] = arg("instance_type", "grouped by; several with commas, tags as tag:NAME", keyword=True),
+    where: tuple[Filter, ...] = arg("", "only rows with dimension=value, or without: dimension!=value"),
+) -> Card:
+    """Sum the bill over the window."""
+    if len(set(by)) < len(by):
+        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
+    asked = _Asked(ports.billing, window, by, where)
+    return cost_card(await asyncio.to_thread(asked.answer, request))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Hold one question; every method may block."""
+
+    billing: Billing
+    window: Window
+    by: tuple[str, ...]
+    where: tuple[Filter, ...]
+
+    def answer(self, request: Request) -> CostAnswer:
+        tally = self.billing.tally(self.window, self.by, self.where)
+        return CostAnswer(tally, self.where, self._over_time(), self._change(tally), self._nowcast(tally, request))
+
+    def _over_time(self) -> Tally:
+        """Return the tally by a fitting time step and the first dimension that is no time."""
+        groups = [name for name in self.by if name not in _TIME][:1]
+        asked = [name for name in self.by if name in _TIME][:1]
+        return self.billing.tally(self.window, [*(asked or [_step(self.window)]), *groups], self.where)
+
+    def _change(self, tally: Tally) -> Change | None:
+        """Compare the settled part with as much of the window before; None when the bill does not reach back."""
+        spans = comparable(self.window, tally.billed_through)
+        if spans is None:
+            return None
+        now, then = (self.billing.tally(span, (), self.where).total.amortised for span in spans)
+        return Change(*spans, now, then)
+
+    def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
+        """Forecast only when this whole month is asked for, from its start."""
+        month = month_of(request.at)
+        if self.window.start != month.start or self.window.end > month.end or tally.billed_through is None:
+            return None
+        if self.window.end < request.at:
+            return None
+        span = Window(month.start - timedelta(days=14), month.end)
+        found = self.billing.tally(span, ("day",), self.where)
+        daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in found.rows}
+        return month_end(daily, month, settled_until(tally.billed_through))
+
+
+def _step(window: Window) -> str:
+    if window.length <= timedelta(days=2):
+        return "hour"
+    return "day" if window.length <= timedelta(days=62) else "month"

@@ -1,0 +1,48 @@
+"""Say where the month will end, with an honest range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from bot.model.window import Window
+
+_FEWEST, _MOST = 3, 14
+_Z80 = Decimal("1.2816")
+
+
+@dataclass(frozen=True)
+class Nowcast:
+    """State a month's end: `spent` over its settled days, and the forecast with an 80 % range."""
+
+    month: Window
+    settled: datetime
+    spent: Decimal
+    forecast: Decimal
+    low: Decimal
+    high: Decimal
+    days_used: int
+
+
+def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -> Nowcast | None:
+    """Forecast from the last 3 to 14 settled days (days of the month before count), None with fewer.
+
+    Range: the prediction interval of a sum of m further days after n observed, 1.28 s sqrt(m + m²/n); low is never under `spent`
+    unless days were negative.
+    """
+    until = min(settled, month.end).date()
+    known = sorted(day for day in daily if day < until)[-_MOST:]
+    if len(known) < _FEWEST:
+        return None
+    spent = sum((daily[day] for day in daily if month.start.date() <= day < until), Decimal(0))
+    left = Decimal(max(0, (month.end.date() - max(until, month.start.date())).days))
+    values = [daily[day] for day in known]
+    n = Decimal(len(values))
+    mean = sum(values, Decimal(0)) / n
+    spread = (sum(((value - mean) ** 2 for value in values), Decimal(0)) / (n - 1)).sqrt()
+    reach = _Z80 * spread * (left + left * left / n).sqrt()
+    forecast = spent + left * mean
+    floor = spent if min(values) >= 0 else forecast - reach
+    return Nowcast(month, settled, spent, forecast, max(floor, forecast - reach), forecast + reach, len(values))
