@@ -1,0 +1,163 @@
+"""Write what AWS's describe calls would have answered: one file for each change of the fleet and each day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier
+from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, spot_history
+from adapters.simulator.scenario import Cluster, Scenario
+from adapters.simulator.storage import FileSystemSpec, VolumeSpec, file_systems, volumes
+
+KEPT_AFTER_END_MINUTES = 60
+"""EC2 shows a terminated instance for about an hour."""
+
+
+def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
+    """Write `api/SERVICE/OPERATION/REGION/TIME.json` for every call that the bot reads."""
+    for region in sorted({c.region for c in scenario.clusters}):
+        local = [n for n in fleet.nodes if n.cluster.region == region]
+        for minute in _changes(fleet, local):
+            _put(folder, fleet, "ec2/describe_instances", region, minute, describe_instances(local, fleet, minute))
+        clusters = [c for c in scenario.clusters if c.region == region]
+        for minute in _days(fleet, scenario):
+            _put(folder, fleet, "ec2/describe_volumes", region, minute, describe_volumes(scenario, fleet, clusters, minute))
+            _put(folder, fleet, "fsx/describe_file_systems", region, minute, describe_file_systems(scenario, fleet, clusters))
+            reserved = describe_reservations(fleet, clusters, minute)
+            _put(folder, fleet, "ec2/describe_capacity_reservations", region, minute, reserved)
+            _put(folder, fleet, "ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
+        offers = capacity_block_offerings(fleet, clusters)
+        if offers["CapacityBlockOfferings"]:
+            _put(folder, fleet, "ec2/describe_capacity_block_offerings", region, 0, offers)
+    _put(folder, fleet, "savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
+    _put(folder, fleet, "pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
+
+
+def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict[str, Any]:
+    """Return the instances EC2 shows at a minute, terminated ones for an hour more."""
+    shown = [n for n in nodes if n.launched_minute <= minute < (n.ended_minute or 10**9) + KEPT_AFTER_END_MINUTES]
+    return {
+        "Reservations": [
+            {
+                "ReservationId": identifier(fleet.seed, "r-", n.id),
+                "OwnerId": ACCOUNT,
+                "Groups": [],
+                "Instances": [_instance(n, fleet, minute)],
+            }
+            for n in shown
+        ]
+    }
+
+
+def describe_volumes(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+    """Return the data volumes; one that is attached to nothing is `available`."""
+    return {"Volumes": [_volume(v, fleet, minute) for v in volumes(scenario, fleet) if v.cluster in clusters]}
+
+
+def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
+    """Return the FSx for Lustre file systems."""
+    return {"FileSystems": [_file_system(f, fleet) for f in file_systems(scenario, fleet) if f.cluster in clusters]}
+
+
+def describe_reservations(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+    """Return the capacity reservations with what is free in them at a minute."""
+    return {"CapacityReservations": [_reservation(c, fleet, minute) for c in clusters if c.reserved]}
+
+
+def _changes(fleet: Fleet, nodes: Sequence[Node]) -> list[int]:
+    launches = {n.launched_minute + 1 for n in nodes if n.launched_minute >= 0}
+    ends = {n.ended_minute for n in nodes if n.ended_minute is not None}
+    gone = {end + KEPT_AFTER_END_MINUTES for end in ends}
+    return sorted(m for m in {0, *range(0, fleet.minutes, 1440), *launches, *ends, *gone} if m <= fleet.minutes)
+
+
+def _days(fleet: Fleet, scenario: Scenario) -> list[int]:
+    """Return each day's first minute, and the times when incidents change storage or reservations."""
+    edges = {round(x.at * 60) for x in scenario.incidents if not x.job or x.cause in ("orphaned_storage", "unused_capacity")}
+    return sorted(m for m in {*range(0, fleet.minutes, 1440), *edges} if m <= fleet.minutes)
+
+
+def _put(folder: Path, fleet: Fleet, call: str, region: str, minute: int, response: dict[str, Any]) -> None:
+    at = fleet.at(minute)
+    path = folder / "api" / call / region / f"{at:%Y%m%dT%H%M%SZ}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(response, default=_iso) + "\n", encoding="utf-8")
+
+
+def _iso(value: object) -> str:
+    assert isinstance(value, datetime), value
+    return value.isoformat()
+
+
+def _tags(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _instance(node: Node, fleet: Fleet, minute: int) -> dict[str, Any]:
+    ended = node.ended_minute is not None and minute >= node.ended_minute
+    shown = {
+        "InstanceId": node.id,
+        "InstanceType": node.cluster.instance_type,
+        "LaunchTime": fleet.at(node.launched_minute),
+        "State": {"Code": 48, "Name": "terminated"} if ended else {"Code": 16, "Name": "running"},
+        "Placement": {"AvailabilityZone": node.zone, "Tenancy": "default"},
+        "PrivateDnsName": node.name,
+        "StateTransitionReason": f"User initiated ({fleet.at(node.ended_minute or 0):%Y-%m-%d %H:%M:%S} GMT)" if ended else "",
+        "Tags": _tags(node.tags),
+    }
+    lifecycle = {"spot": "spot", "capacity-block": "capacity-block"}.get(node.market)
+    return shown | ({"InstanceLifecycle": lifecycle} if lifecycle else {})
+
+
+def _volume(spec: VolumeSpec, fleet: Fleet, minute: int) -> dict[str, Any]:
+    free = spec.detached is not None and minute >= spec.detached
+    instance = spec.instance or identifier(fleet.seed, "i-", spec.id)
+    attachment = {"InstanceId": instance, "VolumeId": spec.id, "State": "attached", "Device": "/dev/sdf"}
+    return {
+        "VolumeId": spec.id,
+        "Size": spec.gib,
+        "VolumeType": "gp3",
+        "State": "available" if free else "in-use",
+        "AvailabilityZone": f"{spec.cluster.region}b",
+        "CreateTime": fleet.start - timedelta(days=40),
+        "Attachments": [] if free else [attachment],
+        "Tags": _tags({"Name": f"{spec.cluster.name}-scratch", "team": spec.cluster.team or "unknown"}),
+    }
+
+
+def _file_system(spec: FileSystemSpec, fleet: Fleet) -> dict[str, Any]:
+    return {
+        "FileSystemId": spec.id,
+        "OwnerId": ACCOUNT,
+        "CreationTime": fleet.start - timedelta(days=60),
+        "FileSystemType": "LUSTRE",
+        "Lifecycle": "AVAILABLE",
+        "StorageCapacity": round(spec.tib * 1000),
+        "StorageType": "SSD",
+        "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
+        "Tags": _tags(
+            {"Name": f"{spec.cluster.name}-data", "team": spec.cluster.team or "unknown", "eks:cluster-name": spec.cluster.name}
+        ),
+    }
+
+
+def _reservation(cluster: Cluster, fleet: Fleet, minute: int) -> dict[str, Any]:
+    running = [n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (n.ended_minute or 10**9)]
+    return {
+        "CapacityReservationId": identifier(fleet.seed, "cr-", cluster.name),
+        "OwnerId": ACCOUNT,
+        "InstanceType": cluster.instance_type,
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": f"{cluster.region}b",
+        "TotalInstanceCount": cluster.reserved,
+        "AvailableInstanceCount": max(0, cluster.reserved - len(running)),
+        "State": "active",
+        "StartDate": fleet.start - timedelta(days=20),
+        "EndDateType": "unlimited",
+        "ReservationType": "default",
+        "Tags": _tags({"Name": f"{cluster.name}-reserved", "team": cluster.team or "unknown", "eks:cluster-name": cluster.name}),
+    }

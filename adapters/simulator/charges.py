@@ -1,0 +1,267 @@
+"""List what the simulated account is charged for: a rate, a quantity and a span each; the bill cuts them into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from adapters.simulator.fleet import ACCOUNT, Fleet, Node
+from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate, usage_prefix
+from adapters.simulator.scenario import Cluster, Kind, Scenario
+from adapters.simulator.signals import generator
+from adapters.simulator.storage import file_systems, volumes
+from bot.model.anomaly import Cause
+
+HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
+GB_MONTH_DAYS = Decimal("30.4375")
+CREDIT_USD_A_DAY = Decimal("-150")
+SUPPORT_USD_A_MONTH = Decimal("4900")
+EBS_GP3_USD_PER_GB_MONTH = Decimal("0.08")
+"""Price List us-east-1, read 2026-07-28."""
+FSX_SSD_250_USD_PER_GB_MONTH = Decimal("0.21")
+"""Price List us-east-1, FSx for Lustre persistent SSD at 250 MB/s per TiB."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Describe rows of one kind: `units` a step at `rate` USD each, from `starts` to `ends`."""
+
+    kind: str
+    product: str
+    usage_type: str
+    operation: str
+    region: str
+    starts: datetime
+    ends: datetime
+    units: Decimal
+    rate: Decimal
+    step: str = HOUR
+    unit: str = "Hrs"
+    resource: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    description: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    plan: str = ""
+    effective: Decimal = Decimal(0)
+    parent: str = ""
+    ratio: Decimal = Decimal(0)
+
+
+def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
+    """Yield every charge of the billed span."""
+    begin = (fleet.start - timedelta(days=scenario.bill_days)).replace(minute=0, second=0, microsecond=0)
+    end = fleet.at(fleet.minutes)
+    for node in fleet.nodes:
+        yield from _node(node, fleet, begin, end)
+    for cluster in scenario.clusters:
+        yield from _everyday(cluster, fleet, begin, end)
+    yield from _storage(scenario, fleet, begin, end)
+    yield from _plans(scenario, fleet, begin, end)
+    yield from _account(begin, end)
+    yield from _incidents(scenario, fleet)
+
+
+def cluster_tags(cluster: Cluster) -> dict[str, str]:
+    """Return the cost allocation tags of a cluster's things; empty values are left out."""
+    named = {"team": cluster.team, "project": cluster.project, "owner": cluster.owner, "aws:eks:cluster-name": cluster.name}
+    return {key: value for key, value in named.items() if value}
+
+
+def _node(node: Node, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+    starts = max(begin, fleet.at(node.launched_minute))
+    ends = end if node.ended_minute is None else fleet.at(node.ended_minute)
+    if starts >= ends:
+        return
+    machine, name = node.hardware, node.cluster.instance_type
+    box = Charge(
+        kind="Usage",
+        product="AmazonEC2",
+        usage_type=f"{usage_prefix(node.cluster.region)}BoxUsage:{name}",
+        operation="RunInstances",
+        region=node.cluster.region,
+        starts=starts,
+        ends=ends,
+        units=Decimal(1),
+        rate=machine.usd_per_hour,
+        resource=node.id,
+        zone=node.zone,
+        instance_type=name,
+        description=f"${machine.usd_per_hour} per On Demand Linux {name} Instance Hour",
+        tags=cluster_tags(node.cluster),
+    )
+    yield _bought(box, node, fleet.seed)
+    if node.job.kind in (Kind.INFERENCE, Kind.RESEARCH):
+        yield from _pods(box, node)
+
+
+def _bought(box: Charge, node: Node, seed: int) -> Charge:
+    if node.market == "savings-plan":
+        arn = savings_plan_arn(box.instance_type, seed)
+        return replace(box, kind="SavingsPlanCoveredUsage", plan=arn, effective=savings_plan_rate(node.hardware))
+    if node.market == "spot":
+        rate = (box.rate * Decimal(str(SPOT_SHARE))).quantize(Decimal("0.0001"))
+        text = f"{box.instance_type} Linux/UNIX Spot Instance-hour in {node.zone}"
+        usage_type = box.usage_type.replace("BoxUsage", "SpotUsage")
+        return replace(box, rate=rate, usage_type=usage_type, operation="RunInstances:SV001", description=text)
+    if node.market == "capacity-block":
+        return replace(box, rate=Decimal(0), description=f"$0.00 per Capacity Block {box.instance_type} Instance Hour")
+    return box
+
+
+def _pods(box: Charge, node: Node) -> Iterator[Charge]:
+    for service, ratio in (("worker", "0.55"), ("router", "0.30")):
+        pod = f"{node.job.name}-{service}-{node.row}"
+        arn = f"arn:aws:eks:{box.region}:{ACCOUNT}:pod/{node.cluster.name}/{node.cluster.team or 'default'}/{pod}/{node.id[2:]}"
+        yield replace(
+            box,
+            operation="EKSPod-EC2",
+            usage_type=f"{usage_prefix(box.region)}EKS-EC2-vCPU-Hours",
+            unit="vCPU-Hours",
+            resource=arn,
+            parent=node.id,
+            ratio=Decimal(ratio),
+            effective=box.rate,
+            rate=Decimal(0),
+            description="EKS split cost allocation",
+            tags=dict(box.tags)
+            | {
+                "aws:eks:namespace": node.cluster.team or "default",
+                "aws:eks:workload-name": f"{node.job.name}-{service}",
+                "aws:eks:node": node.name,
+            },
+        )
+
+
+def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str, **more: str) -> Charge:
+    return Charge(
+        kind="Usage",
+        product=product,
+        usage_type=usage_prefix(cluster.region) + usage_type,
+        operation=more.get("operation", ""),
+        region=cluster.region,
+        starts=begin,
+        ends=end,
+        units=Decimal(1),
+        rate=Decimal(more.get("rate", "1")),
+        step=DAY,
+        unit=more.get("unit", "GB"),
+        resource=more.get("resource", ""),
+        description=more.get("description", usage_type),
+        tags=cluster_tags(cluster),
+    )
+
+
+def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+    """Yield a day's S3 requests, storage and transfer, with the wobble of real days; S3's last day has not arrived yet."""
+    rng = generator(fleet.seed, cluster.name, "everyday")
+    bucket = f"{cluster.name}-datasets"
+    first = begin.replace(hour=0)
+    for day in range(-(-(end - first).days)):
+        at = first + timedelta(days=day)
+        until = min(at + timedelta(days=1), end)
+        alive = sum(n.launched_minute <= (at - fleet.start).total_seconds() / 60 for n in fleet.of(cluster.name))
+        size = alive * float(rng.normal(1, 0.06))
+        for product, usage_type, rate, units in (
+            ("AmazonS3", "Requests-Tier1", "0.000005", 21_000 * size),
+            ("AmazonS3", "Requests-Tier2", "0.0000004", 900_000 * size),
+            ("AmazonS3", "TimedStorage-ByteHrs", "0.023", 160 * alive + 3 * day),
+            ("AmazonEC2", "DataTransfer-Regional-Bytes", "0.01", 45 * size),
+            ("AmazonEC2", "NatGateway-Bytes", "0.045", 6 * size),
+            ("AWSDataTransfer", "DataTransfer-Out-Bytes", "0.09", 1.5 * size),
+        ):
+            late = product == "AmazonS3" and until == end and cluster.name != bucket
+            if not late:
+                charge = _daily(cluster, at, at + timedelta(days=1), product, usage_type, rate=rate)
+                resource = bucket if product == "AmazonS3" else ""
+                yield replace(charge, units=Decimal(f"{max(units, 0):.3f}"), resource=resource)
+
+
+def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+    for system in file_systems(scenario, fleet):
+        arn = f"arn:aws:fsx:{system.cluster.region}:{ACCOUNT}:file-system/{system.id}"
+        charge = _daily(
+            system.cluster, begin, end, "AmazonFSx", "Storage.SSD.250", operation="CreateFileSystem:Lustre", unit="GB-Mo"
+        )
+        gb_months = (Decimal(str(system.tib)) * 1000 / GB_MONTH_DAYS).quantize(Decimal("0.000001"))
+        yield replace(charge, units=gb_months, rate=FSX_SSD_250_USD_PER_GB_MONTH, resource=arn)
+    roots = [(f"{n.id.replace('i-', 'vol-')}", n.cluster, 200, n.launched_minute, n.ended_minute) for n in fleet.nodes]
+    data = [(v.id, v.cluster, v.gib, -(10**6), None) for v in volumes(scenario, fleet)]
+    for volume, cluster, gib, launched, ended in roots + data:
+        starts, ends = max(begin, fleet.at(launched)), end if ended is None else fleet.at(ended)
+        if starts < ends:
+            charge = _daily(cluster, starts, ends, "AmazonEC2", "EBS:VolumeUsage.gp3", operation="CreateVolume-Gp3", unit="GB-Mo")
+            units = (gib / GB_MONTH_DAYS).quantize(Decimal("0.000001"))
+            yield replace(charge, units=units, rate=EBS_GP3_USD_PER_GB_MONTH, resource=volume)
+
+
+def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+    for instance_type, hourly in commitments(scenario).items():
+        region = next(c.region for c in scenario.clusters if c.instance_type == instance_type)
+        yield Charge(
+            kind="SavingsPlanRecurringFee",
+            product="ComputeSavingsPlans",
+            usage_type=f"{usage_prefix(region)}EC2SP:{instance_type.partition('.')[0]}.1yrNoUpfront",
+            operation="",
+            region=region,
+            starts=begin,
+            ends=end,
+            units=Decimal(1),
+            rate=hourly,
+            description="1 year No Upfront EC2 Instance Savings Plan",
+            plan=savings_plan_arn(instance_type, fleet.seed),
+        )
+    for cluster in scenario.clusters:
+        yield from _blocks(cluster, fleet, begin)
+
+
+def _blocks(cluster: Cluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]:
+    """Yield a Capacity Block's price, charged up front on the first billed day for 60 days."""
+    nodes = [n for n in fleet.of(cluster.name) if n.market == "capacity-block"]
+    if nodes:
+        charge = _daily(
+            cluster, begin, begin + timedelta(hours=1), "AmazonEC2", f"CapacityBlock:{cluster.instance_type}", unit="Hrs"
+        )
+        text = f"Capacity Block upfront fee, {len(nodes)} x {cluster.instance_type}, 60 days"
+        hours = Decimal(len(nodes) * 60 * 24)
+        rate = nodes[0].hardware.usd_per_hour
+        yield replace(
+            charge, kind="Fee", step=HOUR, units=hours, rate=rate, description=text, instance_type=cluster.instance_type
+        )
+
+
+def _account(begin: datetime, end: datetime) -> Iterator[Charge]:
+    blank = Charge(
+        "Fee", "AWSSupportBusiness", "Dollar", "", "us-east-1", begin, end, Decimal(1), SUPPORT_USD_A_MONTH, step=MONTH
+    )
+    yield replace(blank, description="AWS Support (Business)", unit="Dollar")
+    credit = replace(blank, kind="Credit", product="AmazonEC2", rate=CREDIT_USD_A_DAY, step=DAY)
+    yield replace(credit, usage_type="BoxUsage", starts=begin.replace(hour=0), description="AWS Activate credit")
+
+
+def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
+    by_name = {c.name: c for c in scenario.clusters}
+    for incident in scenario.incidents:
+        if incident.cause not in _EXTRA or incident.cluster not in by_name or incident.at * 60 >= fleet.minutes:
+            continue
+        product, usage_type, rate, region = _EXTRA[incident.cause]
+        cluster = by_name[incident.cluster]
+        starts, ends = fleet.at(incident.at * 60), fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60))
+        charge = _daily(
+            replace(cluster, region=region or cluster.region), starts, ends, product, usage_type.format(cluster.instance_type)
+        )
+        usd_an_hour = Decimal(str(incident.level)) / 24
+        usd_each = Decimal(rate) if rate else next(n.hardware.usd_per_hour for n in fleet.of(cluster.name))
+        units = (usd_an_hour / usd_each).quantize(Decimal("0.000001"))
+        yield replace(charge, step=HOUR, units=units, rate=usd_each, description=incident.note or usage_type)
+
+
+_EXTRA: Mapping[Cause, tuple[str, str, str, str]] = {
+    Cause.SPEND_JUMP: ("AmazonS3", "Requests-Tier1", "0.000005", ""),
+    Cause.SPEND_NEW: ("AmazonEC2", "BoxUsage:p5.48xlarge", "55.04", "eu-west-1"),
+    Cause.TRANSFER_ROUTE: ("AmazonEC2", "NatGateway-Bytes", "0.045", ""),
+    Cause.UNUSED_CAPACITY: ("AmazonEC2", "UnusedBox:{}", "", ""),
+}
+"""Product, usage type, USD a unit ("" = the cluster's instance hour), region ("" = the cluster's)."""

@@ -1,0 +1,125 @@
+"""Turn the clusters of a scenario into nodes with ids, names, tags, and a time of launch and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from adapters.simulator.hardware import Hardware, hardware
+from adapters.simulator.scenario import FOREVER, Cluster, Job, Scenario
+
+ACCOUNT = "111122223333"
+
+
+@dataclass(frozen=True)
+class Node:
+    """State one EC2 instance; `row` is its place in the arrays of its job, minutes count from the recording's start."""
+
+    id: str
+    name: str
+    cluster: Cluster
+    job: Job
+    row: int
+    zone: str
+    market: str
+    launched_minute: int
+    ended_minute: int | None
+    serial: int
+
+    @property
+    def hardware(self) -> Hardware:
+        """Return what it is made of."""
+        return hardware(self.cluster.instance_type)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Return its EC2 tags; empty values are left out."""
+        every = {
+            "Name": f"{self.cluster.name}-{self.job.name}-{self.row}",
+            "eks:cluster-name": self.cluster.name,
+            "team": self.cluster.team,
+            "project": self.cluster.project,
+            "owner": self.cluster.owner,
+        }
+        return {key: value for key, value in every.items() if value}
+
+    @property
+    def pod(self) -> str:
+        """Return the full name of the pod it runs."""
+        return f"{self.job.name}-worker-{self.row}"
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Hold every node of a recording that begins at `start` and lasts `minutes`."""
+
+    start: datetime
+    minutes: int
+    seed: int
+    nodes: tuple[Node, ...]
+
+    def of(self, cluster: str, job: str = "") -> tuple[Node, ...]:
+        """Return a cluster's nodes, or one job's."""
+        return tuple(n for n in self.nodes if n.cluster.name == cluster and job in ("", n.job.name))
+
+    def at(self, minute: float) -> datetime:
+        """Return the time of a minute."""
+        return self.start + timedelta(minutes=minute)
+
+
+def identifier(seed: int, prefix: str, *names: object, length: int = 17) -> str:
+    """Return an AWS-like id that depends on nothing but the seed and the names."""
+    digest = blake2b("/".join(map(str, (seed, prefix, *names))).encode(), digest_size=16).hexdigest()
+    return f"{prefix}{digest[:length]}"
+
+
+def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) -> Fleet:
+    """Lay out every node; replaced spot nodes stand as further rows of their job."""
+    nodes: list[Node] = []
+    for cluster in scenario.clusters:
+        for job in cluster.jobs:
+            nodes += _nodes_of(cluster, job, minutes, seed, len(nodes))
+    return Fleet(start, minutes, seed, tuple(nodes))
+
+
+def rows(job: Job) -> int:
+    """Return how many rows the arrays of a job have."""
+    return job.nodes + len(job.replaced)
+
+
+def _nodes_of(cluster: Cluster, job: Job, minutes: int, seed: int, before: int) -> list[Node]:
+    joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
+    return [
+        _node(
+            cluster,
+            job,
+            row,
+            joins.get(row, job.begins),
+            leaves.get(row, replaced.get(row, job.ends)),
+            minutes,
+            seed,
+            before + row,
+        )
+        for row in range(job.nodes)
+    ] + [
+        _node(cluster, job, job.nodes + i, at + 0.2, job.ends, minutes, seed, before + job.nodes + i)
+        for i, (_, at) in enumerate(job.replaced)
+    ]
+
+
+def _node(cluster: Cluster, job: Job, row: int, begins: float, ends: float, minutes: int, seed: int, serial: int) -> Node:
+    begun = begins > -FOREVER
+    zone = cluster.region + ("bc"[row % 2] if cluster.scattered_zones else "b")
+    return Node(
+        id=identifier(seed, "i-", cluster.name, job.name, row),
+        name=f"ip-10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}.{cluster.region}.compute.internal",
+        cluster=cluster,
+        job=job,
+        row=row,
+        zone=zone,
+        market=job.market or hardware(cluster.instance_type).market,
+        launched_minute=round(begins * 60) if begun else -60 * 24 * 40 - serial * 7,
+        ended_minute=round(ends * 60) if ends * 60 < minutes else None,
+        serial=serial,
+    )

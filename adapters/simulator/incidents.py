@@ -1,0 +1,197 @@
+"""Bend the signals of healthy jobs into each cause's signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from adapters.simulator.scenario import Incident, Job
+from adapters.simulator.signals import Signals, wander
+from adapters.simulator.workload import compile_graph, restart, stand_still
+from bot.model.anomaly import Cause
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Hold what a painter may touch: the nodes that are hit, the whole job meanwhile, and the job afterwards."""
+
+    hit: Signals
+    job_wide: Signals
+    after: Signals
+    incident: Incident
+    job: Job
+    rng: np.random.Generator
+
+    @property
+    def level(self) -> float:
+        """Return the incident's own figure."""
+        return self.incident.level
+
+
+Painter = Callable[[Scene], None]
+
+
+def paint(signals: Signals, incident: Incident, job: Job, rng: np.random.Generator) -> None:
+    """Apply one incident to the signals of its job; causes that only a bill or an inventory shows change nothing."""
+    minutes = signals.progress.shape[0]
+    start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))
+    first, last = incident.nodes or (0, job.nodes)
+    every, window = slice(None), slice(start, end)
+    painter = PAINTERS.get(incident.cause)
+    if painter:
+        hit, wide = signals.part(slice(first, last), window), signals.part(every, window)
+        painter(Scene(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
+
+
+def _idle(scene: Scene) -> None:
+    pace = scene.job_wide.progress.copy()
+    stand_still(scene.hit)
+    if scene.incident.nodes:
+        scene.job_wide.progress[:] = pace
+
+
+def _allocated_unused(scene: Scene) -> None:
+    """A notebook holds the cores: weights loaded, nothing executes."""
+    _idle(scene)
+    hit = scene.hit
+    hit.pod[:] = hit.runtime[:] = 1
+    hit.memory[:] = 0.34
+    hit.cpu[:] += 0.006
+    hit.host_memory[:] = 0.12
+
+
+def _compile(scene: Scene) -> None:
+    gap = min(5, scene.job_wide.cpu.shape[1])
+    stand_still(scene.job_wide.part(slice(None), slice(0, gap)))
+    compile_graph(scene.job_wide.part(slice(None), slice(gap, None)), scene.rng)
+    _resume(scene)
+
+
+def _starved(scene: Scene) -> None:
+    """The loader cannot keep up: bursts of work, CPUs at their end, executions themselves as quick as ever."""
+    hit, level = scene.hit, scene.level or 0.20
+    n, minutes = hit.utilization.shape
+    usual = scene.job.usual
+    edge = np.minimum(1, np.arange(minutes) / 3.0)
+    fall = 1 - edge * (1 - level / usual)
+    flutter = 1 + edge * (wander(scene.rng, minutes, 0.07, 3)[None, :] + scene.rng.normal(0, 0.04, (n, minutes)))
+    for array in (hit.utilization, hit.efa, hit.read):
+        array *= fall[None, :] * flutter
+    hit.latency[:] = 0.92 * scene.job.step_seconds / 8 * (1 + scene.rng.normal(0, 0.012, (n, minutes)))
+    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(0.96 + scene.rng.normal(0, 0.012, (n, minutes)), 0, 0.998)
+    hit.host_memory[:] += 0.05 * edge
+    scene.job_wide.progress[:] *= fall
+
+
+def _network_bound(scene: Scene) -> None:
+    """All-reduce fills the NIC: EFA near its rate, every execution waits for its peers."""
+    hit, level = scene.hit, scene.level or 0.45
+    share = level / scene.job.usual
+    hit.utilization[:] *= share
+    hit.latency[:] /= share
+    hit.efa[:] = np.clip(0.93 + scene.rng.normal(0, 0.012, hit.efa.shape), 0, 0.985)
+    hit.read[:] *= share
+    scene.job_wide.progress[:] *= share
+
+
+def _collective_path(scene: Scene) -> None:
+    """Single-node work whose collectives leave the node: traffic where there was none, low utilization."""
+    hit, share = scene.hit, (scene.level or 0.38) / scene.job.usual
+    busy = hit.utilization > 0.3
+    hit.efa[busy] = 0.30 + scene.rng.normal(0, 0.02, int(busy.sum()))
+    hit.eni[busy] = 1.9e9
+    hit.utilization[:] *= share
+    hit.latency[:] /= share
+    hit.read[:] *= share
+
+
+def _hung(scene: Scene) -> None:
+    """A collective waits for ever: memory held, no executions, no traffic; cores at 0, or spinning at `level`."""
+    wide = scene.job_wide
+    wide.utilization[:] = scene.level
+    wide.latency[:] = np.nan
+    wide.efa[:] = wide.read[:] = wide.write[:] = 0
+    wide.cpu[:] = 0.035 + 0.01 * (wide.cpu * 997 % 1)
+    wide.progress[:], wide.saving[:] = 0, 0
+    _resume(scene)
+
+
+def _memory_pressure(scene: Scene) -> None:
+    hit = scene.hit
+    minutes = hit.memory.shape[1]
+    top = scene.level or 0.985
+    rise = np.minimum(1, np.arange(minutes) / 90)
+    hit.memory[:] += rise * (top - hit.memory)
+    hit.utilization[:] *= 1 - 0.10 * rise
+    hit.latency[:] *= 1 + 0.10 * rise
+    scene.job_wide.progress[:] *= 1 - 0.10 * rise
+
+
+def _execution_errors(scene: Scene) -> None:
+    hit = scene.hit
+    hit.errors[:] += scene.rng.poisson(scene.level or 9.0, hit.errors.shape)
+    hit.utilization[:] *= 0.88
+    scene.job_wide.progress[:] *= 0.9
+
+
+def _hardware_fault(scene: Scene) -> None:
+    """One device decays: ECC events first, hardware errors after, then the whole job waits for the sick node."""
+    hit, wide = scene.hit, scene.job_wide
+    minutes = hit.ecc.shape[1]
+    hit.ecc[:] += scene.rng.poisson(0.5 + 30 * np.linspace(0, 1, minutes) ** 2, hit.ecc.shape)
+    sick = slice(minutes // 4, minutes)
+    broken = scene.rng.poisson(6, hit.errors[:, sick].shape)
+    hit.errors[:, sick] += broken
+    hit.hardware_errors[:, sick] += broken
+    late = slice(minutes // 2, minutes)
+    wide.utilization[:, late] *= 0.30
+    wide.efa[:, late] *= 0.30
+    wide.progress[late] *= 0.30
+    hit.utilization[:, late] *= 0.2
+    hit.status_failed[:, minutes * 4 // 5 :] = 1
+    _resume(scene)
+
+
+def _checkpoint_at_risk(scene: Scene) -> None:
+    scene.job_wide.saving[:] = 0
+    scene.job_wide.write[:] = 0
+
+
+def _no_data(scene: Scene) -> None:
+    scene.hit.visible[:] = 0
+
+
+def _odd(scene: Scene) -> None:
+    """Each figure has been seen before, never together: full work, no collectives, a busy host, slow executions."""
+    hit = scene.hit
+    hit.efa[:] *= 0.06
+    hit.cpu[:] = np.clip(0.72 + scene.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
+    hit.latency[:] *= 0.58
+    hit.read[:] *= 0.1
+    hit.host_memory[:] = 0.2
+
+
+def _resume(scene: Scene) -> None:
+    if scene.after.progress.shape[0]:
+        restart(scene.after, scene.rng)
+
+
+PAINTERS: Mapping[Cause, Painter] = {
+    Cause.IDLE: _idle,
+    Cause.ALLOCATED_UNUSED: _allocated_unused,
+    Cause.COMPILING: _compile,
+    Cause.LONG_COMPILE: _compile,
+    Cause.COLD_CACHE: _compile,
+    Cause.STARVED: _starved,
+    Cause.NETWORK_BOUND: _network_bound,
+    Cause.COLLECTIVE_PATH: _collective_path,
+    Cause.HUNG: _hung,
+    Cause.MEMORY_PRESSURE: _memory_pressure,
+    Cause.EXECUTION_ERRORS: _execution_errors,
+    Cause.HARDWARE_FAULT: _hardware_fault,
+    Cause.CHECKPOINT_AT_RISK: _checkpoint_at_risk,
+    Cause.NO_DATA: _no_data,
+    Cause.ODD: _odd,
+}

@@ -1,0 +1,133 @@
+"""Write neuron-monitor reports of a few nodes: the source that tells error types and uncorrected ECC events apart."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adapters.simulator.fleet import Fleet
+from adapters.simulator.telemetry import Crew
+
+EVERY_MINUTES = 5
+
+
+def write_monitor(folder: Path, crews: Sequence[Crew], fleet: Fleet) -> None:
+    """Write `neuron-monitor/INSTANCE.jsonl.gz` for each crew's first node that had hardware errors, and the first node of the first crew."""
+    chosen = [(crews[0], 0)] if crews and crews[0].nodes[0].hardware.accelerator == "neuron" else []
+    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in crews if c.signals.ecc.sum() > 0]
+    for crew, row in {(c.nodes[r].id): (c, r) for c, r in chosen}.values():
+        path = folder / "neuron-monitor" / f"{crew.nodes[row].id}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = "".join(
+            json.dumps(_report(crew, row, m, fleet)) + "\n" for m in range(EVERY_MINUTES, fleet.minutes, EVERY_MINUTES)
+        )
+        path.write_bytes(gzip.compress(lines.encode(), mtime=0))
+
+
+def _report(crew: Crew, row: int, minute: int, fleet: Fleet) -> dict[str, Any]:
+    s, node = crew.signals, crew.nodes[row]
+    loaded = bool(s.runtime[row, minute] > 0)
+    return {
+        "timestamp": f"{fleet.at(minute):%Y-%m-%dT%H:%M:%SZ}",
+        "neuron_runtime_data": [_runtime(crew, row, minute)] if loaded else [],
+        "system_data": _system(crew, row, minute),
+        "instance_info": {
+            "instance_name": node.tags["Name"],
+            "instance_id": node.id,
+            "instance_type": node.cluster.instance_type,
+            "instance_availability_zone": node.zone,
+            "instance_region": node.cluster.region,
+            "error": "",
+        },
+        "neuron_hardware_info": {
+            "neuron_device_type": "trainium",
+            "neuron_device_count": node.hardware.devices,
+            "neuron_device_memory_size": int(node.hardware.device_memory_bytes / node.hardware.devices),
+            "neuroncore_per_device_count": node.hardware.cores // node.hardware.devices,
+            "error": "",
+        },
+    }
+
+
+def _runtime(crew: Crew, row: int, minute: int) -> dict[str, Any]:
+    s, machine = crew.signals, crew.nodes[row].hardware
+    span = slice(max(0, minute - EVERY_MINUTES), minute)
+    errors, broken = int(s.errors[row, span].sum()), int(s.hardware_errors[row, span].sum())
+    latency = float(s.latency[row, minute])
+    used = s.memory[row, minute] * machine.device_memory_bytes / machine.cores
+    percent = round(float(s.utilization[row, minute]) * 100, 2)
+    executing = np.isfinite(latency) and percent > 0.5
+    parts = {"constants": 0, "model_shared_scratchpad": 0, "runtime_memory": int(used * 0.06)}
+    core_memory = parts | {"model_code": int(used * 0.04), "tensors": int(used * 0.90)}
+    spread = (
+        {p: round(latency * f, 6) for p, f in (("p0", 0.97), ("p50", 1), ("p99", 1.05), ("p100", 1.08))} if executing else None
+    )
+    cores = [str(c) for c in range(machine.cores)]
+    report = {
+        "neuroncore_counters": {
+            "period": EVERY_MINUTES * 60.0,
+            "neuroncores_in_use": {c: {"neuroncore_utilization": percent} for c in cores},
+            "error": "",
+        },
+        "execution_stats": {
+            "period": EVERY_MINUTES * 60.0,
+            "error_summary": {
+                "generic": 0,
+                "numerical": 0,
+                "transient": errors - broken,
+                "model": 0,
+                "runtime": 0,
+                "hardware": broken,
+            },
+            "execution_summary": {
+                "completed": int(300 / latency) if executing else 0,
+                "completed_with_err": errors,
+                "timed_out": 0,
+            },
+            "latency_stats": {"total_latency": spread, "device_latency": spread},
+            "error": "",
+        },
+        "memory_used": {
+            "period": EVERY_MINUTES * 60.0,
+            "neuron_runtime_used_bytes": {
+                "host": 6_997_643_264,
+                "neuron_device": int(used * machine.cores * 1.01),
+                "usage_breakdown": {"neuroncore_memory_usage": dict.fromkeys(cores, core_memory)},
+            },
+            "loaded_models": [],
+            "error": "",
+        },
+    }
+    return {"pid": 4711, "address": "", "neuron_runtime_tag": crew.nodes[row].job.name, "error": "", "report": report}
+
+
+def _system(crew: Crew, row: int, minute: int) -> dict[str, Any]:
+    s, machine = crew.signals, crew.nodes[row].hardware
+    total = machine.host_memory_gib * 2**30
+    events = int(s.ecc[row, max(0, minute - EVERY_MINUTES) : minute].sum())
+    device = {"sram_ecc_corrected": 0, "sram_ecc_uncorrected": 0}
+    sick = {"mem_ecc_corrected": events - events // 8, "mem_ecc_uncorrected": events // 8}
+    fine = {"mem_ecc_corrected": 0, "mem_ecc_uncorrected": 0}
+    devices = [device | {"neuron_device_index": i} | (sick if i == 3 else fine) for i in range(machine.devices)]
+    busy = float(s.cpu[row, minute]) * 100
+    return {
+        "neuron_hw_counters": {"period": EVERY_MINUTES * 60.0, "neuron_devices": devices, "error": ""},
+        "vcpu_usage": {
+            "period": EVERY_MINUTES * 60.0,
+            "average_usage": {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2), "idle": round(100 - busy, 2)},
+            "error": "",
+        },
+        "memory_info": {
+            "period": EVERY_MINUTES * 60.0,
+            "memory_total_bytes": total,
+            "memory_used_bytes": int(total * s.host_memory[row, minute]),
+            "swap_total_bytes": 0,
+            "swap_used_bytes": 0,
+            "error": "",
+        },
+    }

@@ -1,0 +1,153 @@
+"""Make what AWS would have offered: spot prices, Capacity Blocks, Savings Plans, the Price List."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from adapters.simulator.fleet import ACCOUNT, Fleet, identifier
+from adapters.simulator.hardware import Hardware, hardware
+from adapters.simulator.scenario import Cluster, Scenario
+from adapters.simulator.signals import generator
+
+SAVINGS_PLAN_DISCOUNT = Decimal("0.37")
+SPOT_SHARE = 0.31
+SPARE_COMMITMENT = Decimal("0.04")
+"""Share of the commitment that even a good month leaves unused."""
+LOCATIONS = {"us-east-1": "US East (N. Virginia)", "us-east-2": "US East (Ohio)", "us-west-2": "US West (Oregon)"}
+
+
+def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+    """Return 14 days of spot price changes before a minute, by zone; newest first as EC2 does."""
+    changes = []
+    for name, region in sorted({(c.instance_type, c.region) for c in clusters}):
+        if hardware(name).market != "on-demand":
+            continue
+        for zone in "abc":
+            rng = generator(fleet.seed, "spot", name, region, zone)
+            level = float(hardware(name).usd_per_hour) * SPOT_SHARE * rng.uniform(0.85, 1.2)
+            for eighth in range(-60, fleet.minutes // 480):
+                level *= float(rng.normal(1, 0.012))
+                at = fleet.at(eighth * 480 + int(rng.integers(0, 400)))
+                if fleet.at(minute - 14 * 1440) <= at <= fleet.at(minute):
+                    changes.append((at, region + zone, name, level))
+    return {
+        "SpotPriceHistory": [
+            {
+                "AvailabilityZone": zone,
+                "InstanceType": name,
+                "ProductDescription": "Linux/UNIX",
+                "SpotPrice": f"{price:.6f}",
+                "Timestamp": at,
+            }
+            for at, zone, name, price in sorted(changes, key=lambda x: (-x[0].timestamp(), x[1], x[2]))
+        ]
+    }
+
+
+def capacity_block_offerings(fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
+    """Return one offering for each type that is sold as Capacity Blocks."""
+    names = sorted({c.instance_type for c in clusters if hardware(c.instance_type).market == "capacity-block"})
+    return {"CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]}
+
+
+def _offering(name: str, region: str, fleet: Fleet) -> dict[str, Any]:
+    begin = (fleet.start + timedelta(days=9)).replace(hour=11, minute=30, second=0, microsecond=0)
+    return {
+        "CapacityBlockOfferingId": identifier(fleet.seed, "cbr-", name),
+        "InstanceType": name,
+        "AvailabilityZone": f"{region}c",
+        "InstanceCount": 4,
+        "StartDate": begin,
+        "EndDate": begin + timedelta(days=14),
+        "CapacityBlockDurationHours": 336,
+        "UpfrontFee": str(hardware(name).usd_per_hour * 4 * 336),
+        "CurrencyCode": "USD",
+        "Tenancy": "default",
+    }
+
+
+def commitments(scenario: Scenario) -> dict[str, Decimal]:
+    """Return USD an hour committed by a Savings Plan for each instance type that has covered nodes."""
+    hourly: dict[str, Decimal] = {}
+    for cluster in scenario.clusters:
+        for job in cluster.jobs:
+            if job.market == "savings-plan":
+                each = savings_plan_rate(hardware(cluster.instance_type))
+                hourly[cluster.instance_type] = hourly.get(cluster.instance_type, Decimal(0)) + each * job.nodes
+    return {name: (usd * (1 + SPARE_COMMITMENT)).quantize(Decimal("0.001")) for name, usd in hourly.items()}
+
+
+def savings_plan_rate(machine: Hardware) -> Decimal:
+    """Return what a covered hour costs."""
+    return (machine.usd_per_hour * (1 - SAVINGS_PLAN_DISCOUNT)).quantize(Decimal("0.00001"))
+
+
+def savings_plan_arn(instance_type: str, seed: int) -> str:
+    """Return the plan's ARN."""
+    return f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{identifier(seed, '', 'sp', instance_type, length=12)}"
+
+
+def savings_plans(scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
+    """Return the Savings Plans in force."""
+    return {
+        "savingsPlans": [
+            {
+                "savingsPlanId": savings_plan_arn(name, fleet.seed).rpartition("/")[2],
+                "savingsPlanArn": savings_plan_arn(name, fleet.seed),
+                "start": f"{fleet.start - timedelta(days=90):%Y-%m-%dT%H:%M:%S.000Z}",
+                "end": f"{fleet.start + timedelta(days=275):%Y-%m-%dT%H:%M:%S.000Z}",
+                "state": "active",
+                "ec2InstanceFamily": hardware(name).family,
+                "savingsPlanType": "EC2Instance",
+                "paymentOption": "No Upfront",
+                "commitment": str(hourly),
+                "currency": "USD",
+                "termDurationInSeconds": 31_536_000,
+            }
+            for name, hourly in commitments(scenario).items()
+        ]
+    }
+
+
+def price_list(clusters: Sequence[Cluster]) -> dict[str, Any]:
+    """Return the Price List's products; a type without on-demand price has only a Capacity Block term at $0."""
+    kinds = sorted({(c.instance_type, c.region) for c in clusters})
+    return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(_product(name, region)) for name, region in kinds]}
+
+
+def _product(name: str, region: str) -> dict[str, Any]:
+    machine = hardware(name)
+    listed = machine.market == "on-demand"
+    sku = identifier(0, "", name, region, length=16).upper()
+    usd = machine.usd_per_hour if listed else Decimal("0.0000000000")
+    rate = {"unit": "Hrs", "pricePerUnit": {"USD": f"{usd:.10f}"}, "beginRange": "0", "endRange": "Inf"}
+    term = {"offerTermCode": "JRTCKXETXF", "sku": sku, "effectiveDate": "2026-09-01T00:00:00Z"}
+    return {
+        "serviceCode": "AmazonEC2",
+        "publicationDate": "2026-09-01T00:00:00Z",
+        "product": {
+            "productFamily": "Compute Instance",
+            "sku": sku,
+            "attributes": {
+                "instanceType": name,
+                "regionCode": region,
+                "location": LOCATIONS.get(region, region),
+                "operatingSystem": "Linux",
+                "tenancy": "Shared",
+                "preInstalledSw": "NA",
+                "capacitystatus": "Used",
+                "marketoption": "OnDemand" if listed else "CapacityBlock",
+                "usagetype": f"{usage_prefix(region)}BoxUsage:{name}",
+            },
+        },
+        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term | {"priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate}}}},
+    }
+
+
+def usage_prefix(region: str) -> str:
+    """Return what usage types of a region begin with (none in us-east-1)."""
+    return {"us-east-1": "", "us-east-2": "USE2-", "us-west-2": "USW2-"}.get(region, f"{region.upper()}-")

@@ -1,0 +1,189 @@
+"""Make the telemetry of healthy jobs: training with ramps, checkpoints, evaluations and restarts; inference by the hour of day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from adapters.simulator.fleet import Node
+from adapters.simulator.scenario import FOREVER, Job, Kind
+from adapters.simulator.signals import Array, Signals, alive, generator, quiet, wander
+
+LOAD_MINUTES = 5
+
+
+def healthy(job: Job, nodes: Sequence[Node], start: datetime, minutes: int, seed: int, missing: float) -> Signals:
+    """Return what the job's nodes do when nothing goes wrong."""
+    rng = generator(seed, nodes[0].cluster.name, job.name)
+    signals = quiet(len(nodes), minutes, rng)
+    match job.kind:
+        case Kind.TRAINING:
+            _train(signals, slice(0, len(nodes)), job, rng, minutes)
+            _join_late(signals, nodes, rng)
+        case Kind.RESEARCH:
+            for row in range(len(nodes)):
+                _train(signals, slice(row, row + 1), job, rng, minutes)
+        case Kind.INFERENCE:
+            _serve(signals, job, rng, start, minutes)
+        case Kind.NOTHING:
+            pass
+    signals.visible *= alive(nodes, minutes)
+    if missing:
+        _lose_scrapes(signals, missing, rng)
+    return signals
+
+
+def stand_still(part: Signals) -> None:
+    """Take the pods away: no runtime, no memory, no traffic."""
+    for array in (part.utilization, part.runtime, part.memory, part.pod, part.efa, part.read, part.write):
+        array[:] = 0
+    part.latency[:] = np.nan
+    part.progress[:] = 0
+    part.cpu[:] = 0.014 + 0.008 * (part.cpu * 997 % 1)
+    part.host_memory[:] = 0.035 + 0.004 * (part.host_memory * 997 % 1)
+
+
+def compile_graph(part: Signals, rng: np.random.Generator) -> None:
+    """Let neuronx-cc work: the pod is there, the host's CPUs are busy, no runtime is loaded."""
+    stand_still(part)
+    n, minutes = part.cpu.shape
+    waves = 0.80 + wander(rng, minutes, 0.09, 4)[None, :] + rng.normal(0, 0.03, (n, minutes))
+    part.cpu[:] = np.clip(waves, 0.60, 0.995)
+    part.host_memory[:] = 0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :] + rng.normal(0, 0.004, (n, minutes))
+    part.pod[:] = 1
+    part.eni[:] = np.abs(rng.normal(2e6, 5e5, (n, minutes)))
+
+
+def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0) -> None:
+    """Begin with a gap, a compile if asked for, the load of the weights, then the ramp; the rest of `part` trains."""
+    minutes = part.cpu.shape[1]
+    gap = min(minutes, int(rng.integers(4, 9)))
+    every = slice(None)
+    stand_still(part.part(every, slice(0, gap)))
+    if compile_minutes:
+        compile_graph(part.part(every, slice(gap, gap + compile_minutes)), rng)
+    begin = gap + compile_minutes
+    load = part.part(every, slice(begin, begin + LOAD_MINUTES))
+    load.utilization[:] *= 0.02
+    load.memory[:] *= np.linspace(0.1, 0.95, load.memory.shape[1])[None, :]
+    load.latency[:], load.efa[:], load.progress[:] = np.nan, 0, 0
+    load.read[:] = 2.5e9
+    ramp = part.part(every, slice(begin + LOAD_MINUTES, begin + LOAD_MINUTES + 14))
+    rise = 1 - 0.75 * np.exp(-np.arange(ramp.utilization.shape[1]) / 3.5)
+    for array in (ramp.utilization, ramp.efa, ramp.read):
+        array *= rise[None, :]
+    ramp.progress[:] *= rise
+
+
+def _train(signals: Signals, rows: slice, job: Job, rng: np.random.Generator, minutes: int) -> None:
+    part = signals.part(rows, slice(0, minutes))
+    begin = max(0, round(job.begins * 60) + 3) if job.begins > -FOREVER else 0
+    _steady(part, job, rng)
+    _evaluations(part, job, rng)
+    _checkpoints(part, job, rng)
+    if begin:
+        stand_still(part.part(slice(None), slice(0, begin)))
+        restart(part.part(slice(None), slice(begin, minutes)), rng, job.compile_minutes)
+    at = begin + round(job.run_hours * 60 * rng.uniform(0.3, 0.9))
+    while at < minutes:
+        restart(part.part(slice(None), slice(at, minutes)), rng, job.compile_minutes)
+        at += round(job.run_hours * 60 * rng.uniform(0.8, 1.2))
+
+
+def _steady(part: Signals, job: Job, rng: np.random.Generator) -> None:
+    n, minutes = part.utilization.shape
+    shared = wander(rng, minutes, 0.008, 9) + wander(rng, minutes, 0.010, 240)
+    own = rng.normal(0, 0.008, (n, 1)) + np.stack([wander(rng, minutes, 0.003, 400) for _ in range(n)])
+    part.utilization[:] = np.clip(job.usual + shared + own + rng.normal(0, 0.007, (n, minutes)), 0, 0.995)
+    pace = part.utilization / job.usual
+    part.runtime[:] = part.pod[:] = 1
+    part.memory[:] = job.memory + rng.normal(0, 0.003, (n, 1)) + wander(rng, minutes, 0.003, 500)
+    part.latency[:] = 0.92 * job.step_seconds / 8 * (1 + rng.normal(0, 0.01, (n, 1)) + rng.normal(0, 0.012, (n, minutes))) / pace
+    efa = job.efa if n > 1 else 0.0
+    part.efa[:] = efa * pace * (1 + rng.normal(0, 0.03, (n, minutes)))
+    part.cpu[:] = 0.11 + rng.normal(0, 0.006, (n, 1)) + 0.02 * wander(rng, minutes, 0.5, 30) + rng.normal(0, 0.008, (n, minutes))
+    part.cpu[:] = np.clip(part.cpu, 0.03, 1)
+    part.host_memory[:] = (
+        0.41 + rng.normal(0, 0.01, (n, 1)) + wander(rng, minutes, 0.006, 300) + rng.normal(0, 0.001, (n, minutes))
+    )
+    part.read[:] = 1.8e8 * pace * (1 + rng.normal(0, 0.08, (n, minutes)))
+    part.progress[:] = pace.mean(axis=0)
+
+
+def _checkpoints(part: Signals, job: Job, rng: np.random.Generator) -> None:
+    minutes = part.utilization.shape[1]
+    at = int(rng.integers(2, job.checkpoint_minutes))
+    while at < minutes:
+        length = int(rng.integers(1, 4))
+        dip = part.part(slice(None), slice(at, at + length))
+        deep = 0.0 if length == 1 else 0.06
+        dip.utilization[:] *= deep + rng.uniform(0, 0.04, dip.utilization.shape)
+        dip.efa[:] *= 0.03
+        dip.read[:] *= 0.05
+        dip.write[:] = 6e8
+        dip.cpu[:] += 0.07
+        dip.progress[:] = 0
+        at += job.checkpoint_minutes
+
+
+def _evaluations(part: Signals, job: Job, rng: np.random.Generator) -> None:
+    if not job.eval_hours:
+        return
+    minutes = part.utilization.shape[1]
+    at = round(job.eval_hours * 60 * rng.uniform(0.2, 1.0))
+    while at < minutes:
+        phase = part.part(slice(None), slice(at, at + int(rng.integers(17, 24))))
+        phase.utilization[:] *= 0.61
+        phase.efa[:] *= 0.25
+        phase.read[:] *= 0.7
+        phase.latency[:] *= 0.55
+        phase.progress[:] = 0
+        boundary = part.part(slice(None), slice(at - 3, at))
+        boundary.utilization[:] *= 0.35
+        boundary.progress[:] *= 0.35
+        at += round(job.eval_hours * 60)
+
+
+def _serve(signals: Signals, job: Job, rng: np.random.Generator, start: datetime, minutes: int) -> None:
+    n = signals.utilization.shape[0]
+    load = _traffic(start, minutes) * job.usual + wander(rng, minutes, 0.012, 12)
+    own = 1 + rng.normal(0, 0.04, (n, 1))
+    signals.utilization[:] = np.clip(load[None, :] * own + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98)
+    signals.runtime[:] = signals.pod[:] = 1
+    signals.memory[:] = job.memory
+    signals.latency[:] = 0.045 * (1 + 0.3 * signals.utilization + rng.normal(0, 0.02, (n, minutes)))
+    signals.cpu[:] = 0.05 + 0.25 * signals.utilization + rng.normal(0, 0.008, (n, minutes)).clip(-0.03, 0.03)
+    signals.host_memory[:] = 0.22 + rng.normal(0, 0.002, (n, minutes))
+    signals.eni[:] = 4e7 * signals.utilization
+
+
+def _traffic(start: datetime, minutes: int) -> Array:
+    """Return requests by the hour of day (busiest about 20:00 UTC) and the day of the week, 1.0 = mean of a working day."""
+    hour = (start.hour * 60 + start.minute + np.arange(minutes)) / 60
+    day = 1 + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi) + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
+    weekdays = np.array([(start + timedelta(minutes=int(m))).weekday() for m in range(0, minutes, 60)]).repeat(60)[:minutes]
+    smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
+    smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
+    return np.asarray(day * smooth, dtype=np.float64)
+
+
+def _join_late(signals: Signals, nodes: Sequence[Node], rng: np.random.Generator) -> None:
+    for row, node in enumerate(nodes):
+        if node.job.begins == -FOREVER and node.launched_minute >= 0:
+            at = node.launched_minute + 3
+            before = signals.part(slice(row, row + 1), slice(0, at))
+            fresh = signals.part(slice(row, row + 1), slice(at, None))
+            pace = signals.progress.copy()
+            stand_still(before)
+            restart(fresh, rng)
+            signals.progress[:] = pace
+
+
+def _lose_scrapes(signals: Signals, share: float, rng: np.random.Generator) -> None:
+    n, minutes = signals.visible.shape
+    signals.visible[rng.random((n, minutes)) < share] = 0
+    for row in range(n):
+        for at in rng.integers(0, minutes, max(1, minutes // 6000)):
+            signals.visible[row, at : at + int(rng.integers(3, 8))] = 0
