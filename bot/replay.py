@@ -9,7 +9,6 @@ from datetime import datetime
 from bot.alerts.news import said_of
 from bot.errors import Unavailable
 from bot.model.replay import Replay
-from bot.model.window import Window
 from bot.ports import Ports
 from bot.watch import Look, Watch, grid
 
@@ -22,10 +21,11 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
     extent = ports.source.extent()
     if extent is None:
         raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
-    end = min(until, extent.end) if until else extent.end
-    seen = Replay(Window(extent.start, max(end, extent.start)))
+    seen = Replay(extent)
     watch = Watch(ports, channels)
-    for now in grid(seen.window.start, seen.window.end, ports.interval):
+    for now in grid(extent.start, extent.end, ports.interval):
+        if until and now > until:
+            break
         look = watch.look(now)
         _keep(ports, look, now)
         seen.ticks += 1

@@ -97,7 +97,8 @@ class Watch:
 
 
 def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
-    """Return every tick in `(start, end]`: the multiples of the interval since 1970."""
+    """Return every tick of a recording: the multiples of the interval since 1970 from `start` up to the first past `end`."""
     epoch = datetime(1970, 1, 1, tzinfo=start.tzinfo)
-    first = epoch + ((start - epoch) // interval + 1) * interval
-    return [first + i * interval for i in range(max(0, (end - first) // interval + 1))]
+    first = start + (epoch - start) % interval
+    last = end + (epoch - end) % interval
+    return [first + i * interval for i in range((last - first) // interval + 1)]

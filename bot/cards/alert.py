@@ -72,15 +72,15 @@ def where(alert: Alert) -> str:
 def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     """Write the end: how long, what it cost in total, who acknowledged."""
     worst = max(alerts, key=worth)
-    closed = max((a.closed for a in alerts if a.closed), default=now)
-    lasted = closed - min(a.anomaly.window.start for a in alerts)
+    ended = max((a.seen for a in alerts), default=now)
+    lasted = ended - min(a.anomaly.window.start for a in alerts)
     total = sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
     parts = [f"OVER after {span(lasted)}", *([f"cost {usd(total)}"] if total else [])]
     ack = worst.acknowledged
     if ack:
         parts.append(f"acknowledged by {ack.by_name or ack.by} after {span(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
-    body = quiet("Opened ", When(worst.opened), ", ended ", When(closed), ". ", worst.anomaly.why)
+    body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
     return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"),))), alert_data(worst))
 
 

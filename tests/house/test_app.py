@@ -1,0 +1,218 @@
+"""The two doors over fakes: what is written before and after speaking, what a crash leaves, who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.app import App
+from bot.cards.card import Buttons, Card, Tone
+from bot.commands import all as commands
+from bot.errors import Unavailable
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.policy import Policy
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.request import Request, User
+from bot.model.window import Window
+from bot.policy.schema import default_policy
+from bot.ports import Ports
+from tests.builders import FIVE, NOON, anomaly, price, reading
+
+assert commands.FAMILIES
+
+
+class Fleet:
+    """A source, a bill and a price list of four nodes."""
+
+    def read(self, now: datetime) -> Reading:
+        return reading(now)
+
+    def extent(self) -> Window | None:
+        return Window(NOON, NOON + timedelta(hours=2))
+
+    def problems(self) -> Sequence[str]:
+        return ()
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        return Reading(now)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        return ()
+
+    def tally(self, *_: Any) -> Any:
+        raise Unavailable("There is no bill here.")
+
+    def quotes(self, *_: Any) -> Sequence[Price]:
+        return (price("20.00"),)
+
+    def spot_history(self, *_: Any) -> Sequence[tuple[datetime, Price]]:
+        return ()
+
+    def types(self) -> Mapping[str, Any]:
+        return {}
+
+    def fallback_prices(self) -> Sequence[Price]:
+        return ()
+
+
+class Script:
+    """Detects what the test says for each tick."""
+
+    def __init__(self, *ticks: Anomaly | None) -> None:
+        self.ticks = list(ticks)
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        found = self.ticks.pop(0) if self.ticks else None
+        return Detection((found,) if found else ())
+
+
+class Chat:
+    """Remembers messages by id, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, Card] = {}
+        self.keys: dict[str, str] = {}
+        self.threads: list[str] = []
+        self.fail_before = self.fail_after = False
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if self.fail_before:
+            raise Unavailable("the chat is away")
+        message = f"m{len(self.messages)}"
+        self.messages[message], self.keys[key] = card, message
+        if self.fail_after:
+            raise KeyboardInterrupt
+        return message
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        self.messages[message] = card
+        return message
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        self.threads.append(card.title)
+
+    async def find(self, channel: str, key: str) -> str:
+        return self.keys.get(key, "")
+
+
+def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = ()) -> App:
+    fleet = Fleet()
+    ports = Ports(
+        source=fleet, billing=fleet, prices=fleet, knowledge=fleet, store=store or MemoryStore(), detect=script,
+        policy=default_policy(), replays=None, interval=FIVE, surfaces={"chat": chat},  # type: ignore[arg-type]
+    )  # fmt: skip
+    return App(ports, ("chat:ops",), admins, stopwatch=lambda: 0.0)
+
+
+def ask(line: str, user: str = "chat:U1", at: datetime = NOON) -> Request:
+    return Request(line, User(user, "dana"), at, "chat", "chat:ops")
+
+
+async def test_one_message_from_first_to_over() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly(), anomaly(at=NOON + FIVE), None, None, None), chat)
+    for i in range(5):
+        await bot.tick(NOON + i * FIVE)
+    assert len(chat.messages) == 1
+    assert chat.messages["m0"].tone is Tone.OVER
+    assert chat.messages["m0"].title.startswith("OVER after 15 min · cost $15.00 · starved, llama")
+    assert chat.threads == [f"Over: {chat.messages['m0'].title}"]
+
+
+async def test_a_failed_send_is_retried_by_the_next_tick() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat)
+    chat.fail_before = True
+    await bot.tick(NOON)
+    assert bot.health.undelivered == ("chat:ops: the chat is away",)
+    chat.fail_before = False
+    await bot.tick(NOON + FIVE)
+    assert len(chat.messages) == 1
+    assert bot.health.undelivered == ()
+
+
+async def test_a_crash_between_saying_and_writing_is_repaired_not_repeated() -> None:
+    chat, store = Chat(), MemoryStore()
+    chat.fail_after = True
+    with pytest.raises(KeyboardInterrupt):
+        await app(Script(anomaly()), chat, store).tick(NOON)
+    chat.fail_after = False
+    await app(Script(anomaly(), anomaly()), chat, store).tick(NOON)
+    memory = store.load(NOON)
+    assert len(chat.messages) == 1
+    assert [s.message for s in memory.said] == ["m0"]
+    assert memory.ticked_at == NOON
+
+
+async def test_a_source_that_fails_leaves_the_state_whole_and_is_counted() -> None:
+    bot = app(Script(), Chat())
+
+    def broken(now: datetime) -> Reading:
+        raise Unavailable("CloudWatch is away.")
+
+    bot.ports.source.read = broken  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        await bot.tick(NOON)
+    assert (bot.health.failures, bot.health.last_error) == (1, "CloudWatch is away.")
+
+
+async def test_acknowledging_edits_the_message_at_once_and_says_who() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly()), chat)
+    look = await bot.tick(NOON)
+    (alert,) = look.outcome.alerts
+    card = await bot.answer(ask(f"ack {alert.id}", at=NOON + timedelta(minutes=1)))
+    assert card.title == "Acknowledged by you"
+    assert "Acknowledged by dana" in repr(chat.messages["m0"].blocks).replace("', Strong(text='", "").replace("Strong(text='", "")
+    labels = [b.text for block in chat.messages["m0"].blocks if isinstance(block, Buttons) for b in block.buttons]
+    assert "Reopen" in labels
+
+
+async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat)
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    form = await bot.answer(ask(f"snooze {alert.id}"))
+    assert form.title.startswith("Snooze: starved")
+    await bot.answer(ask(f"snooze {alert.id} length=1h ceiling=500 reason=moving"))
+    assert "Snoozed by" in repr(chat.messages["m0"].blocks)
+    (muted,) = (await bot.tick(NOON + FIVE)).outcome.alerts
+    assert muted.muted_by.startswith("silence:")
+
+
+async def test_only_admins_run_what_is_theirs() -> None:
+    refused = await app(Script(), Chat(), admins=("chat:U9",)).answer(ask("doctor"))
+    allowed = await app(Script(), Chat(), admins=("chat:U1",)).answer(ask("doctor"))
+    assert "is for admins (chat:U9), and you are chat:U1" in str(refused.data["error"])
+    assert allowed.tone is not Tone.ERROR
+
+
+async def test_answers_are_private_until_shared() -> None:
+    bot = app(Script(), Chat())
+    private, shared = await bot.answer(ask("help")), await bot.answer(ask("share help"))
+    assert (private.public, shared.public) == (False, True)
+    assert "share help" in repr(private.blocks)
+    assert "share help" not in repr(shared.blocks)
+
+
+@pytest.mark.parametrize(
+    "line", ["alerts", "home", "about", "fleet", "idle", "help", "help cost", "config idle", "why llama", "alert llama"]
+)
+async def test_every_answer_is_a_card(line: str) -> None:
+    bot = app(Script(anomaly()), Chat())
+    await bot.tick(NOON)
+    card = await bot.answer(ask(line))
+    assert card.tone is not Tone.ERROR, card
+
+
+async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
+    card = await app(Script(), Chat()).answer(ask("ack a0000"))
+    assert card.data["error"] == "No alert of the last 15 days is called 'a0000'."
+    assert replace(card).tone is Tone.ERROR
