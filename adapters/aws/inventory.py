@@ -1,0 +1,168 @@
+"""Follow the inventory over a recording's snapshots, completed by what the metrics show."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adapters.aws import fleet
+from adapters.aws.identity import TagNames
+from adapters.aws.points import Ints
+from adapters.aws.responses import Answer, Pages, Responses, newest
+from adapters.aws.sheet import Sheet
+from bot.model.fleet import Instance, InstanceType, Inventory
+from bot.model.labels import Labels
+
+_SILENT = timedelta(days=1)
+"""After so long without a metric an instance that no snapshot ever named is no longer called running."""
+Found = TypeVar("Found")
+_Histories = list[list[tuple[datetime, Found]]]
+
+
+@dataclass(frozen=True)
+class Described:
+    """Hold what snapshots say at a time; equal `key` means equal content."""
+
+    key: tuple[int, ...]
+    inventory: Inventory
+
+
+class Snapshots:
+    """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
+
+    def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
+        def said(service: str, operation: str, translate: Callable[[Pages, Answer, TagNames], Found]) -> _Histories[Found]:
+            return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
+
+        self._instances = [_folded(x) for x in said("ec2", "describe_instances", fleet.instances)]
+        self._volumes = said("ec2", "describe_volumes", fleet.volumes)
+        self._file_systems = said("fsx", "describe_file_systems", fleet.file_systems)
+        self._reservations = said("ec2", "describe_capacity_reservations", fleet.reservations)
+        self.types, self._history = types, history
+        self._cached: dict[tuple[int, ...], Described] = {}
+        self._births = sorted(self._born())
+
+    def at(self, now: datetime) -> Described:
+        """Return the inventory as described at `now`."""
+        every: tuple[Sequence[tuple[datetime, Any]], ...] = (
+            *self._instances,
+            *self._volumes,
+            *self._file_systems,
+            *self._reservations,
+        )
+        key = (bisect_right(self._births, now), *(newest(history, now) for history in every))
+        if key not in self._cached:
+            self._cached = {key: Described(key, self._inventory(now))}
+        return self._cached[key]
+
+    def instance_types(self) -> dict[str, str]:
+        """Return the type of every instance that any snapshot names."""
+        return {id: x.labels.instance_type for history in self._instances for _, known in history[-1:] for id, x in known.items()}
+
+    def _inventory(self, now: datetime) -> Inventory:
+        begun = [(history[newest(history, now)]) for history in self._instances]
+        described = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
+        times = [at for at, _ in begun if at <= now]
+        return Inventory(
+            asof=max(times) if times else None,
+            instances=dict(sorted(described.items())),
+            volumes=tuple(x for x in _newest(self._volumes, now) if x.created_at <= now),
+            file_systems=tuple(x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now),
+            reservations=tuple(x for x in _newest(self._reservations, now) if x.starts_at <= now),
+            types=self.types,
+        )
+
+    def _counts(self, instance: Instance, now: datetime) -> bool:
+        forgotten = instance.ended_at is not None and instance.ended_at < now - self._history
+        return instance.launched_at <= now and not forgotten
+
+    def _born(self) -> list[datetime]:
+        born = [x.launched_at for history in self._instances for x in history[0][1].values()]
+        born += [x.created_at for history in self._volumes for x in history[0][1]]
+        born += [x.created_at for history in self._file_systems for x in history[0][1] if x.created_at]
+        return born + [x.starts_at for history in self._reservations for x in history[0][1]]
+
+
+class Inventories:
+    """Join the snapshots with the nodes that metrics show."""
+
+    def __init__(self, snapshots: Snapshots, nodes: Sheet | None) -> None:
+        self._snapshots, self._nodes = snapshots, nodes
+        self._last_seen = _last_seen(nodes) if nodes else None
+        self._cached: tuple[tuple[object, ...], Inventory] | None = None
+
+    def at(self, now: datetime, end: int) -> Inventory:
+        """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
+        described = self._snapshots.at(now)
+        n_nodes = self._nodes.visible(end) if self._nodes else 0
+        reporting = self._reporting(end, n_nodes)
+        key = (described.key, n_nodes, reporting.tobytes())
+        if self._cached is None or self._cached[0] != key:
+            self._cached = (key, self._joined(described.inventory, n_nodes, reporting, end))
+        return self._cached[1]
+
+    def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Tell which of the first `n_nodes` had a reading within the last day."""
+        if self._nodes is None or self._last_seen is None or not n_nodes:
+            return np.zeros(0, dtype=np.bool_)
+        row = min(end - self._nodes.base, len(self._last_seen) - 1)
+        age = (end - self._nodes.base) - self._last_seen[row, :n_nodes]
+        return np.asarray(age * self._nodes.step <= _SILENT.total_seconds())
+
+    def _joined(
+        self, described: Inventory, n_nodes: int, reporting: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]], end: int
+    ) -> Inventory:
+        instances = dict(described.instances)
+        for i in range(n_nodes):
+            assert self._nodes is not None
+            details = self._nodes.details[i]
+            known = instances.get(details.instance)
+            if known is None:
+                instances[details.instance] = self._shown(i, details, bool(reporting[i]), end)
+            elif (labels := details.only(_NODE).merge(known.labels)) != known.labels:
+                instances[details.instance] = replace(known, labels=labels)
+        return replace(described, instances=instances)
+
+    def _shown(self, i: int, details: Labels, reporting: bool, end: int) -> Instance:
+        """Return an instance that only metrics show."""
+        assert self._nodes is not None
+        assert self._last_seen is not None
+        launched = datetime.fromtimestamp(int(self._nodes.seen[i]), UTC)
+        labels = details.only(_NODE)
+        if reporting:
+            return Instance(labels=labels, launched_at=launched)
+        last = int(self._last_seen[min(end - self._nodes.base, len(self._last_seen) - 1), i]) + self._nodes.base
+        ended = datetime.fromtimestamp(last * self._nodes.step, UTC)
+        return Instance(labels=labels, launched_at=launched, state="unknown", ended_at=ended)
+
+
+_NODE = ("cluster", "instance", "region", "account", "instance_type")
+
+
+def _newest(histories: _Histories[tuple[Found, ...]], now: datetime) -> list[Found]:
+    return [x for history in histories for x in history[newest(history, now)][1]]
+
+
+def _folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
+    """Carry every instance on: one that is no longer named has ended by then."""
+    folded: list[tuple[datetime, dict[str, Instance]]] = []
+    known: dict[str, Instance] = {}
+    for at, named in history:
+        gone = {
+            id: x if x.ended_at else replace(x, state="terminated", ended_at=at) for id, x in known.items() if id not in named
+        }
+        known = {**gone, **named}
+        folded.append((at, known))
+    return folded
+
+
+def _last_seen(nodes: Sheet) -> Ints:
+    """Return, for each bin and node, the newest bin (from the sheet's base) with any reading; shape (n_bins, n_nodes)."""
+    reported = np.isfinite(nodes.values).any(axis=0)
+    rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
+    return np.maximum.accumulate(rows, axis=0).astype(np.int64)

@@ -1,0 +1,45 @@
+"""Read lines of JSON, plain or gzipped, in blocks; a truncated or broken file gives what can be read of it."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+import orjson
+
+from adapters.aws.problems import Problems, why
+
+_BLOCK_BYTES = 4 << 20
+
+
+def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (number of the first line, lines) for a few megabytes at a time."""
+    first, rest = 1, b""
+    try:
+        with _opened(path) as file:
+            while block := file.read(_BLOCK_BYTES):
+                *lines, rest = (rest + block).split(b"\n")
+                yield first, lines
+                first += len(lines)
+    except (OSError, EOFError, zlib.error) as error:
+        problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
+        return
+    if rest.strip():
+        yield first, [rest]
+
+
+def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
+    """Parse all lines at once; None when any of them is not exactly one JSON object."""
+    try:
+        parsed = orjson.loads(b"[" + b",".join(lines) + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    good = len(parsed) == len(lines) and set(map(type, parsed)) <= {dict}
+    return parsed if good else None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")

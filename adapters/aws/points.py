@@ -1,0 +1,97 @@
+"""Gather statistic sets as columns: one number for the series, one for the time, three for what was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from adapters.aws.catalogue import known_metrics, targets
+
+Ints = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+IGNORED = -1
+
+
+LAST_SECOND = 1 << 33
+"""The year 2242; a later time is not a time."""
+
+
+def sound(seconds: Doubles, count: Doubles, total: Doubles) -> npt.NDArray[np.bool_]:
+    """Tell which points have a time, a count and a sum."""
+    numbers = np.isfinite(seconds) & np.isfinite(count) & np.isfinite(total)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(numbers & (seconds >= 0) & (seconds < LAST_SECOND) & (count >= 0))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Series:
+    """Identify one CloudWatch series; `dimensions` are sorted (name, value) pairs."""
+
+    namespace: str
+    metric: str
+    names: tuple[str, ...]
+    dimensions: tuple[tuple[str, str], ...]
+    region: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Hold points as columns of one length: `series` numbers, `seconds` since the epoch, statistic sets."""
+
+    series: Ints
+    seconds: Ints
+    count: Doubles
+    total: Doubles
+    peak: Doubles
+
+    @staticmethod
+    def joined(many: list[Points]) -> Points:
+        """Return one after the other."""
+        if not many:
+            none = np.empty(0)
+            return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
+        if len(many) == 1:
+            return many[0]
+        columns = ("series", "seconds", "count", "total", "peak")
+        return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
+
+    def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
+        """Return the points at `index`."""
+        return Points(self.series[index], self.seconds[index], self.count[index], self.total[index], self.peak[index])
+
+
+@dataclass
+class Gatherer:
+    """Number series as they are met, keep their points in reading order, and count what means nothing here."""
+
+    numbers: dict[Series, int] = field(default_factory=dict)
+    parts: list[Points] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Points of metric names that mean nothing here, by `namespace metric`."""
+
+    def number(self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str) -> int:
+        """Return the series' number, or `IGNORED` where it has no target."""
+        if not targets(namespace, metric, dimensions):
+            return IGNORED
+        if not all(isinstance(value, str) for value in dimensions.values()):
+            raise TypeError("a dimension's value is not text")
+        pairs = tuple(sorted(dimensions.items()))
+        series = Series(namespace, metric, tuple(name for name, _ in pairs), pairs, region, account)
+        return self.numbers.setdefault(series, len(self.numbers))
+
+    def add(self, points: Points) -> None:
+        """Keep the points whose series is not `IGNORED`."""
+        wanted = points.series >= 0
+        kept = points if wanted.all() else points.take(wanted)
+        if len(kept.series):
+            self.parts.append(kept)
+
+    def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
+        """Count points of a metric name that is unknown; a known name at another dimension set is no news."""
+        if (namespace, metric) not in known_metrics():
+            self.ignored[f"{namespace} {metric}"] += times

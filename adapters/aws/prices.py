@@ -1,0 +1,140 @@
+"""Quote hours from recorded price responses: Price List, spot history, Capacity Block offerings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import orjson
+
+from adapters.aws.fleet import required
+from adapters.aws.responses import Answer, Pages, Responses, members, newest
+from bot.model.fleet import Market
+from bot.model.price import Basis, Price
+
+_LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+_Spot = tuple[datetime, Price]
+
+
+class QuotedPrices:
+    """Answer what AWS's own price responses had said by a time; before the first of them, what it says."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._listed = responses.histories("pricing", "get_products", listed)
+        self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
+        self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
+        self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every price known at `now`, the listed first; all regions where `region` is ""."""
+        stated = [x for history in (*self._listed, *self._blocks) for x in history[newest(history, now)][1]]
+        last = {(price.region, price.zone): price for _, price in self.spot_history(instance_type, now)}
+        wanted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
+        return tuple(x for x in wanted if not region or x.region == region)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[_Spot]:
+        """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
+        key = tuple(newest(history, now) for history in self._spot)
+        if self._changes is None or self._changes[0] != key:
+            self._changes = (key, self._merged(key))
+        return [change for change in self._changes[1].get(instance_type, []) if change[0] <= now]
+
+    def _merged(self, upto: tuple[int, ...]) -> dict[str, list[_Spot]]:
+        """Join the histories that were read by then: each says the last months only."""
+        every: dict[tuple[str, str, datetime], Price] = {}
+        for history, last in zip(self._spot, upto, strict=True):
+            for _, changes in history[: last + 1]:
+                every.update({(price.instance_type, price.zone, at): price for at, price in changes})
+        by_type: dict[str, list[_Spot]] = {}
+        for (name, _, at), price in sorted(every.items(), key=lambda entry: (entry[0][2], entry[0])):
+            by_type.setdefault(name, []).append((at, price))
+        return by_type
+
+
+def listed(pages: Pages, answer: Answer) -> tuple[Price, ...]:
+    """Translate GetProducts: Linux, shared tenancy, on demand; a price of zero is no price (Capacity Block rows)."""
+    products = [orjson.loads(x) if isinstance(x, str) else x for x in members(pages, "PriceList")]
+    return tuple(price for product in products for price in _listed(product, answer))
+
+
+def _listed(product: Mapping[str, Any], answer: Answer) -> Iterator[Price]:
+    of = product["product"]["attributes"]
+    if not _is_plain_linux(of):
+        return
+    for term in (product.get("terms") or {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            usd = _usd(dimension["pricePerUnit"].get("USD", "0"))
+            if dimension.get("unit", "Hrs") == "Hrs" and usd > 0:
+                yield Price(
+                    of["instanceType"],
+                    usd,
+                    Market.ON_DEMAND,
+                    Basis.LISTED,
+                    region=of.get("regionCode", ""),
+                    asof=answer.at.date(),
+                    source=f"AWS Price List, effective {str(term.get('effectiveDate', 'unsaid'))[:10]}",
+                )
+
+
+def _is_plain_linux(of: Mapping[str, Any]) -> bool:
+    wanted = {
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+    }
+    return "instanceType" in of and all(of.get(name, value) == value for name, value in wanted.items())
+
+
+def spot(pages: Pages, answer: Answer) -> tuple[_Spot, ...]:
+    """Translate DescribeSpotPriceHistory, Linux only."""
+    found = members(pages, "SpotPriceHistory")
+    return tuple(_spot(x, answer) for x in found if x.get("ProductDescription", _LINUX[0]) in _LINUX)
+
+
+def _spot(member: Mapping[str, Any], answer: Answer) -> _Spot:
+    at = required(member["Timestamp"], "Timestamp")
+    price = Price(
+        str(member["InstanceType"]),
+        _usd(member["SpotPrice"]),
+        Market.SPOT,
+        Basis.SPOT,
+        region=answer.region,
+        asof=at.date(),
+        source="EC2 spot price history",
+        zone=str(member.get("AvailabilityZone", "")),
+    )
+    return at, price
+
+
+def capacity_blocks(pages: Pages, answer: Answer) -> tuple[Price, ...]:
+    """Translate DescribeCapacityBlockOfferings: the upfront fee over instances and hours, the cheapest of each zone."""
+    offers = [_block(x, answer) for x in members(pages, "CapacityBlockOfferings")]
+    best: dict[tuple[str, str], Price] = {}
+    for offer in sorted(offers, key=lambda x: x.usd_per_hour):
+        best.setdefault((offer.instance_type, offer.zone), offer)
+    return tuple(best.values())
+
+
+def _block(member: Mapping[str, Any], answer: Answer) -> Price:
+    hours = int(member["InstanceCount"]) * int(member["CapacityBlockDurationHours"])
+    return Price(
+        str(member["InstanceType"]),
+        _usd(member["UpfrontFee"]) / hours,
+        Market.CAPACITY_BLOCK,
+        Basis.CAPACITY_BLOCK,
+        region=answer.region,
+        asof=answer.at.date(),
+        source=f"EC2 Capacity Block offering, {member['CapacityBlockDurationHours']} h",
+        zone=str(member.get("AvailabilityZone", "")),
+    )
+
+
+def _usd(text: Any) -> Decimal:
+    try:
+        return Decimal(str(text))
+    except InvalidOperation:
+        raise ValueError(f"'{text}' is not an amount") from None

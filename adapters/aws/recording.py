@@ -1,0 +1,205 @@
+"""Open a recording: AWS's own formats in a folder, read as the bot's source and price list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from adapters.aws.batch import batches
+from adapters.aws.grid import Grid
+from adapters.aws.identity import TagNames
+from adapters.aws.inventory import Inventories, Snapshots
+from adapters.aws.jsonl import read_jsonl
+from adapters.aws.neuron_monitor import read_reports
+from adapters.aws.parquet import read_parquet
+from adapters.aws.points import Gatherer
+from adapters.aws.prices import QuotedPrices
+from adapters.aws.problems import Problems
+from adapters.aws.responses import Responses
+from adapters.aws.runs import Runs
+from adapters.aws.sheet import Sheet, Source, sheet, sources
+from bot.errors import Unavailable, WrongInput
+from bot.model.fleet import FileSystem, InstanceType, Inventory, Volume
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.window import Window
+
+_KINDS = ("node", "pod", "cluster", "file_system", "volume", "run")
+_LAZY = "core"
+"""Built when first asked for: as large as all the rest."""
+
+
+def open_recording(
+    folder: Path,
+    *,
+    interval: timedelta,
+    lag: timedelta = timedelta(minutes=1),
+    history: timedelta = timedelta(days=15),
+    types: Mapping[str, InstanceType],
+    tags: TagNames | None = None,
+) -> Recording:
+    """Read a folder's metrics, reports and responses; frames have steps of `interval`, aligned to the epoch.
+
+    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric.
+    """
+    if not folder.is_dir():
+        raise WrongInput(f"There is no recording at {folder}; name a folder that has metrics/ in it.")
+    problems = Problems()
+    gatherer = gather(folder, problems)
+    if not gatherer.parts:
+        first = next(iter(problems.sentences()), "it needs metrics/**/*.jsonl, *.parquet or neuron-monitor/*.jsonl.")
+        raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
+    responses = Responses(folder / "api", problems)
+    snapshots = Snapshots(responses, tags or TagNames(), types, history)
+    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
+    return Recording(gatherer, grid, history, snapshots, QuotedPrices(responses), problems)
+
+
+def gather(folder: Path, problems: Problems) -> Gatherer:
+    """Read every metric and report under the folder, files in the order of their names."""
+    gatherer = Gatherer()
+    metrics = [(path, str(path.relative_to(folder))) for path in sorted((folder / "metrics").rglob("*")) if path.is_file()]
+    for path, name in metrics:
+        if path.name.endswith((".jsonl", ".jsonl.gz")):
+            read_jsonl(path, name, gatherer, problems)
+    read_parquet([(path, name) for path, name in metrics if path.suffix == ".parquet"], gatherer, problems)
+    for path in sorted((folder / "neuron-monitor").glob("*.jsonl*")):
+        if path.name.endswith((".jsonl", ".jsonl.gz")):
+            read_reports(path, str(path.relative_to(folder)), path.name.partition(".jsonl")[0], gatherer, problems)
+    return gatherer
+
+
+class Recording:
+    """Read a recording as of any time: `bot.ports.Source` and `bot.ports.Prices`.
+
+    Frames are views into whole-recording arrays and are built when asked for.
+    """
+
+    def __init__(
+        self,
+        gatherer: Gatherer,
+        grid: Grid,
+        history: timedelta,
+        snapshots: Snapshots,
+        prices: QuotedPrices,
+        problems: Problems,
+    ) -> None:
+        self.ignored: Mapping[str, int] = dict(gatherer.ignored)
+        """Points of metric names that mean nothing here, by `namespace metric`."""
+        self._grid, self._prices, self._problems = grid, prices, problems
+        self._most = max(1, int(history.total_seconds()) // grid.step)
+        ordered = list(batches(gatherer))
+        gatherer.parts.clear()
+        feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind))}
+        every = [source for found in feeding.values() for source in found]
+        self._extent = _extent(every)
+        self._base = _first_bin(every, grid)
+        self._cores = _cores(snapshots, every)
+        self._sheets = {kind: self._sheet(kind, found) for kind, found in feeding.items() if kind != _LAZY}
+        self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
+        self._runs = Runs(feeding.get("run", []), grid)
+        self._inventories = Inventories(snapshots, self._sheets.get("node"))
+        self._named_for: Inventory | None = None
+        self._named: dict[str, tuple[Labels, ...]] = {}
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at the last step's end at or before `now`."""
+        end = int(now.timestamp()) // self._grid.step
+        inventory = self._inventories.at(now, end)
+        frames = _Frames(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
+        return Reading(now, frames, inventory, self._runs.at(end * self._grid.step))
+
+    def extent(self) -> Window:
+        """Return the first metric's timestamp to the end of the last one's period."""
+        return self._extent
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each file, line or response that could not be read."""
+        return self._problems.sentences()
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return the listed, spot and Capacity Block prices known at `now`; all regions where `region` is ""."""
+        return self._prices.quotes(instance_type, region, now)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
+        """Return the spot price changes known at `now`, oldest first."""
+        return self._prices.spot_history(instance_type, now)
+
+    def _kinds(self, end: int) -> tuple[str, ...]:
+        shown = tuple(kind for kind, sheet in self._sheets.items() if sheet.visible(end))
+        waiting = _LAZY not in self._sheets and self._waiting and _first_bin(self._waiting, self._grid) <= end
+        return (*shown, _LAZY) if waiting else shown
+
+    def _frame(self, kind: str, end: int, inventory: Inventory) -> Frame:
+        if kind not in self._sheets:
+            self._sheets[kind] = self._sheet(kind, self._waiting)
+            self._waiting = ()
+        return self._sheets[kind].frame(end, self._most, self._names(kind, inventory))
+
+    def _sheet(self, kind: str, feeding: Sequence[Source]) -> Sheet:
+        return sheet(kind, feeding, self._grid, self._base, self._cores)
+
+    def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
+        """Return all that is known of each thing of a kind, kept while the inventory stays the same."""
+        if self._named_for is not inventory:
+            self._named_for, self._named = inventory, {}
+        if kind not in self._named:
+            self._named[kind] = _labelled(self._sheets[kind], inventory)
+        return self._named[kind]
+
+
+class _Frames(Mapping[str, Frame]):
+    """Build each frame when it is first asked for."""
+
+    def __init__(self, kinds: tuple[str, ...], build: Callable[[str], Frame]) -> None:
+        self._kinds, self._build = kinds, build
+        self._built: dict[str, Frame] = {}
+
+    def __getitem__(self, kind: str) -> Frame:
+        if kind not in self._built:
+            if kind not in self._kinds:
+                raise KeyError(kind)
+            self._built[kind] = self._build(kind)
+        return self._built[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+def _labelled(of: Sheet, inventory: Inventory) -> tuple[Labels, ...]:
+    if of.kind in ("node", "core"):
+        instances = inventory.instances
+        return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)
+    if of.kind in ("volume", "file_system"):
+        described = {x.resource: x for x in (*_labels(inventory.volumes), *_labels(inventory.file_systems))}
+        return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
+    return of.details
+
+
+def _labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[Labels]:
+    return [x.labels for x in storage]
+
+
+def _first_bin(feeding: Sequence[Source], grid: Grid) -> int:
+    return min(int(grid.span(source.batch, source.period)[0].min()) for source in feeding)
+
+
+def _extent(feeding: Sequence[Source]) -> Window:
+    first = min(int(x.batch.points.seconds[x.batch.starts[:-1]].min()) for x in feeding)
+    last = max(int((x.batch.points.seconds[x.batch.starts[1:] - 1] + x.period).max()) for x in feeding)
+    return Window(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
+
+
+def _cores(snapshots: Snapshots, feeding: Sequence[Source]) -> dict[str, int]:
+    """Return how many cores each instance shows, where its type is known."""
+    named = {labels.instance: labels.instance_type for source in feeding for labels in source.said if labels.instance_type}
+    return {
+        id: snapshots.types[name].cores for id, name in {**named, **snapshots.instance_types()}.items() if name in snapshots.types
+    }

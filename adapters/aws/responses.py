@@ -1,0 +1,109 @@
+"""Find recorded API responses: `api/SERVICE/OPERATION/REGION/TIME[.ARGUMENT].json[.gz]`, the newest at or before a time."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from adapters.aws.problems import Problems, why
+
+Found = TypeVar("Found")
+Pages = Sequence[Mapping[str, Any]]
+_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
+_UNREADABLE = (OSError, EOFError, zlib.error, orjson.JSONDecodeError)
+_UNLIKE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Name one recorded response."""
+
+    service: str
+    operation: str
+    region: str
+    argument: str
+    at: datetime
+    path: Path
+
+
+@dataclass
+class Responses:
+    """Index a folder of recorded responses and translate each at most once."""
+
+    folder: Path
+    problems: Problems
+    _index: dict[tuple[str, str], dict[tuple[str, str], list[Answer]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look at the names, not into the files."""
+        index: dict[tuple[str, str], dict[tuple[str, str], list[Answer]]] = defaultdict(lambda: defaultdict(list))
+        for path in sorted(self.folder.glob("*/*/*/*.json*")):
+            found = _NAME.fullmatch(path.name)
+            if not found:
+                self.problems.add(self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
+                continue
+            service, operation, region = path.parts[-4:-1]
+            at = datetime.strptime(found[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            answer = Answer(service, operation, region, found[2] or "", at, path)
+            index[service, operation][region, answer.argument].append(answer)
+        self._index = {call: dict(places) for call, places in index.items()}
+
+    def histories(
+        self, service: str, operation: str, translate: Callable[[Pages, Answer], Found]
+    ) -> list[list[tuple[datetime, Found]]]:
+        """Return, for each region and argument, what every readable response says, oldest first; report the broken ones."""
+        places = self._index.get((service, operation), {})
+        found = [
+            [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)] for _, many in sorted(places.items())
+        ]
+        return [kept for history in found if (kept := [entry for entry in history if entry])]
+
+    def _one(self, answer: Answer, translate: Callable[[Pages, Answer], Found]) -> tuple[datetime, Found] | None:
+        try:
+            return answer.at, translate(_pages(answer.path), answer)
+        except _UNREADABLE as error:
+            self.problems.add(self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped.")
+        except _UNLIKE as error:
+            said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
+            self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({said}); skipped.")
+        return None
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self.folder.parent))
+
+
+def newest(history: Sequence[tuple[datetime, Found]], now: datetime) -> int:
+    """Return the place of the newest entry at or before `now`, the first where there is none."""
+    return max(0, bisect_right(history, now, key=lambda entry: entry[0]) - 1)
+
+
+def members(pages: Pages, key: str) -> list[Mapping[str, Any]]:
+    """Return the list under `key` of all pages; raise `KeyError` where it is missing: a garbled answer is not an empty one."""
+    return [member for page in pages for member in page[key]]
+
+
+def instant(text: str | None) -> datetime | None:
+    """Read an ISO 8601 time as aware UTC; None for none."""
+    if not text:
+        return None
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _pages(path: Path) -> Pages:
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    found = orjson.loads(raw)
+    pages = found if isinstance(found, list) else [found]
+    if not pages or not all(isinstance(page, dict) for page in pages):
+        raise TypeError("neither an object nor a list of objects")
+    return pages

@@ -1,0 +1,90 @@
+"""Follow training runs: what each had reached at a time, and how often it fell back to a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from adapters.aws.grid import Grid
+from adapters.aws.points import Doubles, Ints
+from adapters.aws.sheet import Source
+from bot.model.labels import Labels
+from bot.model.run import Run
+
+_FIELDS = {
+    "run_epoch_count": "epochs",
+    "run_step_count": "steps",
+    "run_tokens_count": "tokens",
+    "run_parameters_count": "parameters",
+    "run_loss": "loss",
+    "run_checkpoint_age_seconds": "checkpoint_age_seconds",
+}
+
+
+@dataclass(frozen=True)
+class _Track:
+    """Hold one metric of one run: when each value became visible, in order, and the end of its period."""
+
+    metric: str
+    visible: Ints
+    ended: Ints
+    value: Doubles
+
+    def before(self, now: int) -> int:
+        """Return how many values were visible at `now`."""
+        return int(np.searchsorted(self.visible, now, side="right"))
+
+
+@dataclass(frozen=True)
+class _Story:
+    labels: Labels
+    started: int
+    tracks: tuple[_Track, ...]
+    falls: Ints
+    """Falls of the step counter up to and with each value of its track."""
+
+    def at(self, now: int) -> Run | None:
+        """Return the run as last reported, None before its first report."""
+        known = {track: n for track in self.tracks if (n := track.before(now))} if self.tracks else {}
+        if not known:
+            return None
+        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in known.items()}
+        seen = max(int(track.ended[n - 1]) for track, n in known.items())
+        steps = next((n for track, n in known.items() if track.metric == "run_step_count"), 0)
+        attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
+        started, seen_at = (datetime.fromtimestamp(x, UTC) for x in (self.started, seen))
+        return Run(labels=self.labels, started_at=started, seen_at=seen_at, attempts=attempts, **reached)
+
+
+class Runs:
+    """Answer for every run what it had reached at a time."""
+
+    def __init__(self, feeding: Sequence[Source], grid: Grid) -> None:
+        tracks: dict[Labels, list[_Track]] = {}
+        started: dict[Labels, int] = {}
+        details: dict[Labels, Labels] = {}
+        for source in feeding:
+            for i, thing in enumerate(source.things):
+                points = source.batch.points.take(slice(int(source.batch.starts[i]), int(source.batch.starts[i + 1])))
+                value = points.peak.copy() if source.target.statistic == "last" else points.total / np.maximum(points.count, 1)
+                ended = points.seconds + source.period[i]
+                tracks.setdefault(thing, []).append(_Track(source.target.metric, ended + grid.lag, ended, value))
+                started[thing] = min(int(points.seconds[0]), started.get(thing, int(points.seconds[0])))
+                details[thing] = source.said[i].only(("cluster", "job", "region", "account"))
+        self._stories = [
+            _Story(details[thing], started[thing], tuple(found), _falls(found)) for thing, found in sorted(tracks.items())
+        ]
+
+    def at(self, now: int) -> tuple[Run, ...]:
+        """Return the runs that had reported by `now`, seconds since the epoch."""
+        return tuple(run for story in self._stories if (run := story.at(now)))
+
+
+def _falls(tracks: Sequence[_Track]) -> Ints:
+    steps = next((track.value for track in tracks if track.metric == "run_step_count"), None)
+    if steps is None:
+        return np.zeros(0, dtype=np.int64)
+    return np.append(0, np.cumsum(np.diff(steps) < 0)).astype(np.int64)
