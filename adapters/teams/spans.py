@@ -121,8 +121,8 @@ def _cut(text: str, most: int) -> str:
 
 
 def _tame(name: str) -> str:
-    """Return a person's name without what could end the mention."""
-    return "".join(c for c in bare(name) if c not in "<>&\n\r").strip()
+    """Return a person's name of letters and digits, for what else stands there could end the mention or format it."""
+    return " ".join("".join(c if c.isalnum() or c in ".-'@" else " " for c in bare(name)).split())
 
 
 def _look(style: Style) -> Json:

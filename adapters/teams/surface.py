@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
 from botbuilder.integration.aiohttp import CloudAdapter
@@ -115,11 +116,11 @@ class TeamsSurface:
     async def _hear(self, request: web.Request) -> web.Response:
         """Take one activity: 400 for garbage, 401 for a bad token, 403 for a stranger, 503 without signing keys."""
         try:
-            activity = await self._read(request)
+            body, activity = await self._read(request)
             trusted = await self._adapter.bot_framework_authentication.authenticate_request(
                 activity, request.headers.get("Authorization", "")
             )
-            self._admit(activity)
+            self._admit(body, activity)
         except _Refused as refused:
             return web.Response(status=refused.status, text=refused.why)
         except PermissionError:
@@ -132,26 +133,27 @@ class TeamsSurface:
             return web.Response(status=200)
         return web.Response(status=int(result.status), body=dumps(result.body), content_type="application/json")
 
-    async def _read(self, request: web.Request) -> Activity:
+    async def _read(self, request: web.Request) -> tuple[Any, Activity]:
         if self._open and not (is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")):
             raise _Refused(403, "Without an app id only this machine may call.")
         if request.content_type != "application/json":
             raise _Refused(415, "Send an activity as application/json.")
         try:
-            activity = Activity().deserialize(await request.json())
+            body = await request.json()
+            activity = Activity().deserialize(body)
         except Exception:  # msrest raises whatever a wrong type trips it into
             raise _Refused(400, "The body is no activity.") from None
         if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):
             raise _Refused(400, "The activity lacks its type, conversation or recipient.")
-        return activity
+        return body, activity
 
-    def _admit(self, activity: Activity) -> None:
+    def _admit(self, body: Any, activity: Activity) -> None:
         """Refuse other tenants, people without an id, and conversations that would be answered elsewhere."""
         if not self._serves(str(activity.service_url or "")):
             raise _Refused(403, "The service address is none of Microsoft's.")
         if not (activity.from_property and activity.from_property.id):
             raise _Refused(400, "The activity names no sender.")
-        if self._tenants and _tenant(activity) not in self._tenants:
+        if self._tenants and not (_tenants(body) and _tenants(body) <= self._tenants):
             raise _Refused(403, "This tenant is not served.")
 
 
@@ -162,8 +164,9 @@ def _check(app_id: str, app_password: str, development: bool) -> None:
         raise WrongInput("MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.")
 
 
-def _tenant(activity: Activity) -> str:
-    data = activity.channel_data
+def _tenants(body: Any) -> frozenset[str]:
+    """Return the tenants an activity names (as written: botbuilder's model misses the conversation's)."""
+    data = body.get("channelData")
     tenant = data.get("tenant") if isinstance(data, dict) else None
-    named = tenant.get("id") if isinstance(tenant, dict) else None
-    return str(activity.conversation.tenant_id or named or "")
+    named = (body["conversation"].get("tenantId"), tenant.get("id") if isinstance(tenant, dict) else None)
+    return frozenset(str(name) for name in named if name)

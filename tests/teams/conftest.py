@@ -65,23 +65,33 @@ class Connector:
         return [body["attachments"][0]["content"] for body in self.said()]
 
 
-async def serve(routes: Sequence[web.RouteDef]) -> tuple[web.AppRunner, str]:
-    """Serve routes on a free loopback port."""
-    app = web.Application()
-    app.add_routes(routes)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
+Serve = Callable[[Sequence[web.RouteDef]], Awaitable[str]]
 
 
 @pytest.fixture
-async def connector() -> AsyncIterator[Connector]:
+async def serve() -> AsyncIterator[Serve]:
+    """Serve routes on a free loopback port, until the test is over."""
+    runners: list[web.AppRunner] = []
+
+    async def start(routes: Sequence[web.RouteDef]) -> str:
+        app = web.Application()
+        app.add_routes(routes)
+        runners.append(web.AppRunner(app, shutdown_timeout=0.1))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def connector(serve: Serve) -> Connector:
     made = Connector()
     path = "/v3/conversations/{conversation}/activities"
-    runner, made.url = await serve([web.post(path, made.take), web.route("*", path + "/{id}", made.take)])
-    yield made
-    await runner.cleanup()
+    made.url = await serve([web.post(path, made.take), web.route("*", path + "/{id}", made.take)])
+    return made
 
 
 @dataclass
@@ -95,11 +105,22 @@ class Bot:
     answer: Callable[[Request], Awaitable[Card]]
     shelf: MemoryShelf
 
-    async def send(self, activity: Mapping[str, Any], token: str = "") -> tuple[int, Any]:
+    async def send(
+        self, activity: Mapping[str, Any], token: str = "", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Post an activity as Teams does; return status and JSON body."""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with ClientSession() as session, session.post(self.url, json=activity, headers=headers) as response:
+        said = {"Authorization": f"Bearer {token}"} if token else {}
+        async with (
+            ClientSession() as session,
+            session.post(self.url, json=activity, headers=said | dict(headers or {})) as response,
+        ):
             return response.status, await response.json(content_type=None) if response.status == 200 else None
+
+    async def raw(self, body: bytes, content_type: str = "application/json") -> int:
+        """Post bytes; return the status."""
+        headers = {"Content-Type": content_type}
+        async with ClientSession() as session, session.post(self.url, data=body, headers=headers) as response:
+            return response.status
 
     async def settled(self) -> None:
         """Wait until every answer was sent."""
@@ -135,36 +156,38 @@ class Bot:
         }
 
 
-CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
-
-
 async def told(request: Request) -> Card:
     """Answer with what was asked."""
     return Card("Answer", Tone.INFO, (text(f"you asked: {request.line}"),))
 
 
-async def make_bot(connector: Connector, **settings: Any) -> tuple[Bot, web.AppRunner]:
-    """Start a surface; development on loopback unless told otherwise."""
-    asked: list[Request] = []
-    shelf = MemoryShelf()
-    bot: Bot
-
-    async def answer(request: Request) -> Card:
-        asked.append(request)
-        return await bot.answer(request)
-
-    usual = {"app_id": "", "app_password": "", "tenant_id": "", "development": True}
-    surface = TeamsSurface(
-        answer=answer, clock=lambda: NOW, draw=lambda _: b"\x89PNG", shelf=shelf, hints=HINTS, **(usual | settings)
-    )
-    runner, url = await serve(surface.routes())
-    bot = Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf)
-    return bot, runner
+NewBot = Callable[..., Awaitable[Bot]]
 
 
 @pytest.fixture
-async def bot(connector: Connector) -> AsyncIterator[Bot]:
-    made, runner = await make_bot(connector)
-    yield made
-    await made.surface.stop()
-    await runner.cleanup()
+async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
+    """Start a surface; in development unless told otherwise."""
+    bots: list[Bot] = []
+
+    async def make(**settings: Any) -> Bot:
+        asked: list[Request] = []
+        shelf = MemoryShelf()
+
+        async def answer(request: Request) -> Card:
+            asked.append(request)
+            return await bots[0].answer(request)
+
+        usual: Any = {"app_id": "", "app_password": "", "tenant_id": "", "development": True, "hints": HINTS, "shelf": shelf}
+        surface = TeamsSurface(answer=answer, clock=lambda: NOW, draw=lambda _: b"\x89PNG", **(usual | settings))
+        url = await serve(surface.routes())
+        bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf))
+        return bots[-1]
+
+    yield make
+    for bot in bots:
+        await bot.surface.stop()
+
+
+@pytest.fixture
+async def bot(new_bot: NewBot) -> Bot:
+    return await new_bot()

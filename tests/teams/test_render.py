@@ -1,0 +1,328 @@
+"""Any card becomes a valid Adaptive Card within its budget, and text from data stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapters.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Chart,
+    ChartKind,
+    Code,
+    Column,
+    Facts,
+    Field,
+    FieldKind,
+    Form,
+    Link,
+    Mention,
+    Series,
+    Span,
+    Strong,
+    Style,
+    Table,
+    Text,
+    Tone,
+    When,
+    text,
+)
+
+AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+EVIL = "[x](http://evil) **b** _i_ <at>all</at> <b>h</b> {{DATE(2026-01-01T00:00:00Z)}} `c` # h\n- l\n1. n | \u202e"
+
+
+def elements(node: Any) -> Iterator[dict[str, Any]]:
+    """Return every object of a card."""
+    if isinstance(node, dict):
+        yield node
+        for child in node.values():
+            yield from elements(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from elements(child)
+
+
+def kinds(card: dict[str, Any]) -> list[str]:
+    """Return the types of the body's elements."""
+    return [element["type"] for element in card["body"]]
+
+
+def shown(card: dict[str, Any]) -> str:
+    """Return all text."""
+    return "\n".join(str(e.get("text", "")) for e in elements(card))
+
+
+def body(*blocks: Block, **more: Any) -> dict[str, Any]:
+    return render(Card("T", Tone.INFO, blocks), **more)
+
+
+def line_chart(n: int = 300) -> Chart:
+    times = tuple(AT + timedelta(minutes=5 * i) for i in range(n))
+    values = tuple(None if i % 7 == 0 else 80.0 + i % 9 for i in range(n))
+    return Chart(ChartKind.LINE, "Utilization", "%", (Series("llama", values),), times, band=(85, 95), summary="Fell to 20 %.")
+
+
+@pytest.mark.parametrize(
+    ("tone", "style"),
+    [
+        ("critical", "attention"),
+        ("warning", "warning"),
+        ("info", "accent"),
+        ("over", "emphasis"),
+        ("good", "good"),
+        ("error", "attention"),
+    ],
+)
+def test_the_first_line_has_the_colour_of_the_tone(tone: str, style: str) -> None:
+    assert render(Card("T", Tone(tone)))["body"][0]["style"] == style
+
+
+def test_a_paragraph_is_runs_that_no_markdown_reaches() -> None:
+    block = body(text("Wasting ", Strong("$1,083"), " on ", Code("i-0"), " ", Link("why", "https://h/x"), style=Style.QUIET))[
+        "body"
+    ][1]
+    assert block["type"] == "RichTextBlock"
+    assert [run.get("weight") or run.get("fontType") for run in block["inlines"]] == [
+        None,
+        "bolder",
+        None,
+        "monospace",
+        None,
+        None,
+    ]
+    assert block["inlines"][5]["selectAction"] == {"type": "Action.OpenUrl", "url": "https://h/x"}
+    assert all(run["isSubtle"] for run in block["inlines"])
+
+
+def test_a_link_that_is_no_web_address_is_words() -> None:
+    assert "javascript" not in json.dumps(body(text(Link("x", "javascript:alert(1)"))))
+
+
+def test_an_instant_shows_in_the_readers_zone() -> None:
+    assert "{{DATE(2026-11-20T09:00:00Z, SHORT)}} {{TIME(2026-11-20T09:00:00Z)}}" in shown(body(text("since ", When(AT))))
+
+
+def test_a_person_of_teams_is_pinged_by_an_entity_with_matching_text() -> None:
+    card = body(text("ask ", Mention("teams:29:1x", "Dana <at>")))
+    entity = {"type": "mention", "text": "<at>Dana at</at>", "mentioned": {"id": "29:1x", "name": "Dana at"}}
+    assert card["msteams"]["entities"] == [entity]
+    assert card["body"][1]["text"] == "ask <at>Dana at</at>"
+
+
+def test_a_person_of_another_platform_is_only_named() -> None:
+    card = body(text("ask ", Mention("slack:U1", "dana")))
+    assert "@dana" in shown(card)
+    assert "entities" not in card["msteams"]
+
+
+def test_people_whom_no_text_names_are_pinged_under_the_first_line() -> None:
+    card = render(Card("T", blocks=(text("x"),), mentions=(Mention("teams:29:1", "Dana"), Mention("teams:29:2", "Dana"))))
+    assert [e["mentioned"]["id"] for e in card["msteams"]["entities"]] == ["29:1", "29:2"]
+    assert all(e["text"] in card["body"][1]["text"] for e in card["msteams"]["entities"])
+    assert len({e["text"] for e in card["msteams"]["entities"]}) == 2
+
+
+def evil_blocks() -> list[Block]:
+    column = Column(EVIL, Align.RIGHT)
+    field = Field("n", EVIL, FieldKind.SWITCH, hint=EVIL)
+    return [
+        text(EVIL, Strong(EVIL), Code(EVIL)),
+        text(Mention("teams:29:1", EVIL), EVIL, Strong(EVIL), Code(EVIL), Link(EVIL, "https://h/a)b(c")),
+        Facts(((EVIL, EVIL),)),
+        Table((column,), ((EVIL,),), (EVIL,), EVIL, EVIL),
+        Chart(ChartKind.BAR, EVIL, EVIL, (Series(EVIL, (1.0,)),), categories=(EVIL,), summary=EVIL),
+        Form(EVIL, "x", (field, Field("m", EVIL, hint=EVIL, value=EVIL))),
+    ]
+
+
+def read_as_markdown(card: dict[str, Any]) -> list[str]:
+    """Return the strings that Teams reads as markdown."""
+    found = [str(e["text"]) for e in elements(card) if e.get("type") == "TextBlock"]
+    found += [str(f[k]) for e in elements(card) if e.get("type") == "FactSet" for f in e["facts"] for k in ("title", "value")]
+    return found + [str(e["title"]) for e in elements(card) if e.get("type") == "Input.Toggle"]
+
+
+@pytest.mark.parametrize("block", evil_blocks(), ids=lambda block: type(block).__name__)
+def test_text_from_data_never_pings_or_computes(block: Block) -> None:
+    card = render(Card(EVIL, blocks=(block,)))
+    pings = {entity["text"] for entity in card["msteams"].get("entities", [])}
+    said = json.dumps(card, ensure_ascii=False)
+    assert set(re.findall(r"<at>.*?</at>", said)) <= pings
+    assert "{{DATE(2026-01" not in said
+    assert "\u202e" not in said
+
+
+@pytest.mark.parametrize("block", evil_blocks(), ids=lambda block: type(block).__name__)
+def test_text_from_data_is_never_formatted(block: Block) -> None:
+    for said in read_as_markdown(render(Card(EVIL, blocks=(block,)))):
+        ours = re.sub(r"<at>.*?</at>|(?<!\\)\*\*|(?<!\\)\[|(?<!\\)\]\(https://h/a%29b%28c\)", "", said)
+        assert not re.search(r"(?<!\\)[\[\]*`<>#|]", ours)
+        assert not re.search(r"(?m)^\s*(-|\d+\.)", ours)
+
+
+def test_markdown_is_escaped_where_it_would_be_read() -> None:
+    fact = body(Facts((("a_b_c", "[x](http://evil) **b** _i_ 1.5 trn1_x"),)))["body"][1]["facts"][0]
+    assert fact == {"title": "a_b_c", "value": r"\[x\](http://evil) \*\*b\*\* \_i\_ 1.5 trn1_x"}
+
+
+def test_a_table_aligns_numbers_right_and_sets_its_total_apart() -> None:
+    table = Table((Column("team"), Column("USD", Align.RIGHT)), (("a", "1"), ("b", "2")), ("total", "3"), "Cost", "and 4 more")
+    card = body(table)
+    drawn = card["body"][2]
+    assert kinds(card) == ["Container", "RichTextBlock", "Table", "RichTextBlock"]
+    assert [row.get("style") for row in drawn["rows"]] == ["emphasis", None, None, "emphasis"]
+    assert drawn["rows"][1]["cells"][1]["items"][0]["horizontalAlignment"] == "right"
+    assert "team · USD\na · 1\nb · 2\ntotal · 3" in shown(drawn["fallback"])
+
+
+def test_a_long_or_wide_table_says_what_it_folds() -> None:
+    table = Table(tuple(Column(f"c{i}") for i in range(12)), tuple(("x",) * 12 for _ in range(60)))
+    assert "and 20 more rows; 4 more columns not shown" in shown(body(table))
+
+
+def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> None:
+    chart = body(line_chart())["body"][1]
+    assert chart["type"] == "Chart.Line"
+    assert [series["legend"] for series in chart["data"]] == ["llama", "usual low", "usual high"]
+    assert 2 < len(chart["data"][0]["values"]) <= 60
+    gap = Chart(ChartKind.LINE, "t", "%", (Series("s", (1.0, None, 3.0)),), (AT, AT + timedelta(1), AT + timedelta(2)))
+    assert [p["y"] for p in body(gap)["body"][1]["data"][0]["values"]] == [1.0, 3.0]
+
+
+def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:
+    one = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0, 2.0)),), categories=("a", "b"))
+    two = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0,)), Series("u", (2.0,))), categories=("a",))
+    assert body(one)["body"][1]["data"] == [{"x": "a", "y": 1.0}, {"x": "b", "y": 2.0}]
+    assert body(two)["body"][1]["type"] == "Chart.VerticalBar.Grouped"
+    assert body(two)["body"][1]["stacked"] is True
+
+
+def test_a_chart_without_a_reading_is_its_sentence() -> None:
+    empty = Chart(ChartKind.LINE, "t", "%", (Series("s", (None, float("nan"))),), (AT, AT), summary="Nothing was read.")
+    assert kinds(body(empty)) == ["Container", "RichTextBlock"]
+
+
+def test_hosts_without_charts_get_a_picture_where_it_fits_and_words_where_not() -> None:
+    fits = body(line_chart(), draw=lambda _: b"p" * 9000)["body"][1]["fallback"]
+    large = body(line_chart(), draw=lambda _: b"p" * 90_000)["body"][1]["fallback"]
+    assert fits["url"].startswith("data:image/png;base64,cHBw")
+    assert fits["altText"] == "Fell to 20 %."
+    assert large["type"] == "Container"
+
+
+def test_buttons_execute_their_line_six_a_row() -> None:
+    buttons = Buttons(tuple(Button(f"b{i}", f"line {i}", ButtonStyle.DANGER if i else ButtonStyle.PRIMARY) for i in range(8)))
+    rows = body(buttons, stands=True)["body"][1:]
+    assert [len(row["actions"]) for row in rows] == [6, 2]
+    first = {
+        "type": "Action.Execute",
+        "title": "b0",
+        "verb": "line",
+        "data": {"line": "line 0", "stands": True},
+        "style": "positive",
+    }
+    assert rows[0]["actions"][0] == first
+
+
+def test_a_form_draws_every_kind_of_field() -> None:
+    fields = (
+        Field("a", "A", FieldKind.TEXT, "v", hint="h", required=True),
+        Field("b", "B", FieldKind.NUMBER, "1.5"),
+        Field("c", "C", FieldKind.NUMBER, "15%"),
+        Field("d", "D", FieldKind.CHOICE, "x", (("x", "X"), ("y", "Y"))),
+        Field("e", "E", FieldKind.SWITCH, "on"),
+    )
+    drawn = body(Form("F", "tune", fields))["body"][2:]
+    assert [e["type"] for e in drawn] == [
+        "Input.Text",
+        "Input.Number",
+        "Input.Text",
+        "Input.ChoiceSet",
+        "Input.Toggle",
+        "ActionSet",
+    ]
+    assert [e.get("value") for e in drawn[:5]] == ["v", 1.5, "15%", "x", "on"]
+    assert drawn[5]["actions"][0]["data"] == {"line": "tune", "form": 0, "fields": ["a", "b", "c", "d", "e"]}
+
+
+def test_the_worst_alert_of_500_nodes_fits_and_says_what_it_left_out() -> None:
+    table = Table(tuple(Column(f"column {i}") for i in range(8)), tuple((f"i-{n:017x}" * 6,) * 8 for n in range(500)))
+    fact = Facts(tuple((f"node {n}", "x" * 300) for n in range(500)))
+    card = Card("FIRING", Tone.CRITICAL, (text("wasting"), Buttons((Button("Ack", "ack 1"),)), table, fact, line_chart()))
+    drawn = render(card, lambda _: b"p" * 30_000, budget=ALERT_BYTES)
+    assert weigh(drawn) <= ALERT_BYTES
+    assert {"FIRING" in shown(drawn), "wasting" in shown(drawn), "ActionSet" in kinds(drawn)} == {True}
+    assert "Left out, the message would be too long: 1 table, 1 list of facts, 1 chart." in shown(drawn)
+
+
+def test_a_first_paragraph_without_end_is_shortened_not_dropped() -> None:
+    long = text(*(Strong("😀" * 500) for _ in range(500)), Mention("teams:29:1", "x"))
+    drawn = render(Card("T" * 5000, blocks=(long, text("second" * 9000))), budget=ALERT_BYTES)
+    assert weigh(drawn) <= ALERT_BYTES
+    assert "😀😀" in shown(drawn)
+
+
+WORDS = st.one_of(st.text(max_size=40), st.just(EVIL), st.text(alphabet='😀"\\\n<', max_size=3000))
+SPANS: st.SearchStrategy[Span] = st.one_of(
+    WORDS,
+    st.builds(Strong, WORDS),
+    st.builds(Code, WORDS),
+    st.builds(When, st.datetimes(timezones=st.just(UTC))),
+    st.builds(Mention, st.sampled_from(["teams:29:1", "teams:29:2", "slack:U1", "teams:" + "9" * 900]), WORDS),
+    st.builds(Link, WORDS, st.sampled_from(["https://h/x", "javascript:x", ""])),
+)
+MENTIONS = st.builds(Mention, st.sampled_from(["teams:29:1", "teams:29:3", "slack:U1"]), WORDS)
+VALUES = st.lists(st.one_of(st.none(), st.floats()), max_size=90).map(tuple)
+SERIES = st.lists(st.builds(Series, WORDS, VALUES), max_size=10).map(tuple)
+COLUMNS = st.lists(st.builds(Column, WORDS, st.sampled_from(Align)), max_size=11).map(tuple)
+CELLS = st.lists(WORDS, max_size=11).map(tuple)
+FIELDS = st.builds(
+    Field, WORDS, WORDS, st.sampled_from(FieldKind), WORDS, st.lists(st.tuples(WORDS, WORDS), max_size=4).map(tuple)
+)
+TIMES = st.integers(0, 90).map(lambda n: tuple(AT + timedelta(minutes=i) for i in range(n)))
+BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(Text, st.lists(SPANS, max_size=6).map(tuple), st.sampled_from(Style)),
+    st.builds(Facts, st.lists(st.tuples(WORDS, WORDS), max_size=30).map(tuple)),
+    st.builds(Table, COLUMNS, st.lists(CELLS, max_size=50).map(tuple), CELLS, WORDS, WORDS),
+    st.builds(
+        Chart, st.sampled_from(ChartKind), WORDS, WORDS, SERIES, TIMES, CELLS, st.none() | st.just((1.0, 2.0)), st.none(), WORDS
+    ),
+    st.builds(Buttons, st.lists(st.builds(Button, WORDS, WORDS, st.sampled_from(ButtonStyle)), max_size=15).map(tuple)),
+    st.builds(Form, WORDS, WORDS, st.lists(FIELDS, max_size=5).map(tuple), WORDS),
+)
+CARDS = st.builds(
+    Card,
+    WORDS,
+    st.sampled_from(Tone),
+    st.lists(BLOCKS, max_size=5).map(tuple),
+    st.just({}),
+    st.lists(MENTIONS, max_size=3).map(tuple),
+)
+
+
+@given(CARDS, st.sampled_from([ALERT_BYTES, ANSWER_BYTES]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_any_card_fits_keeps_its_title_and_pings_only_whom_it_names(card: Card, budget: int, stands: bool) -> None:
+    drawn = render(card, lambda _: b"p" * 20_000, budget=budget, stands=stands)
+    assert weigh(drawn) <= budget
+    assert json.loads(json.dumps(drawn, allow_nan=False)) == drawn
+    assert drawn["body"][0]["items"][0]["inlines"][0]["text"]
+    texts = [str(e["text"]) for e in elements(drawn["body"]) if e.get("type") == "TextBlock"]
+    for entity in drawn["msteams"].get("entities", []):
+        assert any(entity["text"] in said for said in texts)
+    if card.blocks and isinstance(card.blocks[0], Text):
+        assert len(drawn["body"]) > 1

@@ -1,0 +1,228 @@
+"""Tokens decide: what Microsoft did not sign for this app is refused with 401, and never crashes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jwt
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from adapters.teams.cloud import PUBLIC, Cloud, on_loopback
+from adapters.teams.surface import TeamsSurface
+from bot.errors import WrongInput
+
+APP = "11111111-2222-3333-4444-555555555555"
+SECRET = "s3cr3t-value"
+ISSUER = "https://api.botframework.com"
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass
+class Login:
+    """Play Microsoft's key and token service."""
+
+    url: str = ""
+    asked: list[str] = field(default_factory=list)
+    down: bool = False
+    refuses: bool = False
+
+    async def configuration(self, request: web.Request) -> web.Response:
+        self.asked.append("configuration")
+        return web.Response(status=500) if self.down else web.json_response({"jwks_uri": f"{self.url}/keys"})
+
+    async def keys(self, request: web.Request) -> web.Response:
+        key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
+        return web.json_response({"keys": [key | {"kid": "k1", "endorsements": ["msteams"]}]})
+
+    async def token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        self.asked.append(f"token {form['client_id']} {form['client_secret']} {request.match_info['tenant']}")
+        if self.refuses:
+            return web.json_response({"error": "invalid_client", "error_description": f"bad {SECRET}"}, status=401)
+        return web.json_response({"access_token": "bearer-of-the-bot", "expires_in": 3600})
+
+
+@pytest.fixture
+async def login(serve: Any) -> Login:
+    made = Login()
+    routes = [web.get("/configuration", made.configuration), web.get("/keys", made.keys)]
+    made.url = await serve([*routes, web.post("/{tenant}/oauth2/v2.0/token", made.token)])
+    return made
+
+
+def cloud(login: Login) -> Cloud:
+    keys = f"{login.url}/configuration"
+    return replace(PUBLIC, channel_keys=keys, emulator_keys=keys, login=login.url, services=("http://127.0.0.1",))
+
+
+@pytest.fixture
+async def signed(new_bot: Any, login: Login) -> Any:
+    return await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))
+
+
+def token(bot: Any, *, key: Any = KEY, algorithm: str = "RS256", kid: str = "k1", **claims: Any) -> str:
+    """Return a token as the Bot Connector writes it, unless told otherwise."""
+    now = int(time.time())
+    usual = {"iss": ISSUER, "aud": APP, "nbf": now - 60, "exp": now + 600, "serviceurl": bot.service_url}
+    return jwt.encode(usual | claims, key, algorithm=algorithm, headers={"kid": kid})
+
+
+def unsigned(bot: Any) -> str:
+    """Return a token of `alg: none`."""
+    return jwt.encode({"iss": ISSUER, "aud": APP, "exp": 9e9, "serviceurl": bot.service_url}, None, algorithm="none")
+
+
+async def test_a_token_of_the_connector_is_believed_and_the_answer_carries_our_own(signed: Any, connector: Any) -> None:
+    status, _ = await signed.send(signed.activity(text="cost"), token(signed))
+    await signed.settled()
+    assert status == 200
+    assert len(connector.cards()) == 1
+    assert connector.headers[-1]["Authorization"] == "Bearer bearer-of-the-bot"
+
+
+BAD = {
+    "none at all": lambda bot: "",
+    "garbage": lambda bot: "garbage",
+    "three parts of garbage": lambda bot: "a.b.c",
+    "json that is no header": lambda bot: base64.urlsafe_b64encode(b"[]").decode() + ".e30.x",
+    "expired": lambda bot: token(bot, exp=int(time.time()) - 3600),
+    "not yet": lambda bot: token(bot, nbf=int(time.time()) + 3600),
+    "another key": lambda bot: token(bot, key=OTHER),
+    "unknown key": lambda bot: token(bot, kid="k9"),
+    "unsigned": unsigned,
+    "HS256": lambda bot: token(bot, key="x" * 64, algorithm="HS256"),
+    "another app": lambda bot: token(bot, aud="someone-else"),
+    "another issuer": lambda bot: token(bot, iss="https://evil.example"),
+    "another service": lambda bot: token(bot, serviceurl="https://evil.example"),
+    "no service": lambda bot: token(bot, serviceurl=None),
+    "a skill": lambda bot: token(
+        bot, ver="1.0", appid="another-bot", iss="https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"
+    ),
+    "of a stranger through the emulator": lambda bot: token(
+        bot, ver="1.0", appid=APP + "0", aud=APP, iss="https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_token_is_refused(signed: Any, name: str) -> None:
+    assert (await signed.send(signed.activity(text="cost"), BAD[name](signed)))[0] == 401
+    assert signed.asked == []
+    assert signed.shelf.documents == {}
+
+
+async def test_a_channel_that_the_key_does_not_speak_for_is_refused(signed: Any) -> None:
+    activity = signed.activity(text="cost", channelId="directline")
+    assert (await signed.send(activity, token(signed)))[0] == 401
+
+
+async def test_another_tenant_is_refused(signed: Any) -> None:
+    stranger = {"id": "a:x", "conversationType": "personal", "tenantId": "T2"}
+    assert (await signed.send(signed.activity(text="cost", conversation=stranger), token(signed)))[0] == 403
+    assert signed.asked == []
+
+
+async def test_keys_are_fetched_once_and_an_unknown_key_asks_again_only_after_a_while(signed: Any, login: Login) -> None:
+    for _ in range(3):
+        await signed.send(signed.activity(text="cost"), token(signed))
+    await signed.send(signed.activity(text="cost"), token(signed, kid="k9"))
+    assert login.asked.count("configuration") == 1
+
+
+async def test_without_keys_the_answer_is_503_and_the_next_request_tries_again(signed: Any, login: Login) -> None:
+    login.down = True
+    assert (await signed.send(signed.activity(text="cost"), token(signed)))[0] == 503
+    login.down = False
+    assert (await signed.send(signed.activity(text="cost"), token(signed)))[0] == 200
+
+
+async def test_the_secret_reaches_microsoft_and_no_log(signed: Any, login: Login, caplog: pytest.LogCaptureFixture) -> None:
+    login.refuses = True
+    await signed.send(signed.activity(text="cost"), token(signed))
+    await signed.settled()
+    assert f"token {APP} {SECRET} T1" in login.asked
+    assert "MicrosoftAppPassword" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_a_service_address_elsewhere_is_refused_even_when_signed(signed: Any) -> None:
+    elsewhere = "http://127.0.0.1.evil.example/"
+    activity = signed.activity(text="cost") | {"serviceUrl": elsewhere}
+    assert (await signed.send(activity, token(signed, serviceurl=elsewhere)))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("url", "ours"),
+    [
+        ("https://smba.trafficmanager.net/emea/", True),
+        ("https://SMBA.trafficmanager.net:443/teams", True),
+        ("https://europe.botframework.com", True),
+        ("http://smba.trafficmanager.net/", False),
+        ("https://smba.trafficmanager.net.evil.example/", False),
+        ("https://evilbotframework.com/", False),
+        ("https://smba.trafficmanager.net@evil.example/", False),
+        ("https://evil.example\\@smba.trafficmanager.net/", False),
+        ("https://[::1", False),
+        ("http://169.254.169.254/latest", False),
+        ("", False),
+    ],
+)
+def test_only_services_of_microsoft_are_answered(url: str, ours: bool) -> None:
+    assert PUBLIC.serves(url) is ours
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [("http://localhost:56150", True), ("http://[::1]:1", True), ("http://127.8.8.8/x", True), ("http://10.0.0.1", False)],
+)
+def test_development_answers_this_machine_alone(url: str, here: bool) -> None:
+    assert on_loopback(url) is here
+
+
+async def test_in_development_a_caller_who_names_another_host_is_refused(bot: Any) -> None:
+    activity = bot.activity(text="cost") | {"serviceUrl": "http://10.0.0.1:9/"}
+    assert (await bot.send(activity))[0] == 403
+
+
+async def test_in_development_another_host_header_is_refused(bot: Any) -> None:
+    assert (await bot.send(bot.activity(text="cost"), headers={"Host": "evil.example"}))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"not json", 400),
+        (b"[]", 400),
+        (b"{}", 400),
+        (b'{"type": "message"}', 400),
+        (b'{"type": 7, "conversation": 8}', 400),
+        (b"", 400),
+    ],
+)
+async def test_garbage_is_refused(bot: Any, body: bytes, status: int) -> None:
+    assert await bot.raw(body) == status
+
+
+async def test_another_content_type_is_refused(bot: Any) -> None:
+    assert await bot.raw(b"{}", content_type="text/plain") == 415
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"app_id": "", "app_password": "", "development": False}, "MicrosoftAppId"),
+        ({"app_id": APP, "app_password": "", "development": False}, "MicrosoftAppPassword"),
+        ({"app_id": APP, "app_password": "", "development": True}, "MicrosoftAppPassword"),
+    ],
+)
+def test_a_bot_without_credentials_does_not_start(settings: Any, names: str) -> None:
+    rest: Any = {"answer": None, "clock": None, "draw": None, "shelf": None, "hints": (), "tenant_id": ""}
+    with pytest.raises(WrongInput, match=names):
+        TeamsSurface(**settings, **rest)
