@@ -1,0 +1,157 @@
+"""Carry a line to the bot and its card back to where the person is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from adapters.slack.failures import code_of, explained
+from adapters.slack.modal import Origin, answer_view, working
+from adapters.slack.objects import Json
+from adapters.slack.pictures import Pictures
+from adapters.slack.redact import redact, sdk_logger
+from adapters.slack.render import Around, message, view_blocks
+from adapters.slack.sending import Sender
+from bot.cards.card import Card, Tone
+from bot.errors import TrnbotError
+from bot.model.request import Request, User
+from bot.ports import Answer, Clock
+
+_log = logging.getLogger("trnbot.slack")
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Hold who asks from where; `private` answers are shown to them alone unless the card is public."""
+
+    user: str
+    name: str = ""
+    channel: str = ""
+    thread: str = ""
+    response_url: str = ""
+    private: bool = True
+    shares: bool = False
+    """A private answer carries a button to share it."""
+    pressed_share: bool = False
+    """The person pressed Share: the private message they pressed it on is taken away."""
+
+
+class Desk:
+    """Answer people; what is under way can be waited for."""
+
+    def __init__(self, client: AsyncWebClient, sender: Sender, pictures: Pictures, answer: Answer, clock: Clock) -> None:
+        self._client, self._sender, self._pictures = client, sender, pictures
+        self._answer, self._clock = answer, clock
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start work that goes on after Slack was acknowledged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def drain(self, timeout_s: float = 10.0) -> None:
+        """Wait for what is under way, then give it up."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+
+    async def ask(self, line: str, asker: Asker) -> Card:
+        """Return the bot's answer to a line."""
+        channel = f"slack:{asker.channel}" if asker.channel and not asker.channel.startswith("D") else ""
+        user = User(f"slack:{asker.user}", asker.name)
+        return await self._answer(Request(line, user, self._clock(), "slack", channel, asker.thread))
+
+    async def tell(self, line: str, asker: Asker) -> None:
+        """Answer a line where the person is."""
+        await self.deliver(await self.ask(line, asker), line, asker)
+
+    async def deliver(self, card: Card, line: str, asker: Asker) -> None:
+        """Show a card: in the channel when it is public, else to the person alone."""
+        private = asker.private and not card.public
+        if asker.response_url and await self._respond(card, line, asker, private):
+            return
+        if private and asker.channel and not asker.channel.startswith("D"):
+            await self._sender.whisper(asker.channel, asker.user, card, asker.thread, line)
+        else:
+            await self._sender.post(asker.channel or asker.user, card, thread=asker.thread, line=line)
+
+    async def tell_in_modal(self, line: str, asker: Asker, trigger: str, *, push: bool = False) -> None:
+        """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
+        opens = self._client.views_push if push else self._client.views_open
+        try:
+            opened: Any = await opens(trigger_id=trigger, view=working())
+        except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+            _log.info("modal not opened: %s", type(error).__name__)
+            return await self.tell(line, asker)
+        card = await self.ask(line, asker)
+        await self.show(opened["view"]["id"], card, Origin(asker.channel, asker.thread))
+        return None
+
+    async def show(self, view: str, card: Card, origin: Origin) -> None:
+        """Put a card into an open modal."""
+        async with explained():
+            await self._client.views_update(view_id=view, view=answer_view(card, origin))
+
+    async def show_home(self, user: str) -> None:
+        """Publish App Home: the answer to `home`."""
+        card = await self.ask("home", Asker(user))
+        blocks = view_blocks(card, Around(images=await self._pictures.files(card)))
+        async with explained():
+            await self._client.views_publish(user_id=user, view={"type": "home", "blocks": blocks})
+
+    async def open(self, trigger: str, view: Json) -> None:
+        """Open a finished modal."""
+        async with explained():
+            await self._client.views_open(trigger_id=trigger, view=view)
+
+    async def _respond(self, card: Card, line: str, asker: Asker, private: bool) -> bool:
+        """Answer by the response address; tell whether Slack took it."""
+        share = private and asker.shares and card.tone is not Tone.ERROR
+        around = Around(line=line, share=share, images=await self._pictures.files(card))
+        took = await self._hook(asker, card, around, private)
+        if not took and around.images:
+            took = await self._hook(asker, card, replace(around, images={}), private)
+        if took and asker.pressed_share and card.tone is not Tone.ERROR:
+            await self._send_hook(asker.response_url, {"delete_original": True})
+        return took
+
+    async def _hook(self, asker: Asker, card: Card, around: Around, private: bool) -> bool:
+        drawn = message(card, around)
+        body: Json = {"text": drawn.text, "blocks": drawn.blocks, "replace_original": False}
+        body["response_type"] = "ephemeral" if private else "in_channel"
+        if asker.thread:
+            body["thread_ts"] = asker.thread
+        return await self._send_hook(asker.response_url, body)
+
+    async def _send_hook(self, url: str, body: Json) -> bool:
+        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[AsyncRateLimitErrorRetryHandler(max_retry_count=2)])
+        try:
+            answer = await hook.send_dict(body)
+        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            _log.info("response address failed: %s", type(error).__name__)
+            return False
+        return answer.status_code == 200
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        if isinstance(error, TrnbotError):
+            _log.warning("an answer was not delivered: %s", error)
+        elif isinstance(error, SlackApiError):
+            _log.warning("an answer was not delivered: %s", code_of(error))
+        else:
+            _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))

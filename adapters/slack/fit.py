@@ -1,0 +1,63 @@
+"""Choose the blocks that fit into one message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from adapters.slack import mrkdwn
+from adapters.slack.limits import TOTAL
+from adapters.slack.objects import Json, context
+
+_NOTE_LENGTH = 700
+
+
+class Rank(IntEnum):
+    """Say how willingly a block is dropped: what says most never, what can be pressed late."""
+
+    NEVER = 0
+    LATE = 1
+    FIRST = 2
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Hold one Slack block, what to call it when it is left out, and its rank."""
+
+    name: str
+    block: Json
+    rank: Rank
+
+
+def fit(units: Sequence[Unit], most: int) -> list[Json]:
+    """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one says what was dropped."""
+    kept = list(units)
+    lengths = [_length(unit.block) for unit in units]
+    dropped: list[Unit] = []
+    while _over(kept, lengths, most, bool(dropped)):
+        rank = max(unit.rank for unit in kept)
+        if rank is Rank.NEVER:
+            break
+        at = max(n for n, unit in enumerate(kept) if unit.rank is rank)
+        lengths.pop(at)
+        dropped.insert(0, kept.pop(at))
+    blocks = [unit.block for unit in kept]
+    return [*blocks, _left_out(dropped)] if dropped else blocks
+
+
+def _over(kept: Sequence[Unit], lengths: Sequence[int], most: int, noted: bool) -> bool:
+    note = _NOTE_LENGTH if noted else 0
+    return len(kept) + noted > most or sum(lengths) + note > TOTAL
+
+
+def _length(block: Json) -> int:
+    """Return the length of the block as JSON, the strictest reading of Slack's undocumented total."""
+    written = json.dumps(block, ensure_ascii=False)
+    return mrkdwn.size(written.replace('\\"', '"').replace("\\n", " ").replace("\\\\", " ")) + 2
+
+
+def _left_out(dropped: Sequence[Unit]) -> Json:
+    names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
+    return context([mrkdwn.cut(mrkdwn.inert(mrkdwn.cut(f"Left out, too long for one Slack message: {names}.", 300)), 600)])

@@ -1,0 +1,71 @@
+"""Write the manifest from which the Slack app is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from adapters.slack.modal import ASK
+from bot.ports import CommandHint
+
+COMMAND = "/trn"
+SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:write", "groups:history", "im:history")
+"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts."""
+EVENTS = ("app_home_opened", "app_mention", "message.im")
+_HINT_LENGTH = 100
+
+
+def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
+    """Return Slack's manifest (schema 1): Socket Mode, or HTTP below `public_url` when there is one."""
+    events = f"{public_url.rstrip('/')}/slack/events" if public_url else ""
+    request = {"request_url": events} if events else {}
+    return {
+        "display_information": {
+            "name": "trnbot",
+            "description": "Says what AWS Trainium clusters waste: why, how many dollars, what to do.",
+            "background_color": "#1f2d3d",
+        },
+        "features": {
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
+            "bot_user": {"display_name": "trnbot", "always_online": True},
+            "shortcuts": _shortcuts(),
+            "slash_commands": [_command(hints, events)],
+        },
+        "oauth_config": {"scopes": {"bot": list(SCOPES)}},
+        "settings": {
+            "event_subscriptions": {**request, "bot_events": list(EVENTS)},
+            "interactivity": {"is_enabled": True, **request},
+            "org_deploy_enabled": False,
+            "socket_mode_enabled": not events,
+            "token_rotation_enabled": False,
+        },
+    }
+
+
+def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
+    """Return the manifest as the text of manifest/slack.yaml."""
+    return yaml.safe_dump(manifest(hints, public_url), sort_keys=False, width=130, allow_unicode=True)
+
+
+def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
+    command = {"command": COMMAND, "description": "Ask what Trainium costs and wastes", "usage_hint": usage_hint(hints)}
+    return {**command, "should_escape": False, **({"url": events} if events else {})}
+
+
+def usage_hint(hints: Sequence[CommandHint]) -> str:
+    """Return the examples that fit beside the command while it is typed."""
+    shown = "help"
+    for example in (hint.example or hint.name for hint in hints):
+        if len(longer := f"{shown} | {example}") > _HINT_LENGTH:
+            break
+        shown = longer
+    return shown
+
+
+def _shortcuts() -> list[dict[str, str]]:
+    return [
+        {"name": "Ask trnbot", "type": "message", "callback_id": ASK, "description": "Ask in the thread of this message"},
+        {"name": "Ask trnbot", "type": "global", "callback_id": f"{ASK}_anywhere", "description": "Ask what Trainium costs"},
+    ]

@@ -1,0 +1,165 @@
+"""Draw Forms as modals, and read what was filled in."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from adapters.slack import mrkdwn
+from adapters.slack.limits import (
+    INPUT,
+    LABEL,
+    OPTION_TEXT,
+    OPTION_VALUE,
+    OPTIONS,
+    PLACEHOLDER,
+    VIEW_BLOCKS,
+    VIEW_BUTTON,
+    VIEW_METADATA,
+    VIEW_TITLE,
+)
+from adapters.slack.objects import Json, plain_text
+from adapters.slack.render import view_blocks
+from bot.cards.card import Card, Field, FieldKind, Form, quiet
+from bot.cards.lines import form_line
+
+FORM, ASK, SHOWN = "trn_form", "trn_ask", "trn_shown"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Hold where a modal was opened and which line it completes, as its private metadata."""
+
+    channel: str = ""
+    thread: str = ""
+    line: str = ""
+
+    def dump(self) -> str:
+        """Return the modal's private_metadata."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def load(text: str) -> Origin:
+        """Read private_metadata; raise `ValueError` when it is not ours."""
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("metadata of another app")
+        return Origin(**{name: str(found.get(name, "")) for name in ("channel", "thread", "line")})
+
+
+def working() -> Json:
+    """Return the modal that stands while the answer is made; Slack's trigger lives three seconds."""
+    return _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
+
+
+def answer_view(card: Card, origin: Origin) -> Json:
+    """Return the modal for an answer: its form to fill in, else the card to read."""
+    form = next((block for block in card.blocks if isinstance(block, Form)), None)
+    if form is None:
+        return _view(SHOWN, card.title, view_blocks(card))
+    return form_view(form, Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))), origin)
+
+
+def form_view(form: Form, around: Card, origin: Origin) -> Json:
+    """Return a form as a modal, the card's other blocks above its inputs."""
+    metadata = Origin(origin.channel, origin.thread, form.line).dump()
+    if len(metadata) > VIEW_METADATA:
+        refusal = quiet("This form's line is too long for Slack; type the command instead.")
+        return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
+    inputs = [_input(field) for field in form.fields]
+    shown = view_blocks(around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
+    view = _view(FORM, form.title, [*shown, *inputs][:VIEW_BLOCKS])
+    return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
+
+
+def ask_view(example: str, typed: str, origin: Origin) -> Json:
+    """Return the modal of the shortcuts, where a line is typed."""
+    field = Field("line", "What do you want to know?", value=typed, hint=f"For example: {example}", required=True)
+    view = _view(ASK, "Ask trnbot", [_input(field)])
+    return {**view, "private_metadata": origin.dump(), "submit": plain_text("Ask", VIEW_BUTTON)}
+
+
+def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
+    """Return the line a submitted modal stands for, and where it was opened; raise `ValueError` for another app's."""
+    origin = Origin.load(view.get("private_metadata") or "null")
+    filled = _filled(view)
+    if view.get("callback_id") == ASK:
+        return filled.get("line", "").strip(), origin
+    return form_line(origin.line, filled), origin
+
+
+def first_input(view: Mapping[str, Any]) -> str:
+    """Return the block id of the first input, to which Slack ties an error; "" when there is none."""
+    return next((str(b["block_id"]) for b in view.get("blocks", []) if b.get("type") == "input" and "block_id" in b), "")
+
+
+def _view(callback: str, title: str, blocks: list[Json]) -> Json:
+    close = plain_text("Close", VIEW_BUTTON)
+    return {"type": "modal", "callback_id": callback, "title": plain_text(title, VIEW_TITLE), "close": close, "blocks": blocks}
+
+
+def _input(field: Field) -> Json:
+    """Return one input; its block id and action id are the argument's name."""
+    drawn: Json = {
+        "type": "input",
+        "block_id": field.name,
+        "label": plain_text(field.label or field.name, min(LABEL, 150)),
+        "element": {"action_id": field.name, **_element(field)},
+        "optional": not field.required or field.kind is FieldKind.SWITCH,
+    }
+    if field.hint:
+        drawn["hint"] = plain_text(field.hint, min(LABEL, 500))
+    return drawn
+
+
+def _element(field: Field) -> Json:
+    match field.kind:
+        case FieldKind.TEXT:
+            initial = {"initial_value": mrkdwn.cut(field.value, INPUT)} if field.value else {}
+            return {"type": "plain_text_input", **initial}
+        case FieldKind.NUMBER:
+            initial = {"initial_value": field.value} if _is_number(field.value) else {}
+            return {"type": "number_input", "is_decimal_allowed": True, **initial}
+        case FieldKind.SWITCH:
+            on = _option("true", field.label or field.name)
+            return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value == "true" else {})}
+        case FieldKind.CHOICE:
+            return _choice(field)
+
+
+def _choice(field: Field) -> Json:
+    """Return a menu; a choice without usable options becomes a text input, so that it can still be answered."""
+    options = [_option(value, label or value) for value, label in field.options if 0 < len(value) <= OPTION_VALUE]
+    if not options:
+        return {"type": "plain_text_input"}
+    chosen = [option for option in options[:OPTIONS] if option["value"] == field.value]
+    initial = {"initial_option": chosen[0]} if chosen else {}
+    menu = {"type": "static_select", "options": options[:OPTIONS], "placeholder": plain_text("Choose", PLACEHOLDER)}
+    return {**menu, **initial}
+
+
+def _option(value: str, label: str) -> Json:
+    return {"text": plain_text(label, OPTION_TEXT), "value": value}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _filled(view: Mapping[str, Any]) -> dict[str, str]:
+    """Return what stands in each input, "" where nothing does."""
+    values = (view.get("state") or {}).get("values") or {}
+    return {name: _value(state) for block in values.values() for name, state in block.items()}
+
+
+def _value(state: Mapping[str, Any]) -> str:
+    if state.get("type") == "checkboxes":
+        return "true" if state.get("selected_options") else "false"
+    chosen = state.get("selected_option")
+    return str((chosen or {}).get("value") or state.get("value") or "").strip()

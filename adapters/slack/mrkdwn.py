@@ -1,0 +1,174 @@
+"""Write spans as Slack's mrkdwn so that text from data stays text.
+
+Slack has no escape for `* _ ~` and the grave accent. Where one of them could begin or end markup it is replaced by the
+sign of another script that looks like it, so that nothing from data is ever read as markup; inside words (`cold_cache`)
+Slack reads none, and the sign stays. Text objects are sent `verbatim`, so that addresses and `#names` are not linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import urlsplit
+
+from bot.cards.card import Code, Link, Mention, Span, Strong, When
+
+_LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}  # U+2217, U+02CD, U+223C, U+02CB
+_MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
+_EMOJI = re.compile(r":(?=(?:[\w+'-]*[^\W\d_][\w+'-]*|100|1234):)")
+_QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+_USER = re.compile(r"slack:([UW][A-Z0-9]{2,20})")
+_LONGEST_WORD = 200
+_LONGEST_URL = 700
+
+
+def escape(text: str) -> str:
+    """Return `text` with the three characters Slack reads as control, escaped."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def bare(text: str) -> str:
+    """Return `text` without control characters and without signs that turn the direction of writing."""
+    return _CONTROL.sub("", text.replace("\t", " "))
+
+
+def line(text: str) -> str:
+    """Return `text` bare and on one line."""
+    return " ".join(bare(text.replace("\n", " ")).split())
+
+
+def inert(text: str) -> str:
+    """Return `text` from data as mrkdwn that shows it and does nothing else."""
+    shown = _EMOJI.sub("\ua789", _QUOTE.sub(r"\1›", bare(text)))  # U+A789 looks like a colon
+    return escape(_MARKUP.sub(lambda found: _LOOKALIKES[found[0]], shown))
+
+
+def code(text: str) -> str:
+    """Return `text` as inline code; nothing inside is markup but the grave accent."""
+    shown = escape(line(text).replace("`", _LOOKALIKES["`"]))
+    return f"`{shown}`" if shown else ""
+
+
+def strong(text: str) -> str:
+    """Return `text` bold."""
+    shown = inert(line(text))
+    return f"*{shown}*" if shown else ""
+
+
+def user_id(user: str) -> str:
+    """Return Slack's own id of `slack:U01ALICE`, "" for people of other surfaces."""
+    found = _USER.fullmatch(user)
+    return found[1] if found else ""
+
+
+def when(span: When) -> str:
+    """Return an instant in the reader's own zone, UTC where the client is too old to know."""
+    return f"<!date^{int(span.at.timestamp())}^{{date_short_pretty}} {{time}}|{span.at:%Y-%m-%d %H:%M} UTC>"
+
+
+def link(span: Link) -> str:
+    """Return a link the bot made; one that is not http(s) stays text."""
+    text = cut(line(span.text), _LONGEST_WORD)
+    if urlsplit(span.url).scheme not in ("http", "https") or len(span.url) > _LONGEST_URL:
+        return inert(text)
+    url = escape(re.sub(r"[\s|<>]", lambda found: f"%{ord(found[0]):02X}", span.url))
+    return f"<{url}|{inert(text).replace('|', '∣')}>"  # U+2223
+
+
+def mention(span: Mention) -> str:
+    """Return a ping where Slack knows the person, else the name."""
+    known = user_id(span.user)
+    return f"<@{known}>" if known else inert(f"@{cut(line(span.name), _LONGEST_WORD)}")
+
+
+def pieces(spans: Iterable[Span]) -> Iterator[str]:
+    """Yield mrkdwn in pieces that may be parted from each other but not cut."""
+    for span in _merged(spans):
+        match span:
+            case str():
+                yield from (inert(part) for part in _words(span))
+            case Strong(text=text):
+                yield from _apart(text, strong)
+            case Code(text=text):
+                yield from _apart(text, code)
+            case When():
+                yield when(span)
+            case Mention():
+                yield mention(span)
+            case Link():
+                yield link(span)
+
+
+def join(parts: Iterable[str]) -> str:
+    """Return pieces as one text; a zero-width space keeps markup apart from a letter, or Slack would not read it."""
+    joined = ""
+    for part in parts:
+        glued = joined and part and _touch(joined[-1], part[0])
+        joined += f"\u200b{part}" if glued else part
+    return joined
+
+
+def chunks(spans: Iterable[Span], most: int) -> list[str]:
+    """Return mrkdwn texts of up to `most` characters each, cut between words."""
+    found: list[list[str]] = [[]]
+    length = 0
+    for part in pieces(spans):
+        if length + size(part) + 1 > most:
+            found.append([])
+            length = 0
+        found[-1].append(part)
+        length += size(part) + 1
+    return [text for text in (join(parts).strip() for parts in found) if text]
+
+
+def size(text: str) -> int:
+    """Return the length as Slack counts it: signs beyond the basic plane count twice."""
+    return len(text) + sum(sign > "\uffff" for sign in text)
+
+
+def cut(text: str, most: int) -> str:
+    """Return `text`, or its beginning and `…`, no longer than `most`."""
+    if size(text) <= most:
+        return text
+    kept = text[: most - 1]
+    while size(kept) > most - 1:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…"
+
+
+def _merged(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield spans with neighbouring texts joined, so that no markup hides between two of them."""
+    held = ""
+    for span in spans:
+        if isinstance(span, str):
+            held += span
+            continue
+        if held:
+            yield held
+        held = ""
+        yield span
+    if held:
+        yield held
+
+
+def _touch(left: str, right: str) -> bool:
+    return (left in "*`" and (right.isalnum() or right in "*`")) or (right in "*`" and left.isalnum())
+
+
+def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
+    """Yield drawn pieces of a long text, with the spaces at its ends outside the markup."""
+    if text[:1].isspace():
+        yield " "
+    yield from (draw(part) for part in _words(line(text)))
+    if text[-1:].isspace():
+        yield " "
+
+
+def _words(text: str, most: int = _LONGEST_WORD) -> Iterator[str]:
+    """Yield runs of up to `most` characters, cut at spaces where there are some."""
+    while len(text) > most:
+        cut = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1 or most
+        yield text[:cut]
+        text = text[cut:]
+    yield text

@@ -1,0 +1,44 @@
+"""Keep to Slack's pace: about one message a second and channel (docs.slack.dev, apis/web-api/rate-limits)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Pace:
+    """Let the calls for one channel through in order, `interval_s` apart; channels do not wait for each other."""
+
+    def __init__(self, interval_s: float = 1.0) -> None:
+        self._interval_s = interval_s
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._next_s: dict[str, float] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+
+    @asynccontextmanager
+    async def turn(self, channel: str) -> AsyncIterator[None]:
+        """Wait for this channel's turn."""
+        loop = asyncio.get_running_loop()
+        async with self._locks[channel]:
+            await asyncio.sleep(max(0.0, self._next_s.get(channel, 0.0) - loop.time()))
+            try:
+                yield
+            finally:
+                self._next_s[channel] = loop.time() + self._interval_s
+
+    def claim(self, channel: str, message: str) -> int:
+        """Note that a newer state of a message is about to be sent, and return its number."""
+        number = self._newest.get((channel, message), 0) + 1
+        self._newest[channel, message] = number
+        return number
+
+    def is_newest(self, channel: str, message: str, number: int) -> bool:
+        """Tell whether nothing newer was claimed; an older state need not be sent any more."""
+        return self._newest.get((channel, message), 0) == number
+
+    def release(self, channel: str, message: str, number: int) -> None:
+        """Forget a message whose newest state was sent."""
+        if self.is_newest(channel, message, number):
+            self._newest.pop((channel, message), None)

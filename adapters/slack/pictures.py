@@ -1,0 +1,73 @@
+"""Turn a card's charts into files of Slack; what was uploaded for a message is used again while its charts stay the same."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.slack import mrkdwn
+from adapters.slack.limits import ALT_TEXT
+from adapters.slack.render import chart_places
+from bot.cards.card import Card, Chart
+from bot.ports import Draw, Shelf
+
+_SHELF = "slack-pictures"
+_log = logging.getLogger("trnbot.slack")
+
+
+class Pictures:
+    """Draw, upload and remember charts."""
+
+    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: Shelf) -> None:
+        self._client, self._draw, self._shelf = client, draw, shelf
+
+    async def files(self, card: Card, key: str = "") -> dict[int, str]:
+        """Return Slack's file id for each chart of the card; a chart that could not be uploaded is missing."""
+        charts = chart_places(card)
+        if not charts:
+            await self._forget(key)
+            return {}
+        known: Mapping[str, Any] = (await asyncio.to_thread(self._shelf.get, _SHELF, key) or {}) if key else {}
+        found = {place: known.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
+        if key:
+            fresh = {digest(chart): found[place] for place, chart in charts.items() if found[place]}
+            await asyncio.to_thread(self._shelf.put, _SHELF, key, fresh)
+        return {place: file for place, file in found.items() if file}
+
+    async def share(self, card: Card, channel: str, thread: str) -> None:
+        """Put the charts that a message could not show into its thread."""
+        for chart in chart_places(card).values():
+            await self._upload(chart, channel, thread)
+
+    async def _forget(self, key: str) -> None:
+        if key:
+            await asyncio.to_thread(self._shelf.drop, _SHELF, key)
+
+    async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
+        """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
+        try:
+            png = await asyncio.to_thread(self._draw, chart)
+            answer: Any = await self._client.files_upload_v2(
+                content=png,
+                filename="chart.png",
+                title=mrkdwn.line(chart.title) or "chart",
+                alt_txt=mrkdwn.cut(mrkdwn.line(chart.summary), ALT_TEXT),
+                channel=channel,
+                thread_ts=thread,
+            )
+            return str(answer["files"][0]["id"])
+        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError) as error:
+            _log.warning("chart not uploaded: %s", type(error).__name__)
+            return ""
+
+
+def digest(chart: Chart) -> str:
+    """Return what changes when the chart does."""
+    return hashlib.sha256(repr(chart).encode(errors="replace")).hexdigest()[:32]

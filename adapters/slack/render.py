@@ -1,0 +1,243 @@
+"""Draw Cards as Block Kit messages and views, within every limit of Slack."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from adapters.slack import mrkdwn
+from adapters.slack.fit import Rank, Unit, fit
+from adapters.slack.limits import (
+    ALT_TEXT,
+    BLOCKS,
+    BUTTON_TEXT,
+    BUTTON_VALUE,
+    BUTTONS,
+    CONTEXT_ELEMENTS,
+    FALLBACK,
+    FIELD,
+    FIELDS,
+    HEADER,
+    SECTION,
+    VIEW_BLOCKS,
+)
+from adapters.slack.objects import Json, context, markup, plain_text, section
+from adapters.slack.table import table_text
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Chart,
+    Facts,
+    Form,
+    Mention,
+    Span,
+    Strong,
+    Style,
+    Table,
+    Text,
+    Tone,
+    plain,
+)
+
+ICONS = {
+    Tone.CRITICAL: "🔴",
+    Tone.WARNING: "🟠",
+    Tone.INFO: "",
+    Tone.OVER: "⚪",
+    Tone.GOOD: "🟢",
+    Tone.ERROR: "⚠️",
+}
+_LOUD = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.GOOD)
+
+
+@dataclass(frozen=True)
+class Message:
+    """Hold what chat.postMessage takes: the notification's text, and blocks."""
+
+    text: str
+    blocks: list[Json]
+
+
+@dataclass(frozen=True)
+class Around:
+    """Hold what a card does not know: the message's key, the line it answers, the files of its charts."""
+
+    key: str = ""
+    line: str = ""
+    share: bool = False
+    images: Mapping[int, str] = field(default_factory=dict)
+    """Slack's file id by the chart's place among the card's charts."""
+
+
+def message(card: Card, around: Around | None = None) -> Message:
+    """Draw a card as a message; what does not fit is dropped from the last, buttons after all else, and named."""
+    around = around or Around()
+    blocks = fit(list(_units(card, around)), BLOCKS)
+    if around.key:
+        blocks[0]["block_id"] = key_block_id(around.key)
+    return Message(fallback(card), blocks)
+
+
+def view_blocks(card: Card, around: Around | None = None) -> list[Json]:
+    """Draw a card as the blocks of a modal or of App Home."""
+    return fit(list(_units(card, around or Around())), VIEW_BLOCKS)
+
+
+def key_block_id(key: str) -> str:
+    """Return the block id by which a message with this key is found again, whatever happens to its metadata."""
+    return f"trnbot:{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+
+
+def fallback(card: Card) -> str:
+    """Return the text of notifications and of clients without blocks: title and first paragraph."""
+    first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
+    words = "\n".join(part for part in (_titled(card), mrkdwn.bare(first).strip()) if part)
+    return mrkdwn.inert(mrkdwn.cut(words, FALLBACK))
+
+
+def chart_places(card: Card) -> dict[int, Chart]:
+    """Return the card's charts by their place among its charts."""
+    return dict(enumerate(block for block in card.blocks if isinstance(block, Chart)))
+
+
+def _units(card: Card, around: Around) -> Iterator[Unit]:
+    """Yield every block of the message in order, each with its rank."""
+    yield from (Unit("title", block, Rank.NEVER) for block in _title(card))
+    first = next((block for block in card.blocks if isinstance(block, Text)), None)
+    charts, actions = itertools.count(), itertools.count()
+    for block in card.blocks:
+        rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
+        for n, drawn in enumerate(_draw(block, around, charts, actions)):
+            yield Unit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
+    if around.share and len(around.line) + len("share ") <= BUTTON_VALUE:
+        share = Button("Share", f"share {around.line}")
+        yield Unit("Share", {"type": "actions", "elements": [_button(share, "share")]}, Rank.LATE)
+
+
+def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator[int]) -> list[Json]:
+    """Return one card block as Slack blocks: the one place where each kind is drawn."""
+    match block:
+        case Text():
+            return _text(block)
+        case Facts():
+            return _facts(block)
+        case Table():
+            return _table(block)
+        case Chart():
+            return _chart(block, around.images.get(next(charts), ""))
+        case Buttons():
+            return _buttons(block, actions)
+        case Form():
+            opener = Button(block.title, around.line or block.line, ButtonStyle.PRIMARY, opens=True)
+            return _buttons(Buttons((opener,)), actions)
+        case _:
+            assert_never(block)
+
+
+def _title(card: Card) -> list[Json]:
+    """Return a header for what is loud, one bold line for what is quiet; a long title goes on below its header."""
+    title = _titled(card)
+    drawn: list[Json] = []
+    if card.tone in _LOUD:
+        drawn.append({"type": "header", "text": plain_text(title, HEADER)})
+    if card.tone not in _LOUD or mrkdwn.size(title) > HEADER:
+        drawn.append(section(mrkdwn.chunks((Strong(title),), SECTION)[0]))
+    unseen = _unseen(card)
+    if unseen:
+        spans: list[Span] = [part for one in unseen for part in (one, " ")]
+        drawn.append(context(mrkdwn.chunks(spans, FIELD)[:1]))
+    return drawn
+
+
+def _titled(card: Card) -> str:
+    return f"{ICONS[card.tone]} {mrkdwn.line(card.title) or 'trnbot'}".strip()
+
+
+def _unseen(card: Card) -> list[Mention]:
+    """Return the people the card pings whom no text of it mentions."""
+    seen = {span for block in card.blocks if isinstance(block, Text) for span in block.spans if isinstance(span, Mention)}
+    return [one for one in dict.fromkeys(card.mentions) if one not in seen]
+
+
+def _text(block: Text) -> list[Json]:
+    if block.style is Style.QUIET:
+        texts = mrkdwn.chunks(block.spans, FIELD)
+        return [context(list(part)) for part in _batches(texts, CONTEXT_ELEMENTS)]
+    spans = tuple(Strong(span) if isinstance(span, str) else span for span in block.spans)
+    return [section(text) for text in mrkdwn.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)]
+
+
+def _facts(block: Facts) -> list[Json]:
+    fields = [markup(text) for text in (_fact(name, value) for name, value in block.pairs) if text]
+    return [{"type": "section", "fields": list(part)} for part in _batches(fields, FIELDS)]
+
+
+def _fact(name: str, value: str) -> str:
+    parts = (mrkdwn.strong(mrkdwn.cut(name, 80)), mrkdwn.inert(mrkdwn.cut(mrkdwn.line(value), 300)))
+    return "\n".join(part for part in parts if part)
+
+
+def _table(block: Table) -> list[Json]:
+    drawn = [section(table_text(block, SECTION))] if block.columns else []
+    if block.rest:
+        drawn.append(context(mrkdwn.chunks((block.rest,), FIELD)[:1]))
+    return [one for one in drawn if one.get("elements") != []]
+
+
+def _chart(block: Chart, file: str) -> list[Json]:
+    title, summary = mrkdwn.line(block.title), mrkdwn.line(block.summary)
+    if not file:
+        spans = (Strong(title), " " if title else "", summary)
+        return [context([text]) for text in mrkdwn.chunks(spans, FIELD)[:1]]
+    drawn: Json = {"type": "image", "slack_file": {"id": file}, "alt_text": mrkdwn.cut(summary or title or "chart", ALT_TEXT)}
+    if title:
+        drawn["title"] = plain_text(title, HEADER)
+    return [drawn]
+
+
+def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
+    elements = [
+        _button(button, f"{'opens' if button.opens else 'line'}:{next(actions)}")
+        for button in block.buttons
+        if mrkdwn.size(button.line) <= BUTTON_VALUE and mrkdwn.line(button.text)
+    ]
+    drawn: list[Json] = [{"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)]
+    missing = [mrkdwn.line(button.text) for button in block.buttons if mrkdwn.size(button.line) > BUTTON_VALUE]
+    if missing:
+        said = f"Too long for a button: {', '.join(missing)}."
+        drawn.append(context(mrkdwn.chunks((said,), FIELD)[:1]))
+    return drawn
+
+
+def _button(button: Button, action: str) -> Json:
+    drawn: Json = {"type": "button", "action_id": action, "text": plain_text(button.text, BUTTON_TEXT), "value": button.line}
+    if button.style is not ButtonStyle.NORMAL:
+        drawn["style"] = button.style.value
+    return drawn
+
+
+def _name(block: Block) -> str:
+    match block:
+        case Text():
+            return "text"
+        case Facts():
+            return "facts"
+        case Table(caption=title):
+            return f"table {mrkdwn.cut(mrkdwn.line(title), 60)}".strip()
+        case Chart(title=title) | Form(title=title):
+            return mrkdwn.cut(mrkdwn.line(title), 60) or "chart"
+        case Buttons():
+            return "buttons"
+        case _:
+            assert_never(block)
+
+
+def _batches(items: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

@@ -1,0 +1,124 @@
+"""Send, replace and find messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.slack.failures import BAD_BLOCKS, GONE, code_of, explained
+from adapters.slack.pace import Pace
+from adapters.slack.pictures import Pictures
+from adapters.slack.render import Around, key_block_id, message
+from bot.cards.card import Card
+
+EVENT_TYPE = "trnbot_notice"
+_PAGE, _PAGES = 200, 3
+_log = logging.getLogger("trnbot.slack")
+
+
+class Sender:
+    """Speak in channels by the Web API; failures come out as `Unavailable` with what to do."""
+
+    def __init__(self, client: AsyncWebClient, pictures: Pictures, pace: Pace, *, patience_s: float = 1.0) -> None:
+        self._client, self._pictures, self._pace = client, pictures, pace
+        self._patience_s = patience_s
+        """How long Slack may take to make an uploaded picture ready for a message."""
+
+    async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
+        """Send a new message and return its timestamp, which is its id."""
+        around = Around(key=key, line=line, images=await self._pictures.files(card, key))
+        async with explained(channel), self._pace.turn(channel):
+            return await self._send("chat.postMessage", channel, card, around, _thread(thread))
+
+    async def edit(self, channel: str, ts: str, card: Card, key: str) -> str:
+        """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
+        number = self._pace.claim(channel, ts)
+        around = Around(key=key, images=await self._pictures.files(card, key))
+        try:
+            async with explained(channel), self._pace.turn(channel):
+                if not self._pace.is_newest(channel, ts, number):
+                    return ts
+                return await self._replace(channel, ts, card, around)
+        finally:
+            self._pace.release(channel, ts, number)
+
+    async def whisper(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
+        """Show a message to one person in a channel; send it to them directly where that cannot be."""
+        around = Around(line=line, images=await self._pictures.files(card))
+        async with explained(channel):
+            try:
+                await self._send("chat.postEphemeral", channel, card, around, {"user": user, **_thread(thread)})
+            except SlackApiError as error:
+                _log.info("answered directly: %s", code_of(error))
+                await self._send("chat.postMessage", user, card, around, {})
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the newest message with the key among the last few hundred, "" when Slack does not let us look."""
+        cursor = ""
+        for _ in range(_PAGES):
+            async with explained(channel):
+                try:
+                    page: Any = await self._client.conversations_history(
+                        channel=channel, limit=_PAGE, include_all_metadata=True, cursor=cursor or None
+                    )
+                except SlackApiError as error:
+                    _log.info("history of %s not read: %s", channel, code_of(error))
+                    return ""
+            found = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
+            cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+            if found or not cursor:
+                return found
+        return ""
+
+    async def _replace(self, channel: str, ts: str, card: Card, around: Around) -> str:
+        try:
+            return await self._send("chat.update", channel, card, around, {"ts": ts})
+        except SlackApiError as error:
+            if code_of(error) not in GONE:
+                raise
+            _log.info("message gone, posted fresh: %s", code_of(error))
+            return await self._send("chat.postMessage", channel, card, around, {})
+
+    async def _send(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
+        """Call the method; when Slack refuses the blocks for their pictures, once more, then without them."""
+        try:
+            return await self._call(method, channel, card, around, where)
+        except SlackApiError as error:
+            if not around.images or code_of(error) not in BAD_BLOCKS:
+                raise
+        await asyncio.sleep(self._patience_s)
+        try:
+            return await self._call(method, channel, card, around, where)
+        except SlackApiError as error:
+            if code_of(error) not in BAD_BLOCKS:
+                raise
+        ts = await self._call(method, channel, card, Around(around.key, around.line, around.share), where)
+        if method == "chat.postMessage":
+            await self._pictures.share(card, channel, where.get("thread_ts") or ts)
+        return ts
+
+    async def _call(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
+        drawn = message(card, around)
+        body: dict[str, Any] = {"channel": channel, "text": drawn.text, "blocks": drawn.blocks, **where}
+        if around.key:
+            body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": around.key}}
+        if method != "chat.update":
+            body |= {"unfurl_links": False, "unfurl_media": False}
+        answer = await self._client.api_call(method, json=body)
+        return str(answer.get("ts") or answer.get("message_ts") or "")
+
+
+def _thread(ts: str) -> dict[str, str]:
+    return {"thread_ts": ts} if ts else {}
+
+
+def _has_key(found: dict[str, Any], key: str) -> bool:
+    """Tell by metadata, or by the block id where metadata was dropped."""
+    metadata = found.get("metadata") or {}
+    if metadata.get("event_type") == EVENT_TYPE and (metadata.get("event_payload") or {}).get("key") == key:
+        return True
+    return any(block.get("block_id") == key_block_id(key) for block in found.get("blocks") or ())

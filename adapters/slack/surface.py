@@ -1,0 +1,130 @@
+"""Put the parts together: one Slack app that listens and speaks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import ClientConnectorError, web
+from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.app.async_app import AsyncApp
+from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler, AsyncRateLimitErrorRetryHandler
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.slack.asking import Desk
+from adapters.slack.failures import explained
+from adapters.slack.listening import Listening
+from adapters.slack.pace import Pace
+from adapters.slack.pictures import Pictures
+from adapters.slack.redact import sdk_logger
+from adapters.slack.sending import Sender
+from bot.cards.card import Card
+from bot.errors import WrongInput
+from bot.ports import Answer, Clock, CommandHint, Draw, Shelf
+
+EVENTS_PATH = "/slack/events"
+_log = logging.getLogger("trnbot.slack")
+
+
+class SlackSurface:
+    """Be `bot.ports.Surface` and `bot.ports.Listener` for one workspace.
+
+    With an app token it connects out (Socket Mode, no public address needed); without one it serves signed HTTP.
+    Raises `WrongInput` when neither way is possible.
+    """
+
+    def __init__(
+        self,
+        *,
+        bot_token: str,
+        app_token: str,
+        signing_secret: str,
+        api_url: str,
+        answer: Answer,
+        clock: Clock,
+        draw: Draw,
+        shelf: Shelf,
+        hints: Sequence[CommandHint],
+        public_url: str = "",
+        interval_s: float = 1.0,
+    ) -> None:
+        _check(bot_token, app_token, signing_secret)
+        self._app_token, self._public_url = app_token, public_url
+        client = _client(bot_token, api_url)
+        pictures = Pictures(client, draw, shelf)
+        self._sender = Sender(client, pictures, Pace(interval_s), patience_s=interval_s)
+        self._desk = Desk(client, self._sender, pictures, answer, clock)
+        self._app = AsyncApp(client=client, signing_secret=signing_secret, logger=sdk_logger(), name="trnbot")
+        self._socket: AsyncSocketModeHandler | None = None
+        Listening(self._desk, hints).register(self._app)
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        """Send a new message and return its timestamp; `key` travels as metadata and as a block id."""
+        return await self._sender.post(channel, card, key)
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Replace a message; returns a new timestamp when the old one was deleted and it was posted fresh."""
+        return await self._sender.edit(channel, message, card, key)
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        """Add to the message's thread."""
+        await self._sender.post(channel, card, thread=message)
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the message posted with `key` among the channel's last few hundred, else ""."""
+        return await self._sender.find(channel, key)
+
+    def routes(self) -> Sequence[Any]:
+        """Return the signed events route, none in Socket Mode."""
+        return [] if self._app_token else [web.post(EVENTS_PATH, self._serve)]
+
+    async def start(self) -> None:
+        """Connect by Socket Mode; raise `Unavailable` when Slack refuses. Over HTTP there is nothing to connect."""
+        if not self._app_token:
+            where = (
+                f"{self._public_url.rstrip('/')}{EVENTS_PATH}" if self._public_url else f"a public address ending {EVENTS_PATH}"
+            )
+            _log.info("Slack must reach %s; set SLACK_APP_TOKEN to need no public address", where)
+            return
+        self._socket = AsyncSocketModeHandler(self._app, self._app_token, logger=sdk_logger())
+        async with explained():
+            await self._socket.client.connect()
+
+    async def stop(self) -> None:
+        """Stop listening, then finish the answers under way."""
+        if self._socket is not None:
+            await self._socket.client.close()
+            self._socket = None
+        await self._desk.drain()
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        """Hand one HTTP request to bolt, which checks signature and age."""
+        try:
+            asked = await to_bolt_request(request)
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return web.Response(status=400, text="This is not a request of Slack.")
+        return await to_aiohttp_response(await self._app.async_dispatch(asked))
+
+
+def _check(bot_token: str, app_token: str, signing_secret: str) -> None:
+    if not bot_token.startswith("xox"):
+        raise WrongInput("SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-.")
+    if app_token and not app_token.startswith("xapp-"):
+        raise WrongInput("SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write.")
+    if not app_token and not signing_secret:
+        raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")
+
+
+def _client(bot_token: str, api_url: str) -> AsyncWebClient:
+    """Return a client that waits as long as a 429 says, and tries again only what surely never arrived."""
+    return AsyncWebClient(
+        token=bot_token,
+        base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
+        logger=sdk_logger(),
+        retry_handlers=[
+            AsyncRateLimitErrorRetryHandler(max_retry_count=3),
+            AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError]),
+        ],
+    )

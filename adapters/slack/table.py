@@ -1,0 +1,60 @@
+"""Draw a table as monospaced text."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from adapters.slack import mrkdwn
+from bot.cards.card import Align, Column, Table
+
+_WIDEST = 40
+
+
+def table_text(table: Table, most: int) -> str:
+    """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
+    caption = mrkdwn.strong(mrkdwn.cut(table.caption, 200))
+    head, *rows, total = _lines(table)
+    room = most - mrkdwn.size(caption) - mrkdwn.size(head) - mrkdwn.size(total) - 80
+    kept: list[str] = []
+    for row in rows:
+        room -= mrkdwn.size(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    more = f"… and {len(rows) - len(kept):,} more rows" if len(kept) < len(rows) else ""
+    body = "\n".join(line for line in (head, *kept, more, total) if line)
+    return "\n".join(part for part in (caption, f"```\n{mrkdwn.cut(body, most - mrkdwn.size(caption) - 10)}\n```") if part)
+
+
+def _lines(table: Table) -> list[str]:
+    """Return header, every row and the total ("" without one), aligned and escaped."""
+    columns = table.columns
+    cells = [_row(row, len(columns)) for row in ([c.name for c in columns], *table.rows, table.total)]
+    widths = [max(_width(row[n]) for row in cells) for n in range(len(columns))]
+    lines = [_line(row, columns, widths) for row in cells]
+    ruler = "─" * min(sum(widths) + 2 * (len(widths) - 1), 120)
+    lines[0] += f"\n{ruler}"
+    lines[-1] = f"{ruler}\n{lines[-1]}" if table.total else ""
+    return lines
+
+
+def _row(row: Sequence[str], n: int) -> list[str]:
+    """Return exactly `n` cells of one line each."""
+    cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST) for cell in row[:n]]
+    return cells + [""] * (n - len(cells))
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    cells = [_pad(cell, column.align, width) for cell, column, width in zip(row, columns, widths, strict=True)]
+    return mrkdwn.escape("  ".join(cells).rstrip()).replace("`", "ˋ")  # three graves would end the block
+
+
+def _pad(cell: str, align: Align, width: int) -> str:
+    space = " " * (width - _width(cell))
+    return space + cell if align is Align.RIGHT else cell + space
+
+
+def _width(text: str) -> int:
+    """Return the columns a monospaced font takes: two for the wide signs of East Asia."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
