@@ -1,0 +1,77 @@
+"""Tell open pages what changed, by server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from aiohttp import web
+
+_BEAT = 2.0
+"""Seconds between looks at the status strip."""
+_SILENCE = 15.0
+"""Seconds after which a comment keeps the connection alive."""
+
+
+class Hub:
+    """Fan events out to the open pages; a page too slow to follow is closed, and comes back to read everything."""
+
+    def __init__(self, status: Callable[[], str]) -> None:
+        self._status = status
+        self._pages: set[asyncio.Queue[str | None]] = set()
+        self.closed = False
+
+    def publish(self, event: str, **data: str) -> None:
+        """Send one event to every open page."""
+        words = f"event: {event}\ndata: {json.dumps(data)}\n\n"
+        for page in list(self._pages):
+            try:
+                page.put_nowait(words)
+            except asyncio.QueueFull:
+                self._pages.discard(page)
+                self._end(page)
+
+    def close(self) -> None:
+        """End every stream, so that the server can stop."""
+        self.closed = True
+        for page in list(self._pages):
+            self._end(page)
+
+    async def serve(self, request: web.Request, headers: dict[str, str]) -> web.StreamResponse:
+        """Hold one page's stream until it leaves or the hub closes."""
+        response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        await response.prepare(request)
+        page: asyncio.Queue[str | None] = asyncio.Queue(maxsize=100)
+        self._pages.add(page)
+        try:
+            await response.write(b"retry: 2000\n\n")
+            await self._follow(page, response)
+        except ConnectionError:
+            pass  # the reader left: nothing is owed to a closed page
+        finally:
+            self._pages.discard(page)
+        return response
+
+    async def _follow(self, page: asyncio.Queue[str | None], response: web.StreamResponse) -> None:
+        told, quiet = "", 0.0
+        while not self.closed:
+            status = self._status()
+            if status != told:
+                told, quiet = status, 0.0
+                await response.write(f"event: status\ndata: {json.dumps({'html': status})}\n\n".encode())
+            try:
+                words = await asyncio.wait_for(page.get(), _BEAT)
+            except TimeoutError:
+                words = "" if (quiet := quiet + _BEAT) < _SILENCE else ": still here\n\n"
+            if words is None:
+                return
+            if words:
+                quiet = 0.0
+                await response.write(words.encode())
+
+    @staticmethod
+    def _end(page: asyncio.Queue[str | None]) -> None:
+        while not page.empty():
+            page.get_nowait()
+        page.put_nowait(None)

@@ -1,0 +1,137 @@
+"""Draw cards as HTML: one exhaustive match; every text escaped by the template engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, assert_never
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from adapters.web.svg import svg
+from bot.cards.card import (
+    Block,
+    Buttons,
+    Card,
+    Chart,
+    Code,
+    Facts,
+    Form,
+    Link,
+    Mention,
+    Span,
+    Strong,
+    Table,
+    Text,
+    When,
+)
+
+_ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
+
+
+class Pages:
+    """Draw the console's templates; `token` lets forms without JavaScript prove that this console made them."""
+
+    def __init__(self, *, token: str, title: str) -> None:
+        self._env = Environment(
+            loader=PackageLoader("adapters.web", "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._env.globals.update(token=token, title=title, card=self.card, block=self.block, when=when)
+        self._env.filters.update(spans=spans, parts=_parts, ago=ago, usd=usd)
+
+    def page(self, template: str, /, **values: Any) -> str:
+        """Return one template filled."""
+        return self._env.get_template(template).render(**values)
+
+    def card(self, card: Card, where: str = "") -> Markup:
+        """Return a card; `where` is the id of the message that its buttons answer under."""
+        return Markup(self.page("card.html", it=card, where=where))  # noqa: S704  # the template escapes
+
+    def block(self, block: Block, where: str) -> Markup:
+        """Return one block of a card."""
+        match block:
+            case Text():
+                return Markup('<p class="text {}">{}</p>').format(block.style.value, spans(block.spans))
+            case Chart():
+                return Markup("<figure><figcaption>{}<output></output></figcaption>{}</figure>").format(block.title, svg(block))
+            case Facts() | Table() | Buttons() | Form():
+                name = f"{type(block).__name__.lower()}.html"
+                return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes
+            case _:
+                assert_never(block)
+
+
+def spans(parts: tuple[Span, ...]) -> Markup:
+    """Return spans as HTML, each text escaped."""
+    return Markup("").join(_span(span) for span in parts)
+
+
+def _span(span: Span) -> Markup:
+    match span:
+        case str():
+            return Markup("{}").format(span)
+        case Strong(text=words):
+            return Markup("<strong>{}</strong>").format(words)
+        case Code(text=words):
+            return Markup("<code>{}</code>").format(words)
+        case When(at=at):
+            return when(at)
+        case Mention(name=name):
+            return Markup('<span class="mention">@{}</span>').format(name)
+        case Link(text=words, url=url):
+            return _link(words, url)
+        case _:
+            assert_never(span)
+
+
+def _link(words: str, url: str) -> Markup:
+    """Link to web addresses and own pages alone: a script or data address stays plain text."""
+    if not _ADDRESS.match(url):
+        return Markup("{}").format(words)
+    return Markup('<a href="{}" rel="noreferrer noopener">{}</a>').format(url, words)
+
+
+def when(at: datetime, form: str = "full") -> Markup:
+    """Return an instant that the page's script writes in the reader's zone; UTC without it and on hover."""
+    utc = at.astimezone(UTC)
+    shown = f"{utc:%H:%M} UTC" if form == "clock" else f"{utc:%Y-%m-%d %H:%M} UTC"
+
+    html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
+    return html.format(utc.isoformat(timespec="seconds"), form, f"{utc:%Y-%m-%d %H:%M:%S} UTC", shown)
+
+
+def ago(seconds: float) -> str:
+    """Write an age in its largest unit: `20 s`, `4 min`, `3 h`, `2 d`."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def usd(amount: Decimal | float | str) -> str:
+    """Write dollars whole: `$1,083`."""
+    return f"${Decimal(str(amount)):,.0f}"
+
+
+def _parts(title: str) -> tuple[str, str]:
+    """Split a title at its first dot: the state in a word, and the rest."""
+    state, dot, rest = title.partition(" · ")
+    return (state, rest) if dot else ("", title)
+
+
+def plain_json(value: Any) -> Any:
+    """Return health facts as JSON holds them: money as decimal strings, times as ISO 8601 UTC."""
+    if isinstance(value, Mapping):
+        return {str(name): plain_json(x) for name, x in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_json(x) for x in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

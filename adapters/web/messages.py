@@ -1,0 +1,118 @@
+"""Keep the console's messages on the shelf, so that a restart keeps them too."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from bot.cards.card import Card
+from bot.model.codec import decode, encode
+from bot.ports import Clock, Shelf
+
+SHELF = "web.messages"
+SHOWN, KEPT = 100, 500
+"""Messages a channel shows, and messages the shelf keeps of all channels."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Hold one card in a message's thread."""
+
+    card: Card
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Message:
+    """Hold one message of a channel, as it reads now."""
+
+    id: str
+    channel: str
+    key: str
+    card: Card
+    at: datetime
+    edited: datetime | None = None
+    replies: tuple[Reply, ...] = ()
+
+
+class Messages:
+    """Read and write messages; the shelf may block, so each call leaves the event loop."""
+
+    def __init__(self, shelf: Shelf, clock: Clock) -> None:
+        self._shelf = shelf
+        self._clock = clock
+        self._writing = asyncio.Lock()
+        self._written = 0
+
+    async def post(self, channel: str, card: Card, key: str) -> Message:
+        """Write a new message and return it."""
+        at = self._clock()
+        made = Message(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at)
+        async with self._writing:
+            await self._put(made)
+            self._written += 1
+            if self._written % 100 == 1:
+                await asyncio.to_thread(self._prune)
+        return made
+
+    async def edit(self, message: str, card: Card, key: str) -> Message | None:
+        """Replace a message's card and return it, or None where it is gone."""
+        async with self._writing:
+            found = await self.get(message)
+            if found is None:
+                return None
+            made = replace(found, card=_shown(card), key=key, edited=self._clock())
+            await self._put(made)
+        return made
+
+    async def reply(self, message: str, card: Card) -> Message | None:
+        """Add a card to a message's thread and return the message, or None where it is gone."""
+        async with self._writing:
+            found = await self.get(message)
+            if found is None:
+                return None
+            made = replace(found, replies=(*found.replies, Reply(_shown(card), self._clock())))
+            await self._put(made)
+        return made
+
+    async def get(self, message: str) -> Message | None:
+        """Return one message, or None."""
+        document = await asyncio.to_thread(self._shelf.get, SHELF, message)
+        return None if document is None else _read(document)
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the id of the message of this key, "" when there is none."""
+        for document in await self._newest(KEPT):
+            if document.get("key") == key and document.get("channel") == channel:
+                return str(document["id"])
+        return ""
+
+    async def shown(self, channel: str) -> list[Message]:
+        """Return the newest messages of a channel, the oldest first."""
+        found = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
+        found.sort(key=lambda document: str(document["at"]))
+        return [_read(document) for document in found[-SHOWN:]]
+
+    async def _newest(self, most: int) -> list[Mapping[str, Any]]:
+        rows = await asyncio.to_thread(self._shelf.newest, SHELF, most)
+        return [document for _, document in rows]
+
+    async def _put(self, message: Message) -> None:
+        await asyncio.to_thread(self._shelf.put, SHELF, message.id, encode(message))
+
+    def _prune(self) -> None:
+        for key, _ in list(self._shelf.newest(SHELF, KEPT * 2))[KEPT:]:
+            self._shelf.drop(SHELF, key)
+
+
+def _shown(card: Card) -> Card:
+    """Leave out the typed numbers: a page shows words."""
+    return replace(card, data={})
+
+
+def _read(document: Mapping[str, Any]) -> Message:
+    return decode(Message, document)

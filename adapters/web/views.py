@@ -1,0 +1,180 @@
+"""Answer the console's pages: each takes a line to the bot and shows the card that comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from adapters.web.events import Hub
+from adapters.web.guard import HEADERS, OWN_HEADER, own_page
+from adapters.web.html import Pages, plain_json
+from adapters.web.messages import Messages
+from bot.cards.card import Card, Form, Tone, text
+from bot.cards.lines import form_line, quote
+from bot.errors import TrnbotError
+from bot.model.request import Request, User
+from bot.ports import Answer, Clock, CommandHint, Surface
+
+CHANNEL = "alerts"
+READER = User("web:local", "you")
+
+_STATIC = Path(__file__).parent / "static"
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_LONGEST = 4_000
+"""Characters of a line."""
+
+
+@dataclass(frozen=True)
+class Console:
+    """Hold what the pages ask of the bot."""
+
+    answer: Answer
+    clock: Clock
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], str]
+    hints: tuple[CommandHint, ...]
+
+
+@dataclass(frozen=True)
+class Rail:
+    """Name a page, the line that it shows the answer of, and lines that people ask next."""
+
+    name: str
+    line: str
+    more: tuple[str, ...] = ()
+
+
+class Views:
+    """Hold one handler a page."""
+
+    lines: Mapping[str, Rail] = {
+        "/alerts": Rail("Alerts", "alerts"),
+        "/cost": Rail("Cost", "cost 7d by team", ("cost 7d by cluster", "cost 7d by day", "cost last-month by team")),
+        "/fleet": Rail("Fleet", "fleet", ("idle",)),
+        "/help": Rail("Help", "help", ("about",)),
+    }
+    """The pages of the rail, by path."""
+
+    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface) -> None:
+        self._console = console
+        self._pages = pages
+        self._messages = messages
+        self._hub = hub
+        self._surface = surface
+
+    async def channel(self, request: web.Request) -> web.StreamResponse:
+        """Show the channel of alerts."""
+        return self._page("channel.html", request, messages=await self._messages.shown(CHANNEL))
+
+    async def fixed(self, request: web.Request) -> web.StreamResponse:
+        """Show a page of the rail."""
+        rail = self.lines[request.path]
+        return await self._answered(request, rail.name, rail.line, rail.more)
+
+    async def alert(self, request: web.Request) -> web.StreamResponse:
+        """Show one alert."""
+        return await self._answered(request, "Alert", f"alert {quote(request.match_info['id'])}")
+
+    async def typed(self, request: web.Request) -> web.StreamResponse:
+        """Show a line's answer; a line that may change something, brought by a link from elsewhere, waits for a press."""
+        line = _line(request.query.get("line", ""))
+        if not line or not (own_page(request) or self._only_reads(line)):
+            return self._page("line.html", request, name="Ask", line=line, it=None, more=())
+        return await self._answered(request, "Ask", line)
+
+    async def ask(self, request: web.Request) -> web.StreamResponse:
+        """Answer a typed line or a pressed button."""
+        filled = await request.post()
+        return await self._said(request, _line(str(filled.get("line", ""))), str(filled.get("where", "")))
+
+    async def form(self, request: web.Request) -> web.StreamResponse:
+        """Answer a filled form: its fields become one line."""
+        filled = await request.post()
+        fields = {name[2:]: str(value) for name, value in filled.items() if name.startswith("f.")}
+        line = form_line(str(filled.get("line", "")), fields)
+        return await self._said(request, _line(line), str(filled.get("where", "")))
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Keep a page up to date."""
+        return await self._hub.serve(request, HEADERS)
+
+    async def static(self, request: web.Request) -> web.StreamResponse:
+        """Serve the style sheet, the script and the icon."""
+        name = request.match_info["name"]
+        kind = _TYPES.get(Path(name).suffix)
+        if kind is None or name not in {path.name for path in _STATIC.iterdir()}:
+            raise web.HTTPNotFound(text="There is no such file.\n")
+        return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
+
+    async def healthz(self, _: web.Request) -> web.StreamResponse:
+        """Say as JSON whether the bot does its work: 200, or 503 when it does not."""
+        health = dict(self._console.health())
+        return web.json_response(plain_json(health), status=200 if health.get("ok", True) else 503)
+
+    async def metrics(self, _: web.Request) -> web.StreamResponse:
+        """Say the counters as Prometheus text."""
+        return web.Response(text=self._console.metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    def _only_reads(self, line: str) -> bool:
+        """Tell whether the line's command is known to change nothing (the longest name that fits decides)."""
+        words = line.lower().split()
+        fitting = [hint for hint in self._console.hints if words[: len(hint.name.split())] == hint.name.split()]
+        return bool(fitting) and not max(fitting, key=lambda hint: len(hint.name)).changes
+
+    async def _answered(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
+        card = await self._answer(line, "")
+        return self._page("line.html", request, name=name, line=line, it=card, more=more)
+
+    async def _said(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
+        """Show a private answer to who asked; put a public one where everyone reads it."""
+        if not line:
+            raise web.HTTPBadRequest(text="The line is empty; type 'help' for what can be asked.\n")
+        card = await self._answer(line, where)
+        scripted = OWN_HEADER in request.headers
+        if card.public:
+            await self._publish(card, where)
+            return web.Response(status=204) if scripted else _back()
+        if not scripted:
+            return self._page("line.html", request, name="Ask", line=line, it=card, more=())
+        opens = any(isinstance(block, Form) for block in card.blocks)
+        headers = {"X-Trnbot-Tone": card.tone.value, "X-Trnbot-Form": "1" if opens else "0"}
+        html = self._pages.page("answer.html", line=line, it=card, where=where, at=self._console.clock())
+        return web.Response(text=html, content_type="text/html", headers=headers)
+
+    async def _publish(self, card: Card, where: str) -> None:
+        if where and await self._messages.get(where) is not None:
+            await self._surface.reply(CHANNEL, where, card)
+        else:
+            await self._surface.post(CHANNEL, card, "")
+
+    async def _answer(self, line: str, where: str) -> Card:
+        request = Request(line, READER, self._console.clock(), "web", channel=f"web:{CHANNEL}", thread=where)
+        try:
+            return await self._console.answer(request)
+        except TrnbotError as error:
+            return Card("That did not work", Tone.ERROR, (text(str(error)),))
+
+    def _page(self, template: str, request: web.Request, **values: Any) -> web.Response:
+        health = dict(self._console.health())
+        shown = {"path": request.path, "lines": self.lines, "health": health, "hints": self._console.hints, **values}
+        shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
+        return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
+
+
+def _line(words: str) -> str:
+    """Return a typed line without its leading `/trn`; refuse one that nobody typed."""
+    line = words.strip()
+    head, _, rest = line.partition(" ")
+    line = rest.strip() if head.lower() in ("/trn", "trn", "trnbot", "/trnbot") else line
+    if len(line) > _LONGEST:
+        raise web.HTTPBadRequest(text=f"The line is longer than {_LONGEST} characters; shorten it.\n")
+    return line
+
+
+def _back() -> web.Response:
+    return web.Response(status=303, headers={"Location": "/"})
