@@ -1,0 +1,283 @@
+"""Read the settings of this installation once: environment first, then one TOML file, then defaults.
+
+`KEYS` is the schema: the file, the environment, `default.toml` and the docs page follow it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from bot.errors import WrongInput, nearest
+from bot.model.policy import Policy
+from bot.model.window import parse_duration
+from bot.policy.file import policy_of
+from bot.secret import Secret
+
+SOURCES = "aws, recording:DIR or simulator:SEED"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Key:
+    """Describe one setting: name in the file, variable, default as text, what it means, how it is read."""
+
+    name: str
+    variable: str
+    default: str
+    meaning: str
+    read: Callable[[str], Any]
+
+    @property
+    def secret(self) -> bool:
+        """Tell whether its value must never be shown."""
+        return self.read is Secret
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    for word in _words(text):
+        platform, colon, rest = word.partition(":")
+        if not (platform.isalpha() and colon and rest):
+            raise WrongInput(f"'{word}' names no platform; write it like slack:C02FIN or teams:CONVERSATION.")
+    return _words(text)
+
+
+def _source(text: str) -> str:
+    kind, _, rest = text.partition(":")
+    if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
+        raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise WrongInput(f"'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = Decimal(text.removesuffix("x"))
+    except InvalidOperation:
+        speed = Decimal(0)
+    if not (speed.is_finite() and 0 < speed <= 1_000_000):
+        raise WrongInput(f"'{text}' is not a speed; write how much faster than life, such as 60.")
+    return float(speed)
+
+
+def _interval(text: str) -> timedelta:
+    length = parse_duration(text)
+    if not timedelta(minutes=1) <= length <= timedelta(hours=1) or _DAY % length:
+        raise WrongInput(f"'{text}' does not divide a day evenly; write 1m, 5m, 10m, 15m, 30m or 1h.")
+    return length
+
+
+def _switch(text: str) -> bool:
+    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
+    if text.lower() not in words:
+        raise WrongInput(f"'{text}' is neither on nor off; write 1 or 0.")
+    return words[text.lower()]
+
+
+KEYS: tuple[Key, ...] = (
+    Key("source", "TRNBOT_SOURCE", "", f"what is watched: {SOURCES}", _source),
+    Key("database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret),
+    Key("host", "TRNBOT_HOST", "127.0.0.1", "the address of the one HTTP port; loopback unless you open it", str),
+    Key("port", "TRNBOT_PORT", "8080", "the one HTTP port; 0 = any that is free", _port),
+    Key("route", "TRNBOT_ROUTE", "", "channels that hear every alert, such as slack:C02FIN (a comma list)", _addresses),
+    Key("admins", "TRNBOT_ADMINS", "", "people who may change things, such as slack:U01ALICE (a comma list)", _addresses),
+    Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", _speed),
+    Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", _interval),
+    Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),
+    Key("billing.lag", "TRNBOT_BILLING_LAG", "24h", "how long after its usage a replay sees a bill row", parse_duration),
+    Key(
+        "tags.cluster",
+        "TRNBOT_TAGS_CLUSTER",
+        "eks:cluster-name, aws:eks:cluster-name, cluster",
+        "tags that name the cluster, first found wins",
+        _words,
+    ),
+    Key("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", _words),
+    Key("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", _words),
+    Key("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name who is pinged", _words),
+    Key("slack.bot_token", "SLACK_BOT_TOKEN", "", "turns Slack on (xoxb-...)", Secret),
+    Key("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
+    Key(
+        "slack.signing_secret", "SLACK_SIGNING_SECRET", "", "HTTP instead of Socket Mode: checks who calls /slack/events", Secret
+    ),
+    Key("slack.api_url", "SLACK_API_URL", "", "another address of Slack's API, for tests", str),
+    Key("teams.app_id", "MicrosoftAppId", "", "turns Teams on", str),
+    Key("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
+    Key("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
+    Key(
+        "teams.development",
+        "TRNBOT_TEAMS_DEVELOPMENT",
+        "0",
+        "1 = an empty app id on a loopback host, for the Playground",
+        _switch,
+    ),
+)
+_BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+_VARIABLES = ("TRNBOT_CONFIG", *(key.variable for key in KEYS))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hold every setting by name, read once and never written."""
+
+    values: Mapping[str, Any]
+    policy: Policy = field(repr=False)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one value, typed as its key reads it; `KeyError` for a name outside the schema."""
+        return self.values[name]
+
+    def text(self, name: str) -> str:
+        """Return a word, or a secret revealed."""
+        value = self.values[name]
+        return value.reveal() if isinstance(value, Secret) else str(value)
+
+    @property
+    def source(self) -> str:
+        """Return what is watched; raise `WrongInput` when nobody said."""
+        if not self.values["source"]:
+            raise WrongInput(
+                f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
+            )
+        return str(self.values["source"])
+
+    @property
+    def slack(self) -> bool:
+        """Tell whether Slack is on."""
+        return bool(self.values["slack.bot_token"])
+
+    @property
+    def teams(self) -> bool:
+        """Tell whether Teams is on."""
+        return bool(self.values["teams.app_id"] or self.values["teams.development"])
+
+    def tags(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the tag names of cluster, team, project and owner."""
+        return {name.removeprefix("tags."): value for name, value in self.values.items() if name.startswith("tags.")}
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what an answer may show of this installation: no secret, no address of a database."""
+        database = self.text("database_url").partition(":")[0].partition("+")[0]
+        listening = [name for name, on in (("Slack", self.slack), ("Teams", self.teams)) if on]
+        shown = {"source": self.values["source"], "database": database, "chat": ", ".join(listening) or "none"}
+        return shown | {"route": ", ".join(self["route"]), "interval": f"{self['interval'].total_seconds() / 60:g} min"}
+
+
+def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> Settings:
+    """Return the settings; an environment variable wins over the file.
+
+    Raises one `WrongInput` that tells every mistake by its key, with the nearest right one and no secret.
+    """
+    mistakes: list[str] = []
+    document = _parsed(toml_text or "", mistakes)
+    policy = _policy(document.pop("policy", {}), mistakes)
+    texts = {key.name: (key.default, key.name) for key in KEYS}
+    texts |= _from_file(document, mistakes) | _from_environment(environ, mistakes)
+    values = {key.name: _value(key, *texts[key.name], mistakes) for key in KEYS}
+    if not mistakes:
+        mistakes += _conflicts(values, asked=texts["teams.app_id"][1] == "MicrosoftAppId")
+    if mistakes:
+        raise WrongInput(" ".join(mistakes))
+    return Settings(values, policy)
+
+
+def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
+    """Return the text of the settings file: `TRNBOT_CONFIG`, else `trnbot.toml` in `folder`, else None.
+
+    Raises `WrongInput` for a file that was named and cannot be read.
+    """
+    named = environ.get("TRNBOT_CONFIG", "")
+    path = folder / (named or "trnbot.toml")
+    try:
+        return path.read_text(encoding="utf-8") if named or path.exists() else None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise WrongInput(f"The settings file '{path}' cannot be read: {reason}.") from None
+
+
+def _parsed(text: str, mistakes: list[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        mistakes.append(f"The settings file is not TOML: {error}.")
+        return {}
+
+
+def _policy(table: Any, mistakes: list[str]) -> Policy:
+    try:
+        if not isinstance(table, Mapping):
+            raise WrongInput("'policy' is a table; write [policy.idle].")
+        return policy_of(table)
+    except WrongInput as error:
+        mistakes.append(str(error))
+        return policy_of({})
+
+
+def _from_file(document: Mapping[str, Any], mistakes: list[str]) -> dict[str, tuple[str, str]]:
+    """Return (text, where it was said) by name."""
+    found = {}
+    for name, raw in _flat(document).items():
+        if name not in _BY_NAME:
+            mistakes.append(f"'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
+        elif isinstance(raw, str | int | float):
+            found[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), name)
+        elif isinstance(raw, list) and all(isinstance(x, str) for x in raw):
+            found[name] = (",".join(raw), name)
+        else:
+            mistakes.append(f"{name} takes a text, a number or a list of texts.")
+    return found
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with dotted names, one table deep."""
+    flat: dict[str, Any] = {}
+    for name, value in document.items():
+        flat |= {f"{name}.{inner}": x for inner, x in value.items()} if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, tuple[str, str]]:
+    for variable in environ:
+        if variable.startswith("TRNBOT_") and variable not in _VARIABLES:
+            close = get_close_matches(variable, _VARIABLES, n=1, cutoff=0.6)
+            mistakes.append(f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else "."))
+    return {key.name: (environ[key.variable], key.variable) for key in KEYS if key.variable in environ}
+
+
+def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:
+    """Read one value; an empty one stands for the default."""
+    try:
+        return key.read(text.strip() or key.default)
+    except WrongInput as error:
+        mistakes.append(f"{where}: {error}")
+        return key.read(key.default)
+
+
+def _conflicts(values: Mapping[str, Any], *, asked: bool) -> list[str]:
+    """Tell which settings do not fit together; `asked` = the Teams app id was set, even to nothing."""
+    found = []
+    if values["slack.bot_token"] and not (values["slack.app_token"] or values["slack.signing_secret"]):
+        found.append("SLACK_BOT_TOKEN also needs SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP).")
+    if values["teams.development"] and not values["teams.app_id"] and values["host"] not in LOOPBACK:
+        found.append(f"TRNBOT_TEAMS_DEVELOPMENT lets anyone in, so it needs a loopback TRNBOT_HOST; got '{values['host']}'.")
+    if asked and not values["teams.app_id"] and not values["teams.development"]:
+        found.append("MicrosoftAppId is empty, which would let anyone in; set it, unset it, or set TRNBOT_TEAMS_DEVELOPMENT=1.")
+    if values["teams.app_id"] and not values["teams.app_password"]:
+        found.append("MicrosoftAppId also needs MicrosoftAppPassword.")
+    return found

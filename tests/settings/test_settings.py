@@ -1,0 +1,191 @@
+import copy
+import dataclasses
+import json
+import logging
+import pickle
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import bot
+from bot.errors import WrongInput
+from bot.secret import Secret
+from bot.settings import KEYS, read_settings, settings_text
+
+DEFAULT = (Path(bot.__file__).parent / "default.toml").read_text()
+TEAMS = {"MicrosoftAppId": "id", "MicrosoftAppPassword": "hunter2"}
+
+
+def test_nothing_said_means_the_defaults():
+    found = read_settings({})
+    assert (found["host"], found["port"], found["interval"]) == ("127.0.0.1", 8080, timedelta(minutes=5))
+    assert found.text("database_url") == "sqlite:///.trnbot/trnbot.db"
+    assert (found["metrics.lag"], found["billing.lag"]) == (timedelta(minutes=1), timedelta(hours=24))
+    assert found.tags()["cluster"] == ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
+    assert (found["route"], found["admins"], found.slack, found.teams) == ((), (), False, False)
+
+
+def test_without_a_source_it_says_what_to_set():
+    with pytest.raises(WrongInput, match=r"set TRNBOT_SOURCE .* to aws, recording:DIR or simulator:SEED.*trnbot demo"):
+        read_settings({}).source  # noqa: B018 - reading it is what fails
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default():
+    found = read_settings({"TRNBOT_PORT": "9000"}, 'port = 7000\nhost = "::1"')
+    assert (found["port"], found["host"]) == (9000, "::1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["source = 'aws'\nroute = 'slack:C1, teams:19:x@thread.v2'", "source = 'aws'\nroute = ['slack:C1', 'teams:19:x@thread.v2']"],
+)
+def test_a_list_is_written_with_commas_or_as_a_list(text):
+    found = read_settings({}, text)
+    assert found.source == "aws"
+    assert found["route"] == ("slack:C1", "teams:19:x@thread.v2")
+
+
+def test_an_empty_variable_stands_for_the_default():
+    assert read_settings({"TRNBOT_PORT": " ", "SLACK_BOT_TOKEN": ""})["port"] == 8080
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("TRNBOT_SOURCE", "simulater:7", "did you mean 'simulator'"),
+        ("TRNBOT_SOURCE", "recording:", "write aws, recording:DIR"),
+        ("TRNBOT_PORT", "80a", "TRNBOT_PORT: '80a' is not a port"),
+        ("TRNBOT_PORT", "65536", "not a port"),
+        ("TRNBOT_SPEED", "0", "not a speed"),
+        ("TRNBOT_SPEED", "NaN", "not a speed"),
+        ("TRNBOT_INTERVAL", "7m", "does not divide a day"),
+        ("TRNBOT_INTERVAL", "5", "'5' is not a length of time; write 30m"),
+        ("TRNBOT_ROUTE", "C02FIN", "'C02FIN' names no platform; write it like slack:C02FIN"),
+        ("TRNBOT_ADMINS", "slack:U1,dana", "'dana' names no platform"),
+        ("TRNBOT_TEAMS_DEVELOPMENT", "perhaps", "neither on nor off"),
+        ("TRNBOT_SORCE", "aws", "TRNBOT_SORCE is not a setting; did you mean TRNBOT_SOURCE"),
+        ("TRNBOT_QQQQQQQQQQQQ", "", "TRNBOT_QQQQQQQQQQQQ is not a setting"),
+    ],
+)
+def test_a_wrong_variable_is_named(variable, value, words):
+    with pytest.raises(WrongInput, match=words):
+        read_settings({variable: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sorce = 'aws'", "'sorce' is not a setting; did you mean 'source'"),
+        ("[slack]\nbot_tokn = 'xoxb-hunter2'", "'slack.bot_tokn' is not a setting; did you mean 'slack.bot_token'"),
+        ("[slack.bot_token]\nx = 'hunter2'", "slack.bot_token takes a text"),
+        ("port = 2026-11-20", "port takes a text, a number"),
+        ("port =", "The settings file is not TOML"),
+        ("[policy.idle]\nbellow = '5%'", "did you mean 'idle.below'"),
+        ("policy = 5", "'policy' is a table"),
+    ],
+)
+def test_a_wrong_file_is_named_without_secrets(text, words):
+    with pytest.raises(WrongInput, match=words) as caught:
+        read_settings({}, text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_every_mistake_is_told_at_once():
+    with pytest.raises(WrongInput) as caught:
+        read_settings({"TRNBOT_PORT": "x", "TRNBOT_HSOT": "y"}, "sorce = 1\n[policy.idle]\nbellow = 1")
+    assert all(word in str(caught.value) for word in ("TRNBOT_PORT", "TRNBOT_HSOT", "'sorce'", "'idle.bellow'"))
+
+
+def test_the_policy_table_is_a_policy():
+    text = '[policy.idle]\nbelow = "7%"\n[[policy.override]]\ncluster = "x"\n"idle.below" = "9%"'
+    assert read_settings({}, text).policy.number("idle.below") == pytest.approx(0.07)
+    assert len(read_settings({}, text).policy.overrides) == 1
+
+
+@pytest.mark.parametrize("extra", [{"SLACK_APP_TOKEN": "xapp-1"}, {"SLACK_SIGNING_SECRET": "s"}])
+def test_a_bot_token_and_a_way_to_listen_turn_the_first_platform_on(extra):
+    assert read_settings({"SLACK_BOT_TOKEN": "xoxb-1"} | extra).slack
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"SLACK_BOT_TOKEN": "xoxb-1"}, "SLACK_APP_TOKEN .* or SLACK_SIGNING_SECRET"),
+        ({"MicrosoftAppId": ""}, "MicrosoftAppId is empty, which would let anyone in"),
+        ({"MicrosoftAppId": "", "TRNBOT_TEAMS_DEVELOPMENT": "0"}, "would let anyone in"),
+        ({"MicrosoftAppId": "id"}, "also needs MicrosoftAppPassword"),
+        ({"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_HOST": "0.0.0.0"}, "needs a loopback TRNBOT_HOST; got '0.0.0.0'"),
+    ],
+)
+def test_a_platform_that_could_not_work_or_lets_anyone_in_is_refused(environ, words):
+    with pytest.raises(WrongInput, match=words):
+        read_settings(environ)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        TEAMS,
+        TEAMS | {"TRNBOT_HOST": "0.0.0.0"},
+        {"TRNBOT_TEAMS_DEVELOPMENT": "1"},
+        {"TRNBOT_TEAMS_DEVELOPMENT": "1", "MicrosoftAppId": "", "TRNBOT_HOST": "localhost"},
+    ],
+)
+def test_an_app_id_or_development_on_loopback_turns_the_second_platform_on(environ):
+    assert read_settings(environ).teams
+
+
+def test_no_secret_shows_in_any_way(caplog):
+    found = read_settings(TEAMS | {"TRNBOT_DATABASE_URL": "postgresql://dana:hunter2@db/x"})
+    logging.getLogger("t").warning("%s %r %s", found, found.values, found["teams.app_password"])
+    shown = [repr(found), str(dataclasses.asdict(found)), json.dumps(found.values, default=str), str(found.facts()), caplog.text]
+    assert not [text for text in shown if "hunter2" in text]
+    assert found.facts()["database"] == "postgresql"
+
+
+@pytest.mark.parametrize("shown", [str, repr, "{}".format, "{:>9}".format, lambda s: f"{s!r:8}", lambda s: str([s])])
+def test_a_secret_prints_as_stars(shown):
+    assert "hunter2" not in shown(Secret("hunter2"))
+    assert "****" in shown(Secret("hunter2"))
+
+
+def test_a_secret_is_compared_and_copied_but_neither_hashed_pickled_nor_listed():
+    secret = Secret("hunter2")
+    assert secret == Secret("hunter2") != Secret("other")
+    assert copy.deepcopy(secret).reveal() == "hunter2"
+    assert not Secret("")
+    assert not hasattr(secret, "__dict__")
+    for forbidden in (hash, pickle.dumps):
+        with pytest.raises(TypeError):
+            forbidden(secret)
+
+
+def test_the_documented_file_is_the_schema():
+    document, flat = tomllib.loads(DEFAULT), {}
+    for name, value in document.items():
+        flat |= {f"{name}.{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
+    assert list(flat) == [key.name for key in KEYS]
+    assert read_settings({}, DEFAULT) == read_settings({})
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_every_key_stands_under_its_meaning_and_variable(key):
+    assert f"# {key.meaning} ({key.variable})\n{key.name.rpartition('.')[2]} = " in DEFAULT
+
+
+def test_the_file_in_the_folder_is_read_only_where_there_is_one(tmp_path):
+    assert settings_text({}, tmp_path) is None
+    (tmp_path / "trnbot.toml").write_text("port = 1")
+    (tmp_path / "other.toml").write_text("port = 2")
+    assert settings_text({}, tmp_path) == "port = 1"
+    assert settings_text({"TRNBOT_CONFIG": "other.toml"}, tmp_path) == "port = 2"
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path):
+    with pytest.raises(WrongInput, match=r"missing.toml' cannot be read: no such file"):
+        settings_text({"TRNBOT_CONFIG": "missing.toml"}, tmp_path)
+    (tmp_path / "trnbot.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(WrongInput, match="not UTF-8"):
+        settings_text({}, tmp_path)
