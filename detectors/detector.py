@@ -1,0 +1,124 @@
+"""Judge one tick: read the newest steps against what is usual, and return anomalies and the state of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Cause, Detection
+from bot.model.fleet import Instance
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.reading import Reading
+from detectors.diagnose import diagnose, states, told
+from detectors.roster import Roster, build_roster
+from detectors.rules import checkpoint, odd, spend, storage
+from detectors.usual import Span, Usual, anchor_of, history, learn, spans
+from detectors.view import LOOKBACK, Limits, View
+
+T = TypeVar("T")
+_DAY = timedelta(days=1)
+_EMPTY = Frame(
+    "node", (), datetime.fromisoformat("2000-01-01T00:00:00+00:00"), timedelta(minutes=5), (), np.zeros((0, 1, 0), np.float32)
+)
+
+
+class Detector:
+    """Find anomalies in a reading; the same reading, policy and known alerts give the same detection.
+
+    What is kept between ticks (roster, limits, usual levels, forest, judgement of the bill) only saves work: each is a pure
+    function of its key, anchored at fixed UTC instants, so that a restarted process finds what one that never stopped finds.
+    """
+
+    def __init__(self) -> None:
+        self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
+        self._limits: Limits | None = None
+        self._usual = _Memo[Usual]()
+        self._taught = _Memo[odd.Taught | None]()
+        self._jumps = _Memo[list[spend.Jump]]()
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        """Judge `reading.now` by the history before it; what `known` alerts were about is not learnt from."""
+        view = self._look(reading, policy, known)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            verdict = diagnose(view)
+            anomalies = [*verdict.anomalies, *self._odd(view, verdict.explained)]
+            anomalies += [*checkpoint.find(view), *storage.find_orphans(view), *storage.find_unused_capacity(view)]
+            anomalies += spend.find(view, self._judged_bill(view))
+            return Detection(tuple(anomalies), states(view, verdict.starved))
+
+    def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
+        whole = reading.frame("node") or _EMPTY
+        limits = self._limits_of(self._roster_of(whole, reading), policy)
+        window = whole.last(limits.longest + LOOKBACK)
+        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
+        usual = self._usual_of(whole, limits, known, reading.now)
+        return View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
+
+    def _roster_of(self, whole: Frame, reading: Reading) -> Roster:
+        instances = reading.inventory.instances
+        if self._roster is None or self._roster[1] is not instances or self._roster[0] != whole.things:
+            self._roster = (whole.things, instances, build_roster(whole.things, reading.inventory))
+        return self._roster[2]
+
+    def _limits_of(self, roster: Roster, policy: Policy) -> Limits:
+        if self._limits is None or self._limits.roster is not roster or self._limits.policy != policy:
+            self._limits = Limits(policy, roster)
+        return self._limits
+
+    def _usual_of(self, whole: Frame, limits: Limits, known: Sequence[Alert], now: datetime) -> Usual:
+        anchor = anchor_of(now, whole)
+        roster, days = limits.roster, limits.policy.number("alert.usual_days")
+        masked = spans(known, anchor)
+        floor = limits.number("idle.below")
+
+        def learnt() -> Usual:
+            return learn(history(whole, anchor, days), roster, floor, masked)
+
+        return self._usual.get((anchor, whole.things, roster.running.tobytes(), floor.tobytes(), days, masked), learnt)
+
+    def _odd(self, view: View, explained: np.ndarray) -> list[Anomaly]:
+        taught = self._taught_of(view)
+        found, scores = odd.find(view, taught, explained)
+        return list(told(view, found, lambda v, _, rows: odd.tell(v, taught, scores, rows))) if taught else []
+
+    def _taught_of(self, view: View) -> odd.Taught | None:
+        anchor = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        silent = timedelta(days=view.policy.number("odd.silent_days"))
+        if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
+            return None
+        days, floor = view.policy.number("alert.usual_days"), view.number("idle.below")
+        masked: tuple[Span, ...] = spans(view.known, anchor)
+
+        def learnt() -> odd.Taught | None:
+            return odd.teach(view.whole, view.roster, floor, anchor, days, masked)
+
+        return self._taught.get((anchor, view.whole.things, view.roster.scopes, floor.tobytes(), days, masked), learnt)
+
+    def _judged_bill(self, view: View) -> list[spend.Jump]:
+        frame = view.reading.frame("spend")
+        key = spend.settled_key(frame)
+        if frame is None or not key or not any(view.policy.on(f"{c}.on") for c in _MONEY):
+            return []
+        return self._jumps.get((key, view.policy.values, view.policy.overrides), lambda: spend.jumps(frame, view))
+
+
+_MONEY = (Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE)
+
+
+class _Memo(Generic[T]):
+    """Remember the newest value of a pure function by its key."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, T] | None = None
+
+    def get(self, key: object, make: Callable[[], T]) -> T:
+        """Return the value for `key`, made anew only when the key has changed."""
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (key, make())
+        return self._kept[1]

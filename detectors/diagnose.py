@@ -1,0 +1,140 @@
+"""Turn what the rules found into anomalies: a node that a stronger rule explains is not reported by a weaker one.
+
+Order of precedence, strongest first; the first rule that is about a node has it:
+
+1. `hardware_fault`   a broken device explains whatever the node does, and what others of its cluster lose since then
+2. `long_compile`, `cold_cache`   executions cannot be expected
+3. `hung`             worked right before, so it is no spare node
+4. `allocated_unused` a runtime is loaded
+5. `idle`             none is
+6. `execution_errors` slow because executions fail
+7. `memory_pressure`  slow because memory is short
+8. `starved`, `network_bound`, `collective_path`   one drop, told apart by its signs
+9. `odd`              nothing above knows it
+
+`no_data` stands beside them: silence neither explains nor ends what was seen before. Where one rule holds at least half of
+a cluster's nodes, what weaker rules find in the rest of it since then folds into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Anomaly, NodeState
+from detectors.rules import compile as compiling
+from detectors.rules import drop, faults, idle, silence, still
+from detectors.rules.found import Found, Words, anomaly_of
+from detectors.view import Mask, View
+
+Tell = Callable[[View, Found, npt.NDArray[np.intp]], Words]
+FOLD_STEPS = 3
+"""An effect is seen at most this many steps before its cause."""
+
+RULES: tuple[tuple[Callable[[View], Found], Tell], ...] = (
+    (faults.find_hardware, faults.tell_hardware),
+    (compiling.find, compiling.tell),
+    (still.find_hung, still.tell_hung),
+    (still.find_unused, still.tell_unused),
+    (idle.find, idle.tell),
+    (faults.find_errors, faults.tell_errors),
+    (faults.find_memory, faults.tell_memory),
+    (drop.find, drop.tell),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Hold the anomalies of nodes, which nodes a rule explains (n,), and which work under their usual (n,)."""
+
+    anomalies: tuple[Anomaly, ...]
+    explained: Mask
+    starved: Mask
+
+
+def diagnose(view: View) -> Verdict:
+    """Run every rule over the nodes, settle who explains whom, and put each scope's finding in words."""
+    found = [find(view) for find, _ in RULES]
+    explained = np.zeros(view.n, dtype=bool)
+    kept: list[tuple[Found, Tell]] = []
+    for one, (_, tell) in zip(found, RULES, strict=True):
+        if not one.hit.any():
+            continue
+        rest = replace(one, hit=one.hit & ~explained)
+        rest, folded = _fold(rest, [k for k, _ in kept], view)
+        explained |= one.hit | folded
+        kept.append((rest, tell))
+    kept = [(_with_waiting(one, found[-1], view) if tell is faults.tell_hardware else one, tell) for one, tell in kept]
+    anomalies = [a for one, tell in kept for a in told(view, one, tell)]
+    silent = silence.find(view)
+    anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
+    return Verdict(tuple(anomalies), explained | silent.hit, found[-1].hit & ~_any([k.hit for k, _ in kept[:-1]], view.n))
+
+
+def told(view: View, found: Found, tell: Tell) -> Iterator[Anomaly]:
+    """Yield one anomaly for each scope that has nodes in `found`."""
+    if not found.hit.any():
+        return
+    scope = view.roster.scope
+    for one in np.unique(scope[found.hit]):
+        rows = np.flatnonzero(found.hit & (scope == one))
+        yield anomaly_of(view, found, rows, tell(view, found, rows))
+
+
+def states(view: View, starved: Mask) -> dict[str, NodeState]:
+    """Return what every running node does now."""
+    codes = np.full(view.n, _STATES.index(NodeState.BUSY))
+    codes[starved] = _STATES.index(NodeState.STARVED)
+    codes[_lately(view, view.resting)] = _STATES.index(NodeState.IDLE)
+    codes[_lately(view, view.holding)] = _STATES.index(NodeState.LOADED_IDLE)
+    grace = view.steps("compiling.grace") * view.window.step.total_seconds()
+    young = (view.age_seconds < grace) & ~view.executing.any(axis=1)
+    codes[young & ~(codes == _STATES.index(NodeState.BUSY))] = _STATES.index(NodeState.NEW)
+    codes[compiling.compiling_now(view)] = _STATES.index(NodeState.COMPILING)
+    codes[view.silent] = _STATES.index(NodeState.NO_DATA)
+    codes[view.silent & young] = _STATES.index(NodeState.NEW)
+    running = view.roster.running.tolist()
+    said = {name: _STATES[code] for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True) if runs}
+    for instance in view.roster.mute:
+        new = (view.now - instance.launched_at).total_seconds() < 3600
+        said[instance.id] = NodeState.NEW if new else NodeState.NO_DATA
+    return said
+
+
+_STATES: Sequence[NodeState] = tuple(NodeState)
+
+
+def _lately(view: View, mask: Mask) -> Mask:
+    """Tell where the newest reading of a node holds, (n,)."""
+    at = np.maximum(0, view.window.n_steps - 1 - view.silent_steps)
+    return np.asarray(mask[np.arange(view.n), at]) if view.window.n_steps else np.zeros(view.n, dtype=bool)
+
+
+def _fold(found: Found, stronger: Sequence[Found], view: View) -> tuple[Found, Mask]:
+    """Drop what began with or after a stronger finding that holds at least half of the same scope's nodes."""
+    folded = np.zeros(view.n, dtype=bool)
+    scope, sizes = view.roster.scope, np.maximum(view.roster.sizes, 1)
+    for cause in stronger:
+        held = np.bincount(scope[cause.hit], minlength=len(sizes))
+        since = np.zeros(len(sizes))
+        np.maximum.at(since, scope[cause.hit], cause.steps[cause.hit])
+        wide = (2 * held >= sizes) & (sizes > 1)
+        folded |= found.hit & wide[scope] & (found.steps <= since[scope] + FOLD_STEPS)
+    return replace(found, hit=found.hit & ~folded), folded
+
+
+def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
+    """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
+    scope = view.roster.scope
+    since = np.zeros(len(view.roster.scopes))
+    np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
+    waiting = drops.hit & ~fault.hit & (drops.steps <= since[scope] + FOLD_STEPS) & (since[scope] > 0)
+    wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)
+    return replace(fault, hit=fault.hit | waiting, wasted=wasted)
+
+
+def _any(masks: Sequence[Mask], n: int) -> Mask:
+    return np.logical_or.reduce(masks) if masks else np.zeros(n, dtype=bool)

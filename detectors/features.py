@@ -1,0 +1,117 @@
+"""Describe each node by how far its metrics lie from its own usual, so that one forest serves every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.frame import Frame
+from detectors.roster import Roster
+from detectors.usual import Span, forget, percentiles, utilization_of
+
+Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+METRICS: tuple[str, ...] = (
+    "neuroncore_utilization_ratio",
+    "neuroncore_memory_used_bytes",
+    "neuron_execution_latency_seconds",
+    "efa_tx_bytes_per_second",
+    "efa_rx_bytes_per_second",
+    "host_cpu_utilization_ratio",
+    "host_memory_utilization_ratio",
+    "network_in_bytes_per_second",
+    "network_out_bytes_per_second",
+)
+WORDS: tuple[str, ...] = (
+    "NeuronCore utilization",
+    "device memory",
+    "execution latency",
+    "EFA sent",
+    "EFA received",
+    "host CPU",
+    "host memory",
+    "network in",
+    "network out",
+)
+FAR = 10.0
+"""Distances are cut here: farther is not stranger."""
+NOTABLE = 3.0
+"""A row without any metric this far from its usual is not odd, by definition; it is not even scored."""
+_LEAST_SPREAD = 0.02
+"""No metric's spread is taken as smaller than this share of its median, so that a constant one does not shout."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Hold each node's median and spread of each metric while it works, shape (n, n_metrics); nan = unknown."""
+
+    middle: Floats
+    spread: Floats
+
+
+def levels(part: Frame, last: int, smooth: int) -> Floats:
+    """Return each metric's median over the `smooth` steps that end `last` steps before the end + 1, (n, n_metrics)."""
+    stop = part.n_steps - last
+    cut = slice(max(0, stop - smooth), stop)
+    found = np.stack([_column(part, name)[:, cut] for name in METRICS], axis=2)
+    return median_of(found)
+
+
+def median_of(values: Floats) -> Floats:
+    """Return the median along axis 1 without nan; nan where nothing was read. (n, k, m) -> (n, m)."""
+    n, k, m = values.shape
+    flat = np.moveaxis(values, 1, 2).reshape(n * m, k)
+    return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
+
+
+def past_levels(part: Frame, stride: int, smooth: int) -> Floats:
+    """Return the smoothed metrics at every `stride`-th step of the past, (n, n_samples, n_metrics)."""
+    ends = np.arange(smooth, part.n_steps + 1, stride)
+    if not len(ends):
+        return np.full((len(part.things), 0, len(METRICS)), np.nan, dtype=np.float32)
+    found = []
+    for name in METRICS:
+        column = _column(part, name)
+        near = np.stack([column[:, ends - 1 - i] for i in range(smooth)], axis=2)
+        n, samples, _ = near.shape
+        found.append(percentiles(near.reshape(n * samples, smooth), (0.5,))[0].reshape(n, samples))
+    return np.stack(found, axis=2)
+
+
+def blank_known(values: Floats, part: Frame, stride: int, smooth: int, roster: Roster, known: tuple[Span, ...]) -> None:
+    """Blank in place the samples within known spans: what was flagged is not learnt from."""
+    ends = Frame("", part.things, part.start + (smooth - 1) * part.step, part.step * stride, METRICS, values)
+    forget(values, ends, roster, known)
+
+
+def learn_scale(values: Floats, active: Mask) -> Scale:
+    """Learn medians and spreads from samples (n, n_samples, n_metrics) where a node works (n, n_samples)."""
+    low: list[Floats] = []
+    middle: list[Floats] = []
+    high: list[Floats] = []
+    for i in range(values.shape[2]):
+        column = np.where(active, values[:, :, i], np.nan).astype(np.float32)
+        for into, found in zip((low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True):
+            into.append(found)
+    centre = np.stack(middle, axis=1)
+    spread = (np.stack(high, axis=1) - np.stack(low, axis=1)) / 1.35
+    return Scale(centre, np.maximum(spread, _LEAST_SPREAD * np.abs(centre) + 1e-9))
+
+
+def distances(values: Floats, scale: Scale) -> Floats:
+    """Return how many spreads each metric lies from its usual, cut at `FAR`; (..., n_metrics) along the node axis.
+
+    What was not read, or has no usual, stands at 0 here: nothing strange is known of it. This is a distance, not a reading.
+    """
+    if values.ndim == 3:
+        far = (values - scale.middle[:, None, :]) / scale.spread[:, None, :]
+    else:
+        far = (values - scale.middle) / scale.spread
+    return np.asarray(np.nan_to_num(np.clip(far, -FAR, FAR), nan=0.0), dtype=np.float32)
+
+
+def _column(part: Frame, name: str) -> Floats:
+    return utilization_of(part) if name == "neuroncore_utilization_ratio" else part.of(name)

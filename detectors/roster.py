@@ -1,0 +1,102 @@
+"""Know the nodes behind the rows of a frame: where they belong, what they are made of, whether they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.fleet import Instance, Inventory
+from bot.model.labels import Labels
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+GIB = 2.0**30
+_SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference)(?![a-z])", re.IGNORECASE)
+_NEURON = ("trn", "inf")
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Describe the n nodes of a frame, in its order, and the accelerated instances that no row speaks of."""
+
+    ids: tuple[str, ...]
+    labels: tuple[Labels, ...]
+    scopes: tuple[Labels, ...]
+    """The scopes of alerts: one per cluster, or per team, region and account for instances outside any."""
+    scope: Rows
+    """Which scope a node belongs to, shape (n,)."""
+    running: Mask
+    launched: Numbers
+    """Seconds since the epoch, -inf where not known."""
+    inference: Mask
+    accelerated: Mask
+    nic: Numbers
+    """The NIC's limit in bytes a second, nan where not known."""
+    memory: Numbers
+    """Device memory in bytes, nan where not known."""
+    mute: tuple[Instance, ...]
+    """Running Neuron instances that never had a row."""
+
+    @cached_property
+    def row(self) -> Mapping[str, int]:
+        """Return the row of each instance id."""
+        return {name: i for i, name in enumerate(self.ids)}
+
+    @cached_property
+    def sizes(self) -> Rows:
+        """Return how many running nodes each scope has."""
+        return np.bincount(self.scope[self.running], minlength=len(self.scopes))
+
+    def rows_of(self, things: Iterable[str]) -> list[int]:
+        """Return the rows of the things that are nodes here."""
+        return [self.row[thing] for thing in things if thing in self.row]
+
+
+def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
+    """Join a frame's things with the inventory; without any inventory every node counts as running."""
+    known = [inventory.instances.get(x.instance) for x in things]
+    labels = tuple(i.labels.merge(x) if i else x for x, i in zip(things, known, strict=True))
+    scopes = sorted({scope_of(x) for x in labels})
+    place = {s: i for i, s in enumerate(scopes)}
+    nothing_known = not inventory.instances
+    types = [inventory.types.get(x.instance_type) for x in labels]
+    seen = {x.instance for x in things}
+    return Roster(
+        ids=tuple(x.instance for x in labels),
+        labels=labels,
+        scopes=tuple(scopes),
+        scope=np.array([place[scope_of(x)] for x in labels], dtype=np.intp),
+        running=np.array([i.running if i else nothing_known for i in known], dtype=bool),
+        launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in known], dtype=np.float64),
+        inference=np.array([serves(x, i) for x, i in zip(labels, known, strict=True)], dtype=bool),
+        accelerated=np.array([_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool),
+        nic=np.array([t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types], dtype=np.float64),
+        memory=np.array([t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan for t in types]),
+        mute=tuple(i for i in inventory.instances.values() if i.running and i.id not in seen and _neuron(i.labels)),
+    )
+
+
+def scope_of(labels: Labels) -> Labels:
+    """Return the scope of alerts about a thing: its cluster, or where it is when it has none."""
+    return Labels(cluster=labels.cluster) if labels.cluster else labels.only(("team", "region", "account"))
+
+
+def serves(labels: Labels, instance: Instance | None) -> bool:
+    """Tell whether a node does inference: by its family, or by a name or tag that says so."""
+    if labels.instance_type.startswith("inf"):
+        return True
+    words = [labels.cluster, labels.namespace, labels.job, labels.team, labels.pod]
+    if instance:
+        words += [instance.project, *instance.tags.keys(), *instance.tags.values()]
+    return any(_SERVES.search(word) for word in words if word)
+
+
+def _neuron(labels: Labels) -> bool:
+    return labels.instance_type.startswith(_NEURON)

@@ -1,0 +1,85 @@
+"""Find runs whose checkpoints stopped: what would be lost if a node failed now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import numpy as np
+
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from detectors.rules.found import Words, thing_anomaly
+from detectors.view import View
+from detectors.words import lasted
+
+RECENT = timedelta(minutes=20)
+LEARNT = timedelta(days=2)
+LEAST = timedelta(minutes=20)
+"""No checkpoint interval is taken as shorter than this."""
+_SUGGESTIONS = (
+    "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still writable?",
+    "Save one now by hand if the trainer allows it.",
+)
+
+
+def find(view: View) -> Iterator[Anomaly]:
+    """Yield one anomaly for each reporting run whose newest checkpoint is older than `checkpoint_at_risk.factor` intervals."""
+    frame = view.reading.frame("run")
+    if frame is None or not frame.has("run_checkpoint_age_seconds"):
+        return
+    ages = frame.last(RECENT).of("run_checkpoint_age_seconds")
+    reporting = ~np.isnan(ages).all(axis=1)
+    for row in np.flatnonzero(reporting):
+        age = float(ages[row][~np.isnan(ages[row])][-1])
+        if age >= LEAST.total_seconds() and (found := _judge(view, frame, int(row), age)):
+            yield found
+
+
+def _judge(view: View, frame: Frame, row: int, age: float) -> Anomaly | None:
+    labels = frame.things[row]
+    policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
+    scope = Labels(cluster=labels.cluster, job=labels.job)
+    known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
+    interval = known.anomaly.usual[1] if known and known.anomaly.usual else usual_interval(frame, row, age)
+    if not policy.on("checkpoint_at_risk.on") or interval is None or age < policy.number("checkpoint_at_risk.factor") * interval:
+        return None
+    rows = [i for i in view.rows_in(labels) if view.roster.running[i] and labels.job in (view.roster.labels[i].job, "")]
+    rows = rows or [i for i in view.rows_in(labels) if view.roster.running[i]]
+    return thing_anomaly(
+        view,
+        Cause.CHECKPOINT_AT_RISK,
+        scope,
+        labels,
+        tuple(view.roster.ids[i] for i in rows),
+        view.now - timedelta(seconds=age),
+        _words(labels, age, interval),
+    )
+
+
+def _words(labels: Labels, age: float, interval: float) -> Words:
+    old, usually = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
+    return Words(
+        why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one every {usually};"
+        " a failure now would lose that work.",
+        value=age,
+        unit="seconds",
+        usual=(0.0, interval),
+        score=0.85,
+        suggestions=_SUGGESTIONS,
+        metric="run_checkpoint_age_seconds",
+        kind="run",
+    )
+
+
+def usual_interval(frame: Frame, row: int, age: float) -> float | None:
+    """Return the median age in seconds at which checkpoints were replaced; None if fewer than three were seen."""
+    n = frame.steps(LEARNT + timedelta(seconds=age))
+    ages = frame.of("run_checkpoint_age_seconds")[row, -n:]
+    known = ages[~np.isnan(ages)]
+    peaks = known[:-1][np.diff(known) < 0]
+    peaks = peaks[peaks > 60]
+    if len(peaks) < 3:
+        return None
+    return float(np.median(peaks)) + frame.step.total_seconds() / 2

@@ -1,0 +1,95 @@
+"""Find compiles past their grace, and tell a cold cache from one long compile."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause
+from detectors.rules.found import Found, Words
+from detectors.streak import trailing
+from detectors.usual import utilization_of
+from detectors.view import View
+from detectors.words import count, lasted, percent
+
+EARLIER = timedelta(minutes=15)
+_LONG = (
+    "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
+    "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
+    "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.",
+)
+_COLD = (
+    "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",
+    "Check what changed: batch size, optimizer, compiler flags and compiler version all miss the cache.",
+    "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.",
+)
+
+
+def find(view: View) -> Found:
+    """Return nodes that have been compiling for longer than `compiling.grace`."""
+    steps = view.compile_steps
+    stays = view.held_open(*FAMILY) & (steps > 0)
+    hit = (view.eligible & (steps > view.steps("compiling.grace"))) | (view.roster.running & stays)
+    on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
+    return Found(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
+
+
+FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
+
+
+def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how long the compile lasts, on how many nodes, and whether it was to be expected."""
+    longest = float(found.steps[rows].max()) * view.window.step
+    cause, reason = _cause(view, rows, longest)
+    nodes = count(len(rows), "node")
+    waste = f"{nodes} compile; one would do" if len(rows) > 1 else "one node compiles"
+    cpu = view.recent(view.cpu)[rows]
+    return Words(
+        why=f"{nodes} {'has' if len(rows) == 1 else 'have'} been compiling for {lasted(longest)}"
+        f" (host CPU {percent(float(np.nanmedian(cpu))) if np.isfinite(cpu).any() else 'not read'}, no executions); {reason}.",
+        value=longest.total_seconds(),
+        unit="seconds",
+        cause=cause,
+        score=0.9,
+        evidence=(waste, "device memory not yet filled"),
+        confidence=0.8,
+        runners_up=((Cause.IDLE, 0.1),),
+        suggestions=_COLD if cause is Cause.COLD_CACHE else _LONG,
+        family=FAMILY,
+    )
+
+
+def _cause(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> tuple[Cause, str]:
+    scope = int(view.roster.scope[rows[0]])
+    known = view.alert(FAMILY, view.roster.scopes[scope])
+    share = len(rows) / max(1, int(view.roster.sizes[scope]))
+    many = len(rows) >= 4 and share >= float(view.number("cold_cache.nodes")[rows[0]])
+    if many:
+        return Cause.COLD_CACHE, f"{percent(share)} of the cluster's nodes compile the same minutes"
+    if (known is not None and known.cause is Cause.COLD_CACHE) or (known is None and _before(view, rows, longest)):
+        return Cause.COLD_CACHE, "the same nodes compiled before: the cache went cold"
+    return Cause.LONG_COMPILE, "past the grace of a first compile"
+
+
+def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> bool:
+    """Tell whether these nodes already compiled, at least a quarter of an hour long, before this compile began."""
+    past = view.whole.pick(rows).until(view.now - longest - timedelta(hours=1))
+    level = utilization_of(past)
+    zero = level <= view.number("idle.below")[rows][:, None]
+    busy = past.of("host_cpu_utilization_ratio") >= view.number("compiling.cpu")[rows][:, None]
+    mark = zero & busy & np.isnan(past.of("neuron_execution_latency_seconds"))
+    needed = past.steps(EARLIER)
+    if mark.shape[1] < needed:
+        return False
+    long_enough = mark.copy()
+    for i in range(1, needed):
+        long_enough[:, i:] &= mark[:, :-i]
+    long_enough[:, : needed - 1] = False
+    return bool(long_enough.any())
+
+
+def compiling_now(view: View) -> npt.NDArray[np.bool_]:
+    """Tell which nodes compile within their grace or past it, (n,)."""
+    return np.asarray((trailing(view.compiling, view.unknown) > 0) & view.limits.on("compiling.on"))

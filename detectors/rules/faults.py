@@ -1,0 +1,168 @@
+"""Find errors: hardware, executions, and device memory near its limit."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause, Severity
+from detectors.rules.found import Found, Words
+from detectors.streak import trailing
+from detectors.view import Floats, Mask, Numbers, View
+from detectors.words import count, percent, size
+
+STATUS = timedelta(minutes=10)
+"""How long a status check must fail: one failed minute happens at reboots."""
+_TYPES = ("hardware", "numerical", "transient", "model", "runtime")
+_REPLACE = (
+    "Cordon and replace the node; restart the job from its last checkpoint without it.",
+    "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.",
+)
+_ERRORS = (
+    "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
+    "If transient errors stay on one node, replace it.",
+)
+_MEMORY = (
+    "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
+    "More nodes or a type with more device memory if it is to grow further.",
+)
+
+
+def find_hardware(view: View) -> Found:
+    """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span."""
+    needed = view.steps("hardware_fault.within")
+    uncorrected = view.metric("neuron_hardware_ecc_uncorrected_count")
+    every = view.metric("neuron_hardware_ecc_events_count")
+    broken = view.metric("neuron_execution_errors_hardware_count")
+    status = view.metric("status_check_failed_count")
+    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
+    events = (uncorrected > 0) | (broken > 0) | (status > 0) | (every > 0)
+    grave = (
+        (sums(uncorrected, needed) >= 1)
+        | (sums(broken, needed) >= 3)
+        | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
+    )
+    hit = view.roster.running & view.limits.on("hardware_fault.on") & (grave | many)
+    steps = np.maximum(1, events.shape[1] - np.where(events.any(axis=1), events.argmax(axis=1), events.shape[1] - 1))
+    return Found(Cause.HARDWARE_FAULT, hit, steps.astype(np.float64), lost_share(view))
+
+
+def find_errors(view: View) -> Found:
+    """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
+    needed = view.steps("execution_errors.within")
+    errors = view.metric("neuron_execution_errors_count")
+    window = _within(errors, needed)
+    hit = (sums(errors, needed) > view.number("execution_errors.above")) & (((errors > 0) & window).sum(axis=1) >= 2)
+    steps = trailing(since_last_within(errors > 0))
+    on = view.roster.running & view.limits.on("execution_errors.on")
+    return Found(Cause.EXECUTION_ERRORS, hit & on, np.maximum(1, steps).astype(np.float64), lost_share(view))
+
+
+def find_memory(view: View) -> Found:
+    """Return nodes whose device memory is nearly full although it usually is not."""
+    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
+    usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
+    above = view.number("memory_pressure.above")
+    steps = trailing(share >= above[:, None], np.isnan(share))
+    grown = ~(usual >= above - 0.02)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
+    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
+    return Found(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), lost_share(view))
+
+
+def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say which kinds of hardware event were seen, and how many."""
+    needed = view.steps("hardware_fault.within")
+    ecc = _total(view.metric("neuron_hardware_ecc_events_count"), needed, rows)
+    uncorrected = _total(view.metric("neuron_hardware_ecc_uncorrected_count"), needed, rows)
+    broken = _total(view.metric("neuron_execution_errors_hardware_count"), needed, rows)
+    failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
+    parts = [f"{ecc:,.0f} ECC events"] if ecc else []
+    parts += [f"{uncorrected:,.0f} of them uncorrected"] if uncorrected else []
+    parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
+    parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
+    return Words(
+        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')}"
+        f" on {count(len(rows), 'node')}.",
+        value=ecc + broken,
+        unit="count",
+        usual=(0.0, 0.0),
+        score=0.97,
+        evidence=tuple(parts),
+        suggestions=_REPLACE,
+        metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
+        severity=Severity.CRITICAL,
+    )
+
+
+def tell_errors(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how many executions failed, and of which types."""
+    needed = view.steps("execution_errors.within")
+    total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
+    kinds = [(_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind) for kind in _TYPES]
+    said = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
+    return Words(
+        why=f"{total:,.0f} execution errors within {_span(view, rows, 'execution_errors.within')}"
+        f" on {count(len(rows), 'node')} ({said}).",
+        value=total,
+        unit="count",
+        usual=(0.0, 0.0),
+        score=0.92,
+        evidence=(said,),
+        suggestions=_ERRORS,
+        metric="neuron_execution_errors_count",
+        runners_up=((Cause.HARDWARE_FAULT, 0.15),),
+        confidence=0.85,
+    )
+
+
+def tell_memory(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how full the device memory is, against the type's."""
+    used = view.recent(view.memory)[rows]
+    share = float(np.nanmax(used / view.roster.memory[rows]))
+    whole = float(np.nanmedian(view.roster.memory[rows]))
+    usual = (view.beside("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
+    known = usual[np.isfinite(usual)]
+    return Words(
+        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"
+        + (f", usually {percent(float(np.median(known)))}." if len(known) else "."),
+        value=share,
+        unit="ratio",
+        usual=(float(known.min()), float(known.max())) if len(known) else None,
+        score=0.8,
+        suggestions=_MEMORY,
+        metric="neuroncore_memory_used_bytes",
+    )
+
+
+def sums(values: Floats, steps: Numbers) -> Numbers:
+    """Return the sum of the newest `steps` (n,) readings of each row; 0 where nothing was read, which flags nothing."""
+    counted = np.where(_within(values, steps) & ~np.isnan(values), values, 0)
+    return np.asarray(counted.sum(axis=1, dtype=np.float64))
+
+
+def lost_share(view: View) -> Numbers:
+    """Return what share of its usual work each node now loses, 0 where that is not known, (n,)."""
+    lost = 1 - view.recent(view.utilization) / view.levels[1]
+    return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
+
+
+def since_last_within(holds: Mask) -> Mask:
+    """Tell which steps lie at or after the first that holds, (n, n_steps)."""
+    return np.logical_or.accumulate(holds, axis=1)
+
+
+def _within(values: Floats, steps: Numbers) -> Mask:
+    n_steps = values.shape[1]
+    return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
+
+
+def _total(values: Floats, steps: Numbers, rows: npt.NDArray[np.intp]) -> float:
+    return float(sums(values, steps)[rows].sum())
+
+
+def _span(view: View, rows: npt.NDArray[np.intp], key: str) -> str:
+    minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
+    return f"{minutes:.0f} min"

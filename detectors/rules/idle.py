@@ -1,0 +1,56 @@
+"""Find nodes that do nothing and hold no runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause
+from detectors.rules.found import Found, Words
+from detectors.streak import trailing
+from detectors.view import View
+from detectors.words import count, lasted, percent
+
+BOOT_SECONDS = 1800.0
+"""A node that did nothing since this long after its launch has never worked."""
+SUGGESTIONS = (
+    "Stop the nodes or scale the node group down.",
+    "If they wait for a job on purpose, silence them until it starts.",
+    "Let the autoscaler remove nodes without Neuron pods.",
+)
+
+
+def find(view: View) -> Found:
+    """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
+    steps = trailing(view.resting, view.unknown)
+    needed = view.steps("idle.for")
+    fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
+    needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
+    stays = view.held_open(Cause.IDLE.value) & (steps > 0)
+    hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
+    return Found(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
+
+
+def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how many nodes do nothing, and since when."""
+    longest = float(found.steps[rows].max()) * view.window.step
+    level = view.recent(view.utilization)[rows]
+    value = float(np.nanmean(level)) if np.isfinite(level).any() else 0.0
+    runtime = "no runtime is loaded" if (view.held[rows] == 0).any() else "whether a runtime is loaded is not known"
+    reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
+    evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]
+    if (reserved > 0).any():
+        evidence.append(f"pods have reserved cores on {count(int((reserved > 0).sum()), 'of the node')}")
+    return Words(
+        why=f"NeuronCore utilization {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}.",
+        value=value,
+        unit="ratio",
+        score=0.95,
+        evidence=tuple(evidence),
+        suggestions=SUGGESTIONS,
+    )
+
+
+def _percent_of(values: npt.NDArray[np.float32]) -> str:
+    known = values[np.isfinite(values)]
+    return percent(float(np.median(known))) if len(known) else "not read"

@@ -1,0 +1,164 @@
+"""Find combinations of metrics that no rule knows: the forest's own word, spoken rarely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause, Severity
+from bot.model.frame import Frame
+from detectors.features import METRICS, NOTABLE, WORDS, Scale, blank_known, distances, learn_scale, median_of, past_levels
+from detectors.forest import Forest, fit
+from detectors.roster import Roster
+from detectors.rules.found import Found, Words
+from detectors.usual import Span, history
+from detectors.view import View
+from detectors.words import count
+
+Floats = npt.NDArray[np.float32]
+Scores = npt.NDArray[np.float64]
+
+SAMPLE = timedelta(minutes=15)
+SMOOTH = timedelta(minutes=15)
+RECENT = timedelta(days=7)
+BLOCK = timedelta(hours=6)
+REST = timedelta(hours=24)
+"""How long one odd alert may go on; what stays so is learnt as usual after that."""
+MOST_ROWS = 20_000
+STAY = 0.04
+LEAST_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Taught:
+    """Hold the forest, the nodes' scales, and for each scope the mean excess and count of its strangest blocks."""
+
+    forest: Forest
+    scale: Scale
+    base: Scores
+    """The score above which a block counts as strange, (n_scopes,)."""
+    excess: Scores
+    """Mean excess over the base of the blocks above it, (n_scopes,)."""
+    weekly: Scores
+    """How many such blocks a week has, (n_scopes,)."""
+    highest: Scores
+    """The highest score of the recent past, (n_scopes,)."""
+
+    def threshold(self, scope: int, per_week: float) -> float:
+        """Return the score that is exceeded `per_week` times a week in a scope, by the exponential tail of its blocks.
+
+        Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the recent past has shown.
+        """
+        tail = self.base[scope] + self.excess[scope] * np.log(max(1.0, self.weekly[scope] / per_week))
+        return float(min(0.999, max(tail, self.highest[scope] + 0.5 * self.excess[scope])))
+
+
+def teach(
+    whole: Frame, roster: Roster, floor: npt.NDArray[np.float64], anchor: datetime, days: float, known: tuple[Span, ...]
+) -> Taught | None:
+    """Learn from what was visible at `anchor`; None while there is too little of it."""
+    part = history(whole, anchor, days, whole.step)
+    stride, smooth = max(1, SAMPLE // whole.step), max(1, SMOOTH // whole.step)
+    values = past_levels(part, stride, smooth)
+    blank_known(values, part, stride, smooth, roster, known)
+    active = values[:, :, 0] > floor[:, None]
+    if active.sum() < LEAST_ROWS:
+        return None
+    scale = learn_scale(values, active)
+    far = distances(values, scale)
+    rows = far[active]
+    forest = fit(rows[:: max(1, -(-len(rows) // MOST_ROWS))])
+    recent = max(0, values.shape[1] - int(RECENT / (stride * whole.step)))
+    scores = _scored(forest, far[:, recent:], active[:, recent:])
+    return Taught(forest, scale, *_tails(scores, roster, stride * whole.step))
+
+
+def find(view: View, taught: Taught | None, explained: npt.NDArray[np.bool_]) -> tuple[Found, Scores]:
+    """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored)."""
+    scores = np.zeros(view.n)
+    nobody = Found(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
+    if taught is None or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
+        return nobody, scores
+    rows = np.flatnonzero(view.eligible & ~explained & view.executing[:, -1] & view.limits.on("odd.on"))
+    far = _now(view, taught, rows)
+    notable = np.abs(far).max(axis=1, initial=0) >= NOTABLE
+    rows, far = rows[notable], far[notable]
+    scores[rows] = taught.forest.score(far)
+    limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
+    hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
+    return Found(Cause.ODD, hit, np.full(view.n, float(view.window.steps(SMOOTH)))), scores
+
+
+def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp]) -> Words:
+    """Name the metrics that made the nodes odd: those whose return to usual lowers the score most."""
+    worst = rows[np.argmax(scores[rows])]
+    far = _now(view, taught, np.array([worst]))[0]
+    without = np.repeat(far[None, :], len(METRICS), axis=0)
+    np.fill_diagonal(without, 0.0)
+    relief = float(scores[worst]) - taught.forest.score(without)
+    guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= 2][:3]
+    said = [
+        f"{WORDS[i]} {abs(far[i]):.0f}{'+' if abs(far[i]) >= 10 else ''} spreads {'over' if far[i] > 0 else 'under'}"
+        for i in guilty
+    ]
+    return Words(
+        why=f"An odd combination on {count(len(rows), 'node')}: {', '.join(said) or 'many metrics at once'} the usual.",
+        value=float(scores[worst]),
+        unit="score",
+        usual=(0.0, float(taught.highest[view.roster.scope[worst]])),
+        score=float(scores[worst]),
+        evidence=tuple(said),
+        confidence=0.5,
+        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",),
+        metric=METRICS[guilty[0]] if guilty else METRICS[0],
+        severity=Severity.INFO,
+    )
+
+
+def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp]) -> Floats:
+    smooth = view.window.steps(SMOOTH)
+    near = [(view.utilization if i == 0 else view.metric(name))[rows, -smooth:] for i, name in enumerate(METRICS)]
+    scale = Scale(taught.scale.middle[rows], taught.scale.spread[rows])
+    return distances(median_of(np.stack(near, axis=2)), scale)
+
+
+def _limit(view: View, taught: Taught, scope: int) -> float:
+    """Return the score that opens (or, lower, keeps open) an odd alert: over everything known, then rest."""
+    labels = view.roster.scopes[scope]
+    per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
+    limit = taught.threshold(scope, per_week)
+    current = view.open.get((Cause.ODD.value, labels))
+    if current:
+        return limit - STAY if view.now - current.opened < REST else 1.0
+    told = [a.anomaly.score for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
+    return max([limit, *told])
+
+
+def _scored(forest: Forest, far: Floats, active: npt.NDArray[np.bool_]) -> Scores:
+    """Return the scores of the samples worth scoring (n, n_samples), 0 elsewhere."""
+    scores = np.zeros(active.shape)
+    worth = active & (np.abs(far).max(axis=2) >= NOTABLE)
+    chosen = far[worth]
+    parts = [forest.score(chosen[i : i + 4096]) for i in range(0, len(chosen), 4096)]
+    scores[worth] = np.concatenate(parts) if parts else np.zeros(0)
+    return scores
+
+
+def _tails(scores: Scores, roster: Roster, step: timedelta) -> tuple[Scores, Scores, Scores, Scores]:
+    """Return for each scope base, mean excess, blocks a week above the base, and highest score."""
+    per_block = max(1, BLOCK // step)
+    blocks = max(1, scores.shape[1] // per_block)
+    out = np.zeros((4, len(roster.scopes)))
+    for scope in range(len(roster.scopes)):
+        of_scope = scores[roster.scope == scope]
+        best = of_scope.max(axis=0, initial=0)
+        maxima = np.sort([best[i * per_block : (i + 1) * per_block].max(initial=0) for i in range(blocks)])
+        base = max(0.4, float(maxima[len(maxima) // 2]))
+        above = maxima[maxima > base]
+        weeks = blocks * BLOCK / timedelta(days=7)
+        excess = max(0.01, float((above - base).mean()) if len(above) else 0.0)
+        out[:, scope] = base, excess, max(1, len(above)) / weeks, max(base, float(best.max(initial=0)))
+    return out[0], out[1], out[2], out[3]

@@ -1,0 +1,96 @@
+"""Find running nodes that stopped reporting: no reading is neither zero nor an end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.fleet import Instance
+from bot.model.labels import Labels
+from detectors.roster import scope_of
+from detectors.rules.found import Found, Words, thing_anomaly
+from detectors.view import LOOKBACK, View
+from detectors.words import count, lasted
+
+_SUGGESTIONS = (
+    "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
+    "If the node was stopped on purpose, the next inventory will say so and this ends by itself.",
+)
+
+
+def find(view: View) -> Found:
+    """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
+    roster, steps = view.roster, view.silent_steps
+    spoke = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
+    peers = _share_reporting(view)[roster.scope] > 0
+    expected = spoke | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
+    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
+    hit = roster.running & expected & settled & view.silent & view.limits.on("no_data.on")
+    if view.reading.gaps and not (_share_reporting(view) > 0).any():
+        hit = np.zeros(view.n, dtype=bool)
+    return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
+
+
+def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how long nothing was heard, and whether the host itself still speaks."""
+    longest = float(found.steps[rows].max()) * view.window.step
+    alive = ~np.isnan(view.recent(view.cpu)[rows])
+    host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
+    if alive.any() and not alive.all():
+        host = f"{int(alive.sum())} of {len(rows)} hosts still report"
+    return Words(
+        why=f"No Neuron metrics from {count(len(rows), 'running node')} for {lasted(longest)}; {host}.",
+        value=longest.total_seconds(),
+        unit="seconds",
+        score=0.9,
+        evidence=(host,),
+        suggestions=_SUGGESTIONS,
+    )
+
+
+def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
+    """Add instances that never reported at all, where others of their cluster do."""
+    for scope in {scope_of(i.labels) for i in view.roster.mute if _overdue(view, i)}:
+        rows = view.rows_in(scope)
+        if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
+            continue
+        ids = sorted(i.id for i in view.roster.mute if scope_of(i.labels) == scope and _overdue(view, i))
+        same = [a for a in anomalies if a.scope == scope]
+        if same:
+            anomalies[anomalies.index(same[0])] = replace(same[0], things=(*same[0].things, *ids))
+        else:
+            anomalies.append(_never(view, scope, ids))
+    return sorted(anomalies, key=lambda a: str(a.scope))
+
+
+def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
+    instances = [view.reading.inventory.instances[i] for i in ids]
+    start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
+    words = Words(
+        why=f"{count(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
+        value=(view.now - start).total_seconds(),
+        unit="seconds",
+        score=0.8,
+        suggestions=_SUGGESTIONS,
+    )
+    return thing_anomaly(view, Cause.NO_DATA, scope, Labels.shared(i.labels for i in instances), tuple(ids), start, words)
+
+
+def _overdue(view: View, instance: Instance) -> bool:
+    return view.now - instance.launched_at >= LOOKBACK + view.policy.at(scope_of(instance.labels)).duration("no_data.for")
+
+
+def _ever(view: View) -> npt.NDArray[np.bool_]:
+    """Tell which nodes reported within the last day, sampled; (n,)."""
+    day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
+    return np.asarray((~np.isnan(day)).any(axis=(1, 2)))
+
+
+def _share_reporting(view: View) -> npt.NDArray[np.float64]:
+    """Return the share of each scope's running nodes that report, (n_scopes,)."""
+    roster = view.roster
+    speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
+    return np.asarray(speaking / np.maximum(roster.sizes, 1))

@@ -1,0 +1,134 @@
+"""Find nodes whose runtime is loaded but executes nothing: never really used, or hung amid the work."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause, Severity
+from detectors.progress import stuck_scopes
+from detectors.rules.found import Found, Words
+from detectors.streak import share_before, trailing
+from detectors.view import LOOKBACK, Mask, Numbers, View
+from detectors.words import count, lasted, percent, size
+
+_UNUSED = (
+    "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
+    "Set an idle timeout on notebooks and interactive pods.",
+)
+_HUNG = (
+    "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
+    "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.",
+)
+
+
+def find_unused(view: View) -> Found:
+    """Return nodes with a loaded runtime and no executions for `allocated_unused.for`, as far as they are not hung."""
+    steps = trailing(view.holding, view.unknown)
+    needed = np.maximum(view.steps("allocated_unused.for"), np.where(view.roster.inference, _quiet_hours(view), 0))
+    stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
+    hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
+    return Found(Cause.ALLOCATED_UNUSED, hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
+
+
+def find_hung(view: View) -> Found:
+    """Return training nodes that worked within the hour before and then made no progress for `hung.for`, runtime loaded.
+
+    Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
+    the same step again and again; or it stands high although no execution is finished and EFA is silent.
+    """
+    still = trailing(view.holding, view.unknown)
+    spinning = trailing(_spinning(view), view.unknown)
+    steps = np.maximum(still, spinning)
+    worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
+    begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view)
+    begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
+    stays = view.held_open(Cause.HUNG.value) & (steps > 0)
+    hit = (view.eligible & begins) | (view.roster.running & stays)
+    return Found(Cause.HUNG, hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
+
+
+def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say how much memory is held for nothing, and since when."""
+    longest = float(found.steps[rows].max()) * view.window.step
+    held = view.recent(view.memory)[rows]
+    memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
+    value = _mean(view.recent(view.utilization)[rows])
+    return Words(
+        why=f"Runtime loaded on {count(len(rows), 'node')}, but NeuronCore utilization {percent(value)} for {lasted(longest)}.",
+        value=value,
+        unit="ratio",
+        score=0.93,
+        evidence=(memory, "no executions"),
+        runners_up=((Cause.HUNG, 0.1),),
+        confidence=0.85,
+        suggestions=_UNUSED,
+    )
+
+
+def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Say that the work stopped, when, and what still looks alive."""
+    longest = float(found.steps[rows].max()) * view.window.step
+    value = _mean(view.recent(view.utilization)[rows])
+    usual = view.levels[2][rows]
+    was = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
+    stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
+    return Words(
+        why=f"No executions for {lasted(longest)} on {count(len(rows), 'node')}: utilization {percent(value)}{was}, "
+        f"runtime still loaded{stuck}.",
+        value=value,
+        unit="ratio",
+        usual=_band(view, rows),
+        score=0.95,
+        evidence=(
+            "runtime and device memory held",
+            "EFA silent" if not (view.recent(view.efa)[rows] > 1e8).any() else "EFA busy",
+        ),
+        runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
+        confidence=0.85,
+        suggestions=_HUNG,
+        severity=Severity.CRITICAL,
+    )
+
+
+def _spinning(view: View) -> Mask:
+    """Tell where cores look busy while nothing is executed: latency has no reading although it usually has."""
+    reports = ~np.isnan(view.beside("neuron_execution_latency_seconds"))[:, None]
+    efa, usual = view.efa, view.beside("efa_tx_bytes_per_second")[:, None]
+    silent = np.isnan(efa) | np.isnan(usual) | (efa <= 0.1 * usual)
+    return view.executing & np.isnan(view.latency) & reports & silent
+
+
+def _memory_kept(view: View) -> Mask:
+    """Tell which nodes hold as much device memory as while they worked; a restart would have freed it."""
+    usual = view.beside("neuroncore_memory_used_bytes")
+    kept: Mask = ~(view.recent(view.memory) < 0.7 * usual)
+    return kept
+
+
+def _together(view: View, begins: Mask, steps: npt.NDArray[np.intp]) -> Mask:
+    """Tell which nodes stopped with others of their scope, or belong to a run that says the same step again and again."""
+    mask = np.zeros(view.n, dtype=bool)
+    stuck = stuck_scopes(view) if begins.any() else set()
+    for scope in np.unique(view.roster.scope[begins]):
+        rows = np.flatnonzero(begins & (view.roster.scope == scope))
+        alike = np.abs(steps[rows] - np.median(steps[rows])) <= 2
+        if scope in stuck or alike.sum() >= 2:
+            mask[rows] = True
+    return mask
+
+
+def _quiet_hours(view: View) -> Numbers:
+    """Return the steps a server may rest: a day, as a night without requests is no waste that anyone can stop."""
+    return np.full(view.n, float(view.window.n_steps if view.window.step.days else 86_400 // view.window.step.total_seconds()))
+
+
+def _band(view: View, rows: npt.NDArray[np.intp]) -> tuple[float, float] | None:
+    low, _, high = (level[rows] for level in view.levels)
+    if not np.isfinite(low).any() or not np.isfinite(high).any():
+        return None
+    return float(np.nanmedian(low)), float(np.nanmedian(high))
+
+
+def _mean(values: npt.NDArray[np.float32]) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0

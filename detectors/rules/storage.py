@@ -1,0 +1,156 @@
+"""Find what is paid for and not used: detached volumes, file systems without clients, reservations without instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.fleet import FileSystem, Reservation, Volume
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.window import Window
+from detectors.rules.found import Words, thing_anomaly
+from detectors.view import View
+from detectors.words import count, lasted, percent
+
+_VOLUME = ("Take a snapshot and delete the volume, or attach it where it is needed.",)
+_FILE_SYSTEM = ("Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",)
+_CAPACITY = (
+    "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
+    "Move nodes of this type that run on demand elsewhere into it.",
+)
+_OPERATIONS = (
+    "fsx_read_operations_count",
+    "fsx_write_operations_count",
+    "fsx_metadata_operations_count",
+    "fsx_read_bytes",
+    "fsx_write_bytes",
+)
+
+
+def find_orphans(view: View) -> Iterator[Anomaly]:
+    """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
+    for volume in view.reading.inventory.volumes:
+        since = _detached_since(view, volume)
+        if since is not None and _long_enough(view, volume.labels, since):
+            yield _orphan(
+                view, volume.labels, since, f"Volume of {volume.size_gib:,} GiB", "attached to nothing", "volume", _VOLUME
+            )
+    for system in view.reading.inventory.file_systems:
+        since = _idle_since(view, system)
+        if since is not None and _long_enough(view, system.labels, since):
+            said = f"FSx file system of {system.storage_gib:,} GiB"
+            yield _orphan(view, system.labels, since, said, "no client and no operation", "file_system", _FILE_SYSTEM)
+
+
+def find_unused_capacity(view: View) -> Iterator[Anomaly]:
+    """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start."""
+    for one in view.reading.inventory.reservations:
+        policy = view.policy.at(one.labels.only(("cluster", "team", "region", "account")))
+        running = one.starts_at + policy.duration("unused_capacity.for") <= view.now and (
+            one.ends_at is None or view.now < one.ends_at
+        )
+        if policy.on("unused_capacity.on") and running and one.available > 0 and one.total > 0:
+            yield _unused(view, one)
+
+
+def _unused(view: View, one: Reservation) -> Anomaly:
+    share = one.available / one.total
+    words = Words(
+        why=f"{one.available} of {count(one.total, 'reserved instance')} ({one.labels.instance_type}, {one.market}) stand empty.",
+        value=float(one.available),
+        unit="count",
+        usual=(0.0, 0.0),
+        score=0.9,
+        evidence=(f"{percent(share)} of the reservation unused",),
+        suggestions=_CAPACITY,
+        metric="",
+        kind="reservation",
+    )
+    scope = Labels(resource=one.labels.resource)
+    start = max(one.starts_at, view.now - timedelta(hours=1))
+    return thing_anomaly(view, Cause.UNUSED_CAPACITY, scope, one.labels, (one.labels.resource,), start, words, (share,))
+
+
+def _orphan(
+    view: View, labels: Labels, since: datetime, what: str, symptom: str, kind: str, suggestions: tuple[str, ...]
+) -> Anomaly:
+    length = view.now - since
+    words = Words(
+        why=f"{what}: {symptom} for {lasted(length)}.",
+        value=length.total_seconds(),
+        unit="seconds",
+        score=0.9,
+        suggestions=suggestions,
+        metric="fsx_client_connections_count" if kind == "file_system" else "",
+        kind=kind,
+        severity=Severity.INFO,
+    )
+    return thing_anomaly(
+        view, Cause.ORPHANED_STORAGE, Labels(resource=labels.resource), labels, (labels.resource,), since, words, (1.0,)
+    )
+
+
+def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
+    policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
+    return policy.on("orphaned_storage.on") and view.now - since >= policy.duration("orphaned_storage.for")
+
+
+def _detached_since(view: View, volume: Volume) -> datetime | None:
+    """Return since when a volume is surely attached to nothing: EBS has metrics only while attached."""
+    if volume.state != "available" or volume.attached_to:
+        return None
+    last = _last_reading(
+        view.reading.frame("volume"), volume.labels.resource, ("ebs_read_bytes", "ebs_write_bytes", "ebs_idle_seconds")
+    )
+    return max(volume.created_at, last) if last else volume.created_at
+
+
+def _idle_since(view: View, system: FileSystem) -> datetime | None:
+    """Return since when nobody used a file system: no client, no operation, and readings that say so."""
+    frame = view.reading.frame("file_system")
+    row = _row(frame, system.labels.resource)
+    if frame is None or row is None:
+        return None
+    longest = view.policy.at(system.labels.only(("cluster", "team", "region", "account"))).duration("orphaned_storage.for")
+    part = frame.pick([row]).last(longest)
+    quiet, read = _quiet(part)
+    if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
+        return None
+    known = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
+    return known.anomaly.window.start if known else _first_quiet(frame.pick([row]))
+
+
+def _quiet(part: Frame) -> tuple[np.ndarray, np.ndarray]:
+    """Return which steps show no use, and which were read at all, each (n_steps,); an unread step shows no use."""
+    clients = part.of("fsx_client_connections_count")[0]
+    uses = np.stack([part.of(name)[0] for name in _OPERATIONS])
+    read = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
+    return ~(clients > 0) & ~(uses > 0).any(axis=0), read
+
+
+def _first_quiet(frame: Frame) -> datetime:
+    quiet, read = _quiet(frame)
+    used = np.flatnonzero(~quiet)
+    first = int(used[-1]) + 1 if len(used) else int(np.argmax(read))
+    return Window(frame.start + first * frame.step, frame.end).start
+
+
+def _last_reading(frame: Frame | None, resource: str, metrics: Iterable[str]) -> datetime | None:
+    row = _row(frame, resource)
+    if frame is None or row is None:
+        return None
+    read = np.zeros(frame.n_steps, dtype=bool)
+    for name in metrics:
+        read |= ~np.isnan(frame.of(name)[row])
+    at = np.flatnonzero(read)
+    return frame.start + (int(at[-1]) + 1) * frame.step if len(at) else None
+
+
+def _row(frame: Frame | None, resource: str) -> int | None:
+    if frame is None:
+        return None
+    return next((i for i, x in enumerate(frame.things) if x.resource == resource), None)

@@ -1,0 +1,61 @@
+"""Measure how long something has lasted, for many things at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.intp]
+
+
+def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
+    """Return how many steps, up to and with the last, `holds` has lasted; shape (n, n_steps) -> (n,).
+
+    Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step that surely holds.
+    """
+    n_steps = holds.shape[1]
+    if not n_steps:
+        return np.zeros(holds.shape[0], dtype=np.intp)
+    breaks = ~holds if unknown is None else ~(holds | unknown)
+    clean: Counts = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)
+    if unknown is None:
+        return clean
+    inside = holds & (np.arange(n_steps) >= (n_steps - clean)[:, None])
+    lasted: Counts = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
+    return lasted
+
+
+def since_last(holds: Mask) -> Counts:
+    """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never; (n, n_steps) -> (n,)."""
+    n_steps = holds.shape[1]
+    if not n_steps:
+        return np.zeros(holds.shape[0], dtype=np.intp)
+    ago: Counts = np.where(holds.any(axis=1), holds[:, ::-1].argmax(axis=1), n_steps)
+    return ago
+
+
+def close_gaps(holds: Mask) -> Mask:
+    """Fill single steps between two that hold, so that one noisy reading ends no streak."""
+    filled = holds.copy()
+    filled[:, 1:-1] |= holds[:, :-2] & holds[:, 2:]
+    return filled
+
+
+def drop_singles(holds: Mask) -> Mask:
+    """Clear steps that hold alone, so that one noisy reading begins nothing."""
+    kept = np.zeros_like(holds)
+    kept[:, 1:] |= holds[:, 1:] & holds[:, :-1]
+    kept[:, :-1] |= holds[:, 1:] & holds[:, :-1]
+    return kept
+
+
+def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> npt.NDArray[np.float64]:
+    """Return the share of known steps that hold in the `length` steps before a streak of `steps` (n,); nan = none known."""
+    n_steps = holds.shape[1]
+    at = np.arange(n_steps)
+    start = (n_steps - steps)[:, None]
+    before = (at < start) & (at >= start - length) & known
+    count = before.sum(axis=1)
+    share: npt.NDArray[np.float64] = np.where(count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan)
+    return share

@@ -1,0 +1,174 @@
+"""Learn what is usual for each node: medians of what it does while it works, anchored at fixed UTC hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.alert import Alert
+from bot.model.frame import Frame
+from detectors.roster import Roster
+
+Numbers = npt.NDArray[np.float32]
+
+SAMPLE = timedelta(minutes=15)
+LEAST = timedelta(hours=3)
+"""Work that must have been seen before anything is called usual."""
+YOUNG = timedelta(days=2)
+BESIDE: tuple[str, ...] = (
+    "host_cpu_utilization_ratio",
+    "neuroncore_memory_used_bytes",
+    "neuron_execution_latency_seconds",
+    "efa_tx_bytes_per_second",
+    "network_in_bytes_per_second",
+    "network_out_bytes_per_second",
+)
+
+Span = tuple[tuple[str, ...], datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Usual:
+    """Hold utilization (median, 10th and 90th percentile) and medians of other metrics while active, each (n,); nan = unknown.
+
+    `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an hour, by weekday/weekend.
+    """
+
+    middle: Numbers
+    low: Numbers
+    high: Numbers
+    beside: dict[str, Numbers]
+    hourly_low: npt.NDArray[np.float32]
+    hourly_middle: npt.NDArray[np.float32]
+
+    def at(self, now: datetime, inference: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers, Numbers]:
+        """Return (low, middle, high) that hold at `now`: for inference by the hour of day and kind of day."""
+        kind, hour = int(now.weekday() >= 5), now.hour
+        low = np.where(inference, self.hourly_low[kind, hour], self.low)
+        middle = np.where(inference, self.hourly_low[kind, hour], self.middle)
+        high = np.where(inference, self.hourly_middle[kind, hour], self.high)
+        return low, middle, high
+
+
+def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)) -> datetime:
+    """Return the last fixed instant up to which history is learnt: each UTC hour while young, else each `whole`."""
+    every = timedelta(hours=1) if now - frame.start < YOUNG else whole
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return epoch + (now - epoch) // every * every
+
+
+def spans(known: Sequence[Alert], anchor: datetime) -> tuple[Span, ...]:
+    """Return what was known as strange at `anchor`, clipped to it: things, start, end."""
+    return tuple((a.anomaly.things, a.anomaly.window.start, min(a.closed or anchor, anchor)) for a in known if a.opened <= anchor)
+
+
+def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:
+    """Return the part of `frame` that is learnt from, thinned to one step in `every` at fixed instants."""
+    part = frame.until(anchor).since(anchor - timedelta(days=days))
+    stride = max(1, every // part.step)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    first = -((part.start - epoch) // part.step) % stride
+    return Frame(
+        part.kind, part.things, part.start + first * part.step, part.step * stride, part.metrics, part.values[:, first::stride]
+    )
+
+
+def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tuple[Span, ...]) -> Usual:
+    """Learn from `part` what each node does while its utilization is above `floor` (n,), without the known spans."""
+    level = utilization_of(part).copy()
+    forget(level, part, roster, known)
+    active = level > floor[:, None]
+    enough = active.sum(axis=1) >= max(3, LEAST // part.step)
+    level[~active] = np.nan
+    low, middle, high = percentiles(level, (0.1, 0.5, 0.9))
+    for array in (low, middle, high):
+        array[~enough] = np.nan
+    _borrow((low, middle, high), roster)
+    beside = {name: _median_where(part.of(name), active) for name in BESIDE if part.has(name)}
+    hourly_low, hourly_middle = _by_hour(level, part, roster)
+    return Usual(middle, low, high, beside, hourly_low, hourly_middle)
+
+
+def utilization_of(frame: Frame) -> Numbers:
+    """Return the utilization of the accelerator, (n, n_steps): NeuronCores, or GPUs where there are none."""
+    cores = frame.of("neuroncore_utilization_ratio")
+    if not frame.has("gpu_utilization_ratio"):
+        return cores
+    return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
+
+
+def forget(values: Numbers, part: Frame, roster: Roster, known: tuple[Span, ...]) -> None:
+    """Blank in place what was known as strange: it is not learnt from."""
+    for things, start, end in known:
+        first = max(0, (start - part.start) // part.step)
+        last = -((part.start - end) // part.step)
+        rows = roster.rows_of(things)
+        if rows and last > first:
+            values[rows, first:last] = np.nan
+
+
+def _borrow(levels: tuple[Numbers, ...], roster: Roster) -> None:
+    """Give a node without history of its own the median of its cluster, training apart from inference."""
+    unknown = np.isnan(levels[1])
+    for scope in np.unique(roster.scope[unknown]):
+        peers = (roster.scope == scope) & ~unknown & ~roster.inference
+        new = (roster.scope == scope) & unknown & ~roster.inference
+        if peers.any() and new.any():
+            for array in levels:
+                array[new] = np.median(array[peers])
+
+
+def percentiles(values: Numbers, ranks: tuple[float, ...]) -> tuple[Numbers, ...]:
+    """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
+    ordered = np.sort(values, axis=1)
+    counts = (~np.isnan(ordered)).sum(axis=1)
+    rows = np.arange(len(ordered))
+    found = []
+    for rank in ranks:
+        at = np.clip((rank * (counts - 1)).round().astype(np.intp), 0, None)
+        picked = ordered[rows, at] if ordered.shape[1] else np.full(len(ordered), np.nan, dtype=np.float32)
+        found.append(np.where(counts > 0, picked, np.nan).astype(np.float32))
+    return tuple(found)
+
+
+def _median_where(values: Numbers, active: npt.NDArray[np.bool_]) -> Numbers:
+    return percentiles(np.where(active, values, np.nan).astype(np.float32), (0.5,))[0]
+
+
+def _by_hour(level: Numbers, part: Frame, roster: Roster) -> tuple[Numbers, Numbers]:
+    """Return the lowest and the median daily level by kind of day and hour, (2, 24, n); only for inference, two days at least."""
+    n = len(level)
+    lowest = np.full((2, 24, n), np.nan, dtype=np.float32)
+    middle = lowest.copy()
+    rows = np.flatnonzero(roster.inference)
+    if not len(rows) or not part.n_steps:
+        return lowest, middle
+    daily, weekend = _daily(level[rows], part)
+    for kind in (0, 1):
+        of_kind = daily[:, weekend == bool(kind)]
+        counts = (~np.isnan(of_kind)).sum(axis=1)
+        flat = np.moveaxis(of_kind, 1, 2).reshape(24 * len(rows), -1)
+        low, mid = (x.reshape(24, len(rows)) for x in percentiles(flat, (0.0, 0.5)))
+        lowest[kind][:, rows] = np.where(counts >= 2, low, np.nan)
+        middle[kind][:, rows] = np.where(counts >= 2, mid, np.nan)
+    return lowest, middle
+
+
+def _daily(level: Numbers, part: Frame) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """Return the mean level per hour of day and day, (24, n_days, n), and which days are weekends."""
+    seconds = part.start.timestamp() + (np.arange(part.n_steps) + 0.5) * part.step.total_seconds()
+    hours = (seconds // 3600).astype(np.int64)
+    first = int(hours[0] // 24)
+    days = int(hours[-1] // 24) - first + 1
+    cell = (hours % 24) * days + hours // 24 - first
+    known = ~np.isnan(level)
+    total, count = np.zeros((24 * days, len(level))), np.zeros((24 * days, len(level)))
+    np.add.at(total, cell, np.where(known, level, 0).T)
+    np.add.at(count, cell, known.T)
+    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
+    weekend = (np.arange(first, first + days) + 3) % 7 >= 5
+    return mean.reshape(24, days, -1), weekend

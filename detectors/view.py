@@ -1,0 +1,264 @@
+"""Look at one tick: the newest steps of every node as arrays, what is usual, what is already known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.alert import Alert
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.reading import Reading
+from detectors.roster import Roster, scope_of
+from detectors.streak import close_gaps, drop_singles, since_last, trailing
+from detectors.usual import Usual, utilization_of
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.intp]
+
+LOOKBACK = timedelta(hours=1)
+"""How much of the time before a long state is looked at."""
+_SPANS = (
+    "idle.for",
+    "allocated_unused.for",
+    "hung.for",
+    "no_data.for",
+    "compiling.grace",
+    "starved.for",
+    "starved.shallow_for",
+    "memory_pressure.for",
+    "execution_errors.within",
+    "hardware_fault.within",
+    "odd.for",
+)
+
+
+@dataclass
+class Limits:
+    """Spread the policy's thresholds over the nodes, each by what applies to its cluster, team and account."""
+
+    policy: Policy
+    roster: Roster
+    _cache: dict[tuple[str, float], Numbers] = field(default_factory=dict)
+
+    @cached_property
+    def _policies(self) -> list[Policy]:
+        return [self.policy.at(x.only(("cluster", "team", "region", "account"))) for x in self.roster.labels]
+
+    def number(self, key: str) -> Numbers:
+        """Return a number per node, (n,)."""
+        return self._spread(key, 0.0, lambda policy: policy.number(key))
+
+    def steps(self, key: str, step: timedelta) -> Numbers:
+        """Return a length of time per node in whole steps, at least one, (n,)."""
+        return self._spread(key, step.total_seconds(), lambda policy: max(1, -(-policy.duration(key) // step)))
+
+    def on(self, key: str) -> Mask:
+        """Return a switch per node, (n,)."""
+        return self._spread(key, 0.0, lambda policy: float(policy.on(key))) > 0
+
+    @cached_property
+    def longest(self) -> timedelta:
+        """Return the longest span that any rule looks back over."""
+        policies = set(map(id, self._policies))
+        chosen = [p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy]
+        return max(p.duration(key) for p in chosen for key in _SPANS)
+
+    def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
+        if (key, step) not in self._cache:
+            values = np.array([of(policy) for policy in self._policies], dtype=np.float64)
+            self._cache[key, step] = values
+        return self._cache[key, step]
+
+
+@dataclass
+class View:
+    """Hold one tick's node frame cut to the newest `window`; arrays are (n, n_steps) unless said otherwise."""
+
+    reading: Reading
+    policy: Policy
+    limits: Limits
+    usual: Usual
+    window: Frame
+    whole: Frame
+    open: Mapping[tuple[str, Labels], Alert]
+    """Open alerts by rule and scope."""
+    known: tuple[Alert, ...] = ()
+
+    @property
+    def now(self) -> datetime:
+        """Return the tick."""
+        return self.reading.now
+
+    @property
+    def roster(self) -> Roster:
+        """Return who the rows are."""
+        return self.limits.roster
+
+    @property
+    def n(self) -> int:
+        """Return the number of nodes."""
+        return len(self.roster.ids)
+
+    def number(self, key: str) -> Numbers:
+        """Return a threshold per node, (n,)."""
+        return self.limits.number(key)
+
+    def steps(self, key: str) -> Numbers:
+        """Return a span per node in steps, (n,)."""
+        return self.limits.steps(key, self.window.step)
+
+    @cached_property
+    def utilization(self) -> Floats:
+        """Return the utilization of the accelerator, 0..1."""
+        return np.ascontiguousarray(utilization_of(self.window))
+
+    @cached_property
+    def cpu(self) -> Floats:
+        """Return the host's CPU, 0..1."""
+        return self.metric("host_cpu_utilization_ratio")
+
+    @cached_property
+    def latency(self) -> Floats:
+        """Return the median latency of an execution in seconds; nan while nothing executes."""
+        return self.metric("neuron_execution_latency_seconds")
+
+    @cached_property
+    def efa(self) -> Floats:
+        """Return the larger of what is sent and received over EFA, bytes a second."""
+        names = ("tx", "rx", "rdma_write", "rdma_read")
+        parts = [self.metric(f"efa_{name}_bytes_per_second") for name in names if self.window.has(f"efa_{name}_bytes_per_second")]
+        if not parts:
+            return np.full(self.utilization.shape, np.nan, dtype=np.float32)
+        most = parts[0]
+        for part in parts[1:]:
+            most = np.fmax(most, part)
+        return most
+
+    @cached_property
+    def memory(self) -> Floats:
+        """Return device memory in use, in bytes."""
+        used = self.metric("neuroncore_memory_used_bytes")
+        return np.where(np.isnan(used), self.metric("neuron_runtime_memory_used_bytes"), used)
+
+    @cached_property
+    def held(self) -> Floats:
+        """Return 1 where a runtime is loaded, 0 where none is, nan where that is not known."""
+        said = self.metric("neuron_runtime_loaded_ratio")
+        runtime = self.metric("neuron_runtime_memory_used_bytes")
+        cores = self.metric("neuroncore_memory_used_bytes")
+        by_memory = np.fmax(runtime, cores)
+        guess = np.where(np.isnan(by_memory), np.nan, by_memory > 0)
+        return np.where(np.isnan(said), guess, said > 0.5).astype(np.float32)
+
+    @cached_property
+    def unknown(self) -> Mask:
+        """Tell where utilization was not read."""
+        return np.isnan(self.utilization)
+
+    @cached_property
+    def zero(self) -> Mask:
+        """Tell where a node does nothing (False where not read)."""
+        return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
+
+    @cached_property
+    def executing(self) -> Mask:
+        """Tell where a node works (False where not read)."""
+        return ~self.zero & ~self.unknown
+
+    @cached_property
+    def compiling(self) -> Mask:
+        """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held."""
+        busy = self.cpu >= self.number("compiling.cpu")[:, None].astype(np.float32)
+        share = self.memory / self.roster.memory[:, None].astype(np.float32)
+        roomy = ~(self.held > 0) | (share < 0.15)
+        return drop_singles(close_gaps(self.zero & busy & roomy & np.isnan(self.latency)))
+
+    @cached_property
+    def resting(self) -> Mask:
+        """Tell where a node does nothing and no runtime is known to be loaded."""
+        return self.zero & ~self.compiling & ~(self.held > 0)
+
+    @cached_property
+    def holding(self) -> Mask:
+        """Tell where a node does nothing although a runtime is loaded."""
+        return self.zero & ~self.compiling & (self.held > 0)
+
+    @cached_property
+    def silent_steps(self) -> Counts:
+        """Return how many steps ago a node last reported, (n,); the window's length where never in it."""
+        return since_last(~self.unknown)
+
+    @cached_property
+    def silent(self) -> Mask:
+        """Tell which nodes have not reported for as long as is told, (n,)."""
+        return self.silent_steps >= self.steps("no_data.for")
+
+    @cached_property
+    def eligible(self) -> Mask:
+        """Tell which nodes run and have lately reported, (n,): only they can begin an anomaly."""
+        return self.roster.running & ~self.silent
+
+    @cached_property
+    def age_seconds(self) -> Numbers:
+        """Return the seconds since launch, inf where not known, (n,)."""
+        return self.now.timestamp() - self.roster.launched
+
+    @cached_property
+    def compile_steps(self) -> Counts:
+        """Return how long a node has been compiling, (n,)."""
+        return trailing(self.compiling, self.unknown)
+
+    @cached_property
+    def levels(self) -> tuple[Floats, Floats, Floats]:
+        """Return the usual utilization now: low, middle, high, each (n,)."""
+        return self.usual.at(self.now, self.roster.inference)
+
+    def metric(self, name: str) -> Floats:
+        """Return one metric of the window; all nan where it was never read."""
+        return self.window.of(name)
+
+    def beside(self, name: str) -> Floats:
+        """Return the usual of a metric while the node works, (n,); nan where unknown."""
+        found = self.usual.beside.get(name)
+        return np.full(self.n, np.nan, dtype=np.float32) if found is None else found
+
+    def recent(self, values: Floats, steps: int = 3) -> Floats:
+        """Return the mean of the newest readings, (n,); nan where there is none."""
+        part = values[:, -steps:]
+        known = ~np.isnan(part)
+        count = known.sum(axis=1)
+        total = np.where(known, part, 0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
+
+    def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
+        """Return the open alert of any of the rules in a scope."""
+        return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
+
+    def held_open(self, *rules: str) -> Mask:
+        """Tell which nodes an open alert of the rules is about, (n,)."""
+        mask = np.zeros(self.n, dtype=bool)
+        for (rule, _), alert in self.open.items():
+            if rule in rules:
+                mask[self.roster.rows_of(alert.anomaly.things)] = True
+        return mask
+
+    def time_of(self, steps_ago: float) -> datetime:
+        """Return the start of the step that lies `steps_ago` steps before the end (1 = the last step)."""
+        return self.now - steps_ago * self.window.step
+
+    def rows_in(self, labels: Labels) -> Counts:
+        """Return the rows of the nodes in the scope of `labels`."""
+        scope = scope_of(labels)
+        scopes = self.roster.scopes
+        if scope not in scopes:
+            return np.zeros(0, dtype=np.intp)
+        return np.flatnonzero(self.roster.scope == scopes.index(scope))

@@ -1,0 +1,43 @@
+"""Put numbers in words, the same way in every sentence."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+def percent(ratio: float) -> str:
+    """Read as `20 %`."""
+    return f"{100 * ratio:.0f} %"
+
+
+def span(low: float, high: float) -> str:
+    """Read as `85-95 %`."""
+    return percent(low) if round(100 * low) == round(100 * high) else f"{100 * low:.0f}-{100 * high:.0f} %"
+
+
+def lasted(length: timedelta) -> str:
+    """Read as `25 min`, `1 h 10 min` or `3 days`."""
+    minutes = round(length.total_seconds() / 60)
+    if minutes >= 2 * 1440:
+        return f"{minutes // 1440} days"
+    hours, rest = divmod(minutes, 60)
+    if not hours:
+        return f"{rest} min"
+    return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def count(number: int, noun: str) -> str:
+    """Read as `1 node` or `64 nodes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(bytes_: float) -> str:
+    """Read as `410 GiB` or `3.2 GiB`."""
+    gib = bytes_ / 2**30
+    return f"{gib:,.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"
+
+
+def rate(bytes_per_second: float) -> str:
+    """Read as `320 Gbps`."""
+    gbps = bytes_per_second * 8 / 1e9
+    return f"{gbps:,.0f} Gbps" if gbps >= 10 else f"{gbps:.1f} Gbps"
