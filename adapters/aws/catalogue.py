@@ -36,6 +36,7 @@ class Statistic(StrEnum):
 class Target:
     """State where points go: `metric` of `kind`; the lowest rank wins where several sources report the same.
 
+    A ratio of another metric is multiplied by what the thing usually shows of that: `times`.
     A `part` target reports by part what the whole thing may report itself: it counts only where the whole is silent.
     """
 
@@ -45,6 +46,7 @@ class Target:
     scale: float
     rank: int
     part: bool
+    times: str = ""
 
 
 Shape = tuple[str, str, frozenset[str]]
@@ -64,7 +66,7 @@ def catalogue() -> Mapping[Shape, tuple[Target, ...]]:
 
 def _target(row: Mapping[str, str]) -> Target:
     statistic, scale = Statistic(row["statistic"]), float(row["scale"])
-    return Target(row["kind"], row["target"], statistic, scale, int(row["rank"]), row["part"] == "1")
+    return Target(row["kind"], row["target"], statistic, scale, int(row["rank"]), row["part"] == "1", row["times"])
 
 
 @cache

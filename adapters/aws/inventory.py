@@ -15,7 +15,7 @@ from adapters.aws.identity import TagNames
 from adapters.aws.points import Ints
 from adapters.aws.responses import Answer, Pages, Responses, newest
 from adapters.aws.sheet import Sheet
-from bot.model.fleet import Instance, InstanceType, Inventory
+from bot.model.fleet import Instance, InstanceType, Inventory, Volume
 from bot.model.labels import Labels
 
 _SILENT = timedelta(days=1)
@@ -71,7 +71,7 @@ class Snapshots:
         return Inventory(
             asof=max(times) if times else None,
             instances=dict(sorted(described.items())),
-            volumes=tuple(x for x in _newest(self._volumes, now) if x.created_at <= now),
+            volumes=tuple(_attached(x, described) for x in _newest(self._volumes, now) if x.created_at <= now),
             file_systems=tuple(x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now),
             reservations=tuple(x for x in _newest(self._reservations, now) if x.starts_at <= now),
             types=self.types,
@@ -142,6 +142,14 @@ class Inventories:
 
 
 _NODE = ("cluster", "instance", "region", "account", "instance_type")
+
+
+def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:
+    """Let an attached volume say whose it is as its instance does, where its own tags do not."""
+    instance = instances.get(volume.attached_to)
+    if instance is None:
+        return volume
+    return replace(volume, labels=instance.labels.only(("cluster", "team", "job", "account")).merge(volume.labels))
 
 
 def _newest(histories: _Histories[tuple[Found, ...]], now: datetime) -> list[Found]:

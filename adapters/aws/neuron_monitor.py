@@ -1,7 +1,7 @@
 """Read neuron-monitor reports, one a line, as points of the pseudo namespace `neuron-monitor`.
 
 Percent, and only cores in use appear: the rest of the node's cores did nothing. No runtime in a report means that the node
-has none; a group with an `error` says nothing (source: neuron-monitor user guide).
+has none; a group with an `error` says nothing; counts are of the report's period (source: neuron-monitor user guide).
 """
 
 from __future__ import annotations
@@ -114,13 +114,18 @@ def _executions(groups: list[Mapping[str, Any]]) -> _Values:
     found = _sound(groups, "execution_stats")
     if found is None:
         return
-    errors = {kind: sum(x["error_summary"].get(kind, 0) for x in found) for kind in _TYPES}
+    errors = {kind: sum(_errors(x["error_summary"], kind) for x in found) for kind in _TYPES}
     yield "errors", "", sum(errors.values())
     for kind in _TYPES[1:]:
         yield f"errors_{kind}", "", errors[kind]
     medians = [x["latency_stats"]["total_latency"]["p50"] for x in found if (x.get("latency_stats") or {}).get("total_latency")]
     if medians:
         yield "latency_p50", "", float(np.mean(medians))
+
+
+def _errors(summary: Mapping[str, Any], kind: str) -> float:
+    """Return a type's count; the guide's text and its example name one of them differently."""
+    return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
 
 
 def _system(system: Mapping[str, Any]) -> _Values:
@@ -134,7 +139,11 @@ def _system(system: Mapping[str, Any]) -> _Values:
     usage = system.get("vcpu_usage") or {}
     usage = usage.get("average_usage") or usage
     if not usage.get("error") and "user" in usage:
-        yield "vcpu", "", 100 - usage["idle"] if "idle" in usage else usage["user"] + usage.get("system", 0)
+        yield (
+            "vcpu",
+            "",
+            100 - usage["idle"] - usage.get("io_wait", 0) if "idle" in usage else usage["user"] + usage.get("system", 0),
+        )
     memory = system.get("memory_info") or {}
     if not memory.get("error") and memory.get("memory_total_bytes"):
         yield "memory", "", memory["memory_used_bytes"] / memory["memory_total_bytes"]

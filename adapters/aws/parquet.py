@@ -107,6 +107,9 @@ def _points(rows: Mapping[str, Any], hashes: np.ndarray[Any, Any], numbers: np.n
 
 
 def _filled(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a column as numbers, nan where the row says none."""
+    if not np.ma.is_masked(column):
+        return np.asarray(np.ma.getdata(column), dtype=np.float64)
     numbers: np.ndarray[Any, np.dtype[np.float64]] = np.ma.filled(column.astype(np.float64), np.nan)
     return numbers
 

@@ -48,12 +48,12 @@ class _Story:
 
     def at(self, now: int) -> Run | None:
         """Return the run as last reported, None before its first report."""
-        known = {track: n for track in self.tracks if (n := track.before(now))} if self.tracks else {}
+        known = [(track, n) for track in self.tracks if (n := track.before(now))]
         if not known:
             return None
-        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in known.items()}
-        seen = max(int(track.ended[n - 1]) for track, n in known.items())
-        steps = next((n for track, n in known.items() if track.metric == "run_step_count"), 0)
+        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in known}
+        seen = max(int(track.ended[n - 1]) for track, n in known)
+        steps = next((n for track, n in known if track.metric == "run_step_count"), 0)
         attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
         started, seen_at = (datetime.fromtimestamp(x, UTC) for x in (self.started, seen))
         return Run(labels=self.labels, started_at=started, seen_at=seen_at, attempts=attempts, **reached)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from adapters.aws.batch import Batch, merged
 from adapters.aws.catalogue import Target
 from adapters.aws.grid import Grid, binned
+from adapters.aws.neuron_monitor import NAMESPACE
 from adapters.aws.points import Doubles, Ints
 from adapters.aws.rhythm import periods, scrape_rates, things_a_scrape
 from adapters.aws.things import identity, owner, said
@@ -103,7 +104,8 @@ def sheet(kind: str, feeding: Sequence[Source], grid: Grid, base: int, cores: Ma
     row = {metric: i for i, metric in enumerate(metrics)}
     rates = _scrape_rates(feeding, cores)
     for source in sorted(feeding, key=lambda source: -source.target.rank):
-        _write(values[row[source.target.metric]], source, grid, base, place, rates)
+        scales = _scales(source, feeding)
+        _write(values[row[source.target.metric]], source, scales, grid, base, place, rates)
     first = np.array(list(order.values()), dtype=np.int64)
     return Sheet(
         kind, grid.step, base, tuple(order), details, seen, first, tuple(metrics), np.array(list(metrics.values())), values
@@ -112,7 +114,9 @@ def sheet(kind: str, feeding: Sequence[Source], grid: Grid, base: int, cores: Ma
 
 def _source(target: Target, batch: Batch) -> Source:
     labels = tuple(said(key) for key in batch.keys)
-    return Source(target, batch, periods(batch), tuple(identity(target.kind, x) for x in labels), labels)
+    period = periods(batch)
+    timed = batch.earlier(period) if batch.keys[0].namespace == NAMESPACE else batch
+    return Source(target, timed, period, tuple(identity(target.kind, x) for x in labels), labels)
 
 
 def _things(target: Target, batch: Batch) -> list[Labels]:
@@ -155,9 +159,24 @@ def _scrape_rates(feeding: Sequence[Source], cores: Mapping[str, int]) -> dict[s
     return rates
 
 
+def _scales(source: Source, feeding: Sequence[Source]) -> Doubles:
+    """Return what each series' values are multiplied by; nan where the metric it is a share of is not known."""
+    if not source.target.times:
+        return np.full(len(source.things), source.target.scale)
+    usual = {thing: level for x in feeding if x.target.metric == source.target.times for thing, level in _first_levels(x)}
+    return np.array([source.target.scale * usual.get(thing, np.nan) for thing in source.things])
+
+
+def _first_levels(source: Source) -> Iterator[tuple[Labels, float]]:
+    first = source.batch.starts[:-1]
+    points = source.batch.points
+    return zip(source.things, (points.total[first] / np.maximum(points.count[first], 1)).tolist(), strict=True)
+
+
 def _write(
     plane: npt.NDArray[np.float32],
     source: Source,
+    scales: Doubles,
     grid: Grid,
     base: int,
     place: Mapping[Labels, int],
@@ -168,7 +187,7 @@ def _write(
     a_scrape = things_a_scrape(source.batch, source.period, by_series)
     found = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)
     column = np.array([place[thing] for thing in source.things], dtype=np.int64)[found.series]
-    value = (found.value * source.target.scale).astype(np.float32)
+    value = (found.value * scales[found.series]).astype(np.float32)
     known = np.isfinite(value)
     for later in range(int(found.stands.max(initial=0)) + 1):
         standing = known & (found.stands >= later)
