@@ -26,6 +26,7 @@ from bot.cards.card import (
     Strong,
     Table,
     Text,
+    Tone,
     When,
 )
 
@@ -44,7 +45,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._env.globals.update(token=token, title=title, card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, parts=_parts, ago=ago, usd=usd)
+        self._env.filters.update(spans=spans, headline=_headline, ago=ago, usd=usd)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return one template filled."""
@@ -120,10 +121,11 @@ def usd(amount: Decimal | float | str) -> str:
     return f"${Decimal(str(amount)):,.0f}"
 
 
-def _parts(title: str) -> tuple[str, str]:
-    """Split a title at its first dot: the state in a word, and the rest."""
-    state, dot, rest = title.partition(" · ")
-    return (state, rest) if dot else ("", title)
+def _headline(card: Card) -> tuple[str, str]:
+    """Split the title of an incident at its first dot: its state in words, and the rest; other titles stay whole."""
+    state, dot, rest = card.title.partition(" · ")
+    incident = card.tone in (Tone.CRITICAL, Tone.WARNING, Tone.OVER)
+    return (state, rest) if dot and incident else ("", card.title)
 
 
 def plain_json(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,6 +36,8 @@ class Message:
     key: str
     card: Card
     at: datetime
+    order: int = 0
+    """Nanoseconds of the machine's clock when it was posted: a replay's clock may stand still, or start again."""
     edited: datetime | None = None
     replies: tuple[Reply, ...] = ()
 
@@ -51,7 +54,7 @@ class Messages:
     async def post(self, channel: str, card: Card, key: str) -> Message:
         """Write a new message and return it."""
         at = self._clock()
-        made = Message(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at)
+        made = Message(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at, time.time_ns())
         async with self._writing:
             await self._put(made)
             self._written += 1
@@ -94,7 +97,7 @@ class Messages:
     async def shown(self, channel: str) -> list[Message]:
         """Return the newest messages of a channel, the oldest first."""
         found = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
-        found.sort(key=lambda document: str(document["at"]))
+        found.sort(key=lambda document: int(document["order"]))
         return [_read(document) for document in found[-SHOWN:]]
 
     async def _newest(self, most: int) -> list[Mapping[str, Any]]:
