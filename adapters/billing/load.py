@@ -34,7 +34,7 @@ def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names
         problems = _rejected(db, path, shown) + _broken(db, shown) + _add_tags(db, shown, names)
         db.execute(sql("things", line=line_case(), file=str(file)))
     except duckdb.Error as problem:
-        return None, [f"{shown} could not be read and is left out: {_short(problem)}"]
+        return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
     return columns.form, problems
 
 
@@ -58,7 +58,7 @@ def _rejected(db: duckdb.DuckDBPyConnection, path: Path, shown: str) -> list[str
         return []
     rows = db.execute("SELECT DISTINCT ON (line) line, error_message FROM rejected ORDER BY line").fetchall()
     db.execute("DROP TABLE IF EXISTS rejected; DROP TABLE IF EXISTS rejected_scan")
-    return _name_rows(shown, [(f"line {line}", _short(why)) for line, why in rows])
+    return _name_rows(shown, [(f"line {line}", _short(why).rstrip(".")) for line, why in rows])
 
 
 def _broken(db: duckdb.DuckDBPyConnection, shown: str) -> list[str]:
@@ -105,6 +105,7 @@ def _insert(db: duckdb.DuckDBPyConnection, query: str, rows: Sequence[tuple[obje
         db.execute(query, {letter: list(column) for letter, column in zip("abcdefgh", columns, strict=False)})
 
 
-def _short(problem: object) -> str:
-    """Return the first line of a message, without the path it may carry."""
-    return str(problem).strip().splitlines()[0][:160].rstrip(".") + "."
+def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
+    """Return the first line of a message, the file under its short name."""
+    line = str(problem).strip().splitlines()[0]
+    return line.replace(str(path), shown)[:200].rstrip(".") + "."

@@ -18,8 +18,9 @@ WITH parent AS (
              ELSE pod.ratio / whole.kinds / greatest(1, whole.ratio) END AS part
     FROM pod JOIN whole USING (parent, started) JOIN parent USING (parent, started)
 )
-SELECT d.rowid AS at, d.* EXCLUDE (thing, net, amortised, hours), d.thing AS node, share.namespace, share.pod,
-    (d.net::DOUBLE * share.part)::DECIMAL(38, 15) AS net, (d.amortised::DOUBLE * share.part)::DECIMAL(38, 15) AS amortised
+SELECT d.rowid AS whole_row, d.* EXCLUDE (thing, net, amortised, hours), d.thing AS node, share.namespace, share.pod,
+    round(d.net::DOUBLE * share.part, 9)::DECIMAL(38, 15) AS net,
+    round(d.amortised::DOUBLE * share.part, 9)::DECIMAL(38, 15) AS amortised
 FROM detail AS d JOIN thing ON thing.id = d.thing
     JOIN share ON share.parent = thing.resource AND share.started = date_trunc('hour', d.started)
 WHERE d.hours > 0;
@@ -35,6 +36,6 @@ CREATE OR REPLACE TABLE pod_detail AS
 SELECT file, month, id AS thing, kind, started, ended, usage, uninvoiced, net, amortised, NULL::DOUBLE AS hours FROM owned
 UNION ALL
 SELECT d.* REPLACE (d.net - coalesce(p.net, 0) AS net, d.amortised - coalesce(p.amortised, 0) AS amortised)
-FROM detail AS d LEFT JOIN (SELECT at, sum(net) AS net, sum(amortised) AS amortised FROM parted GROUP BY at) AS p ON p.at = d.rowid;
+FROM detail AS d LEFT JOIN (SELECT whole_row, sum(net) AS net, sum(amortised) AS amortised FROM parted GROUP BY whole_row) AS p ON p.whole_row = d.rowid;
 DROP TABLE parted;
 DROP TABLE owned;

@@ -1,0 +1,159 @@
+"""Broken, rewritten, copied: what a folder of exports goes through."""
+
+import os
+import threading
+from datetime import timedelta
+
+import pytest
+
+from adapters.billing import open_billing
+
+
+def later(path, seconds=5):
+    stat = path.stat()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + seconds * 10**9))
+
+
+def test_a_broken_file_is_named_and_the_rest_used(exports, november):
+    (exports.folder / "billing" / "a.parquet").write_bytes(b"PAR1 not really")
+    (exports.folder / "billing" / "b.csv.gz").write_bytes(b"\x1f\x8b cut off")
+    (exports.folder / "billing" / "c.csv").write_text("day,euros\n2026-11-02,3\n")
+    bill = exports.bill(exports.line())
+    assert bill.tally(november, ()).total.net == 1
+    assert [problem.split(" ")[0] for problem in bill.problems()] == ["a.parquet", "b.csv.gz", "c.csv"]
+    assert not any(str(exports.folder) in problem for problem in bill.problems())
+
+
+def test_broken_rows_are_counted_named_and_skipped(exports, november):
+    rows = [exports.line(), exports.line(cost="a lot"), exports.line(cost=""), exports.line(cost="nan"),
+            exports.line(line_item_usage_start_date="soon"), exports.line(cost="2")]  # fmt: skip
+    bill = exports.bill(*rows)
+    assert bill.tally(november, ()).total.net == 3
+    assert bill.problems() == [
+        "bill.csv: 4 broken rows skipped (row 2: no readable amount; row 3: no readable amount; row 4: no readable amount; "
+        "row 5: no readable start)."
+    ]
+
+
+def test_a_line_of_the_wrong_width_is_skipped(exports, november):
+    path = exports.put("bill.csv", [exports.line(), exports.line(cost="2")])
+    path.write_text(path.read_text() + "half,a,line\n")
+    bill = exports.bill()
+    assert bill.tally(november, ()).total.net == 3
+    assert "1 broken row skipped (line 4" in bill.problems()[0]
+
+
+def test_a_rewritten_file_replaces_its_month(exports, november):
+    bill = exports.bill(exports.line(cost="1"))
+    exports.put("2026-10/bill.csv", [exports.line(exports.day - timedelta(days=9), "100")])
+    assert bill.tally(november, ()).total.net == 1
+    later(exports.put("bill.csv", [exports.line(cost="1.5"), exports.line(exports.day + timedelta(hours=1), "2")]))
+    assert bill.tally(november, ()).total.net == 3.5
+    (exports.folder / "billing" / "bill.csv").unlink()
+    assert bill.tally(november, ()).rows == ()
+
+
+def hours(exports, n, cost="1"):
+    return [exports.line(exports.day + timedelta(hours=h), cost) for h in range(n)]
+
+
+def test_a_newer_version_of_the_same_month_counts_alone(exports, november):
+    exports.put("v1/bill.csv", hours(exports, 10))
+    later(exports.put("v2/bill.csv", hours(exports, 14, "1.10")))
+    bill = exports.bill()
+    assert str(bill.tally(november, ()).total.net) == "15.40"
+    assert bill.problems() == [
+        "v1/bill.csv (CUR 2.0): 2026-11 is also in v2/bill.csv (CUR 2.0), which counts; this copy is left out."
+    ]
+
+
+def test_parts_of_one_export_are_added(exports, november):
+    rows = hours(exports, 24)
+    exports.put("bill-00001.parquet", rows[:12])
+    exports.put("bill-00002.parquet", rows[12:])
+    bill = exports.bill()
+    assert bill.tally(november, ()).total.net == 24
+    assert list(bill.problems()) == []
+
+
+def test_one_month_in_two_formats_counts_once(exports, november):
+    focus = {
+        "BillingAccountId": "111111111111",
+        "ChargePeriodStart": "2026-11-02 00:00:00",
+        "BilledCost": "1.00",
+        "ServiceName": "x",
+    }
+    exports.put("focus.csv", [focus, {**focus, "ChargePeriodStart": "2026-10-02 00:00:00", "BilledCost": "5"}])
+    bill = exports.bill(exports.line(cost="1.00"))
+    assert bill.tally(november, ()).total.net == 1
+    assert bill.tally(november.previous(), ()).total.net == 5
+    assert [p.split(":")[0] for p in bill.problems()] == ["focus.csv (FOCUS 1.0)"]
+
+
+def test_another_payer_is_no_copy(exports, november):
+    exports.put("other.csv", [exports.line(bill_payer_account_id="999999999999", cost="7")])
+    assert exports.bill(exports.line()).tally(november, ()).total.net == 8
+
+
+def test_a_left_out_copy_counts_again_when_the_better_goes(exports, november):
+    exports.put("v1/bill.csv", hours(exports, 10))
+    better = exports.put("v2/bill.csv", hours(exports, 10, "2"))
+    later(better)
+    bill = exports.bill()
+    assert bill.tally(november, ()).total.net == 20
+    better.unlink()
+    assert bill.tally(november, ()).total.net == 10
+    assert list(bill.problems()) == []
+
+
+def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
+    import adapters.billing.refresh as module
+
+    cache = tmp_path / "cache" / "bill.duckdb"
+    first = exports.bill(exports.line(cost="3"), cache=cache)
+    assert first.tally(november, ("team",)).total.net == 3
+    first.close()
+    loaded = []
+    real = module.load
+    monkeypatch.setattr(module, "load", lambda *args: loaded.append(args[1]) or real(*args))
+    again = open_billing(exports.folder, cache=cache)
+    assert again.tally(november, ("team",)).rows[0].key == {"team": "search"}
+    assert loaded == []
+    later(exports.put("bill.csv", [exports.line(cost="4")]))
+    assert again.tally(november, ()).total.net == 4
+    again.close()
+
+
+def test_other_tag_names_make_the_cache_anew(exports, november, tmp_path):
+    cache = tmp_path / "bill.duckdb"
+    exports.bill(exports.line(resource_tags={"user_squad": "blue"}), cache=cache).tally(november, ())
+    exports.opened.pop().close()
+    bill = exports.bill(cache=cache, tags={"team": ("squad",)})
+    assert bill.tally(november, ("team",)).rows[0].key == {"team": "blue"}
+
+
+def test_an_unusable_cache_is_said_and_done_without(exports, november, tmp_path):
+    cache = tmp_path / "not-a-database"
+    cache.write_text("hello" * 9999)
+    bill = exports.bill(exports.line(), cache=cache)
+    assert bill.tally(november, ()).total.net == 1
+    assert "cannot be used" in bill.problems()[0]
+
+
+def test_many_threads_ask_at_once(exports, november):
+    bill = exports.bill(*hours(exports, 50))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(bill.tally(november, ("team",)).total.net)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [50] * 8
+
+
+@pytest.mark.parametrize("name", [".bill.csv", "notes.txt", "manifest.json"])
+def test_other_files_are_not_the_bills_business(exports, november, name):
+    (exports.folder / "billing" / name).write_text("whatever")
+    bill = exports.bill(exports.line())
+    assert bill.tally(november, ()).total.net == 1
+    assert list(bill.problems()) == []

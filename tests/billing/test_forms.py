@@ -1,0 +1,151 @@
+"""One bill in every form an export takes answers alike."""
+
+import json
+
+import pytest
+
+BY = ("account", "region", "zone", "service", "usage_type", "operation", "instance_type", "family", "purchase", "line", "resource", "cluster",
+      "team", "project", "tag:Cost Center", "day", "hour", "month")  # fmt: skip
+NAMES = {"product": None, "resource_tags": None}
+
+
+@pytest.fixture
+def rows(exports):
+    tags = {"user_team": "search", "user_cost_center": "r&d", "aws_eks_cluster_name": "llama"}
+    covered = {"savings_plan_savings_plan_effective_cost": "12.5"}
+    fsx = {
+        "line_item_product_code": "AmazonFSx",
+        "line_item_usage_type": "USW2-Storage",
+        "product": {},
+        "resource_tags": {"user_project": "p"},
+    }
+    return [
+        exports.line(cost="21.5", resource_tags=tags),
+        exports.line(exports.day.replace(hour=5), "21.5", "SavingsPlanCoveredUsage", **covered),
+        exports.line(exports.day.replace(day=3), "3.25", line_item_availability_zone="", **fsx),
+        exports.line(exports.day.replace(day=9), "-2", "Credit"),
+    ]
+
+
+def legacy(row, slashed):
+    """Rename a CUR 2.0 row to the legacy names: `lineItem/UsageStartDate`, or as the Glue crawler writes them."""
+    plain = {k: v for k, v in row.items() if k not in NAMES}
+    plain |= {
+        "product_instance_type": row["product"].get("instance_type", ""),
+        "product_region": row["product"].get("region", ""),
+    }
+    for tag, name in (("user_team", "user:team"), ("user_project", "user:project"), ("user_cost_center", "user:Cost Center"),
+                      ("aws_eks_cluster_name", "aws:eks:cluster-name")):  # fmt: skip
+        plain[f"resourceTags/{name}" if slashed else f"resource_tags_{tag}"] = row["resource_tags"].get(tag, "")
+    return {_slash(k): v for k, v in plain.items()} if slashed else plain
+
+
+def _slash(column):
+    for group, name in (("line_item", "lineItem"), ("bill", "bill"), ("pricing", "pricing"), ("product", "product"),
+                        ("savings_plan", "savingsPlan"), ("reservation", "reservation"), ("split_line_item", "splitLineItem")):  # fmt: skip
+        if column.startswith(group + "_"):
+            camel = "".join(word.capitalize() for word in column.removeprefix(group + "_").split("_"))
+            return f"{name}/{camel[0].lower() + camel[1:] if group == 'product' else camel}"
+    return column
+
+
+@pytest.mark.parametrize(
+    ("name", "turn", "form"),
+    [
+        ("2026-11/cur-00001.snappy.parquet", lambda row: row, "CUR 2.0"),
+        ("cur.csv.gz", lambda row: row, "CUR 2.0"),
+        ("legacy.csv", lambda row: legacy(row, slashed=True), "legacy CUR"),
+        ("athena.parquet", lambda row: legacy(row, slashed=False), "legacy CUR"),
+    ],
+)
+def test_every_form_answers_alike(exports, november, rows, name, turn, form):
+    expected = exports.bill(*rows).tally(november, BY)
+    (exports.folder / "billing" / "bill.csv").unlink()
+    exports.put(name, [turn(row) for row in rows])
+    bill = exports.bill()
+    found = bill.tally(november, BY)
+    assert found.sources == (form,)
+    assert [(dict(r.key), r.money) for r in found.rows] == [(dict(r.key), r.money) for r in expected.rows]
+    assert list(bill.problems()) == []
+
+
+def test_the_dimensions_of_a_row(exports, november, rows):
+    first = exports.bill(*rows).tally(november, BY).rows[0]
+    assert dict(first.key) == {
+        "account": "222222222222", "region": "us-west-2", "zone": "us-west-2b", "service": "AmazonEC2",
+        "usage_type": "USW2-BoxUsage:trn1.32xlarge", "operation": "RunInstances", "instance_type": "trn1.32xlarge", "family": "trn1",
+        "purchase": "on-demand", "line": "EC2", "resource": "i-1", "cluster": "llama", "team": "search", "project": "",
+        "tag:Cost Center": "r&d", "day": "2026-11-02", "hour": "2026-11-02T00:00:00Z", "month": "2026-11",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"line_item_usage_type": "BoxUsage:trn1.32xlarge"}, "EC2"),
+        ({"line_item_usage_type": "EBSOptimized:trn1.32xlarge"}, "EC2"),
+        ({"line_item_usage_type": "BoxUsage:c7i.large", "resource_tags": {"user_stage": "precompile"}}, "compile"),
+        ({"line_item_usage_type": "USW2-EBS:VolumeUsage.gp3"}, "EBS"),
+        ({"line_item_usage_type": "USW2-EBS:SnapshotUsage"}, "EBS"),
+        ({"line_item_usage_type": "USW2-DataTransfer-Regional-Bytes"}, "data-transfer"),
+        ({"line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes", "line_item_product_code": "AmazonS3"}, "data-transfer"),
+        ({"line_item_usage_type": "EUS2-NatGateway-Hours"}, "data-transfer"),
+        ({"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"}, "S3"),
+        ({"line_item_usage_type": "USW2-Storage", "line_item_product_code": "AmazonFSx"}, "FSx"),
+        ({"line_item_usage_type": "ComputeSP:1yrNoUpfront", "line_item_product_code": "ComputeSavingsPlans"}, "commitment"),
+        ({"line_item_usage_type": "USW2-CW:Requests", "line_item_product_code": "AmazonCloudWatch"}, "other"),
+    ],
+)
+def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
+    assert keyed(exports.bill(exports.line(**more)).tally(november, ("line",))) == {(line,): "1.00"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "purchase"),
+    [
+        ("Usage", {}, "on-demand"),
+        ("Usage", {"line_item_usage_type": "USW2-SpotUsage:trn1.32xlarge"}, "spot"),
+        ("SavingsPlanCoveredUsage", {}, "savings-plan"),
+        ("DiscountedUsage", {}, "reserved"),
+        ("Usage", {"product": {"marketoption": "CapacityBlock"}}, "capacity-block"),
+        ("Fee", {"line_item_line_item_description": "EC2 Capacity Block for ML, 24 hours"}, "capacity-block"),
+    ],
+)
+def test_each_purchase_option(exports, november, keyed, kind, more, purchase):
+    assert list(keyed(exports.bill(exports.line(kind=kind, **more)).tally(november, ("purchase",)))) == [(purchase,)]
+
+
+@pytest.mark.parametrize("tag", ["team", "Team", "user:team", "user_team"])
+def test_a_tag_is_found_however_it_is_written(exports, november, keyed, tag):
+    assert keyed(exports.bill(exports.line()).tally(november, (f"tag:{tag}",))) == {("search",): "1.00"}
+
+
+def test_team_may_mean_another_tag(exports, november, keyed):
+    row = exports.line(resource_tags={"user_squad": "blue"})
+    assert keyed(exports.bill(row, tags={"team": ("squad",)}).tally(november, ("team", "cluster"))) == {("blue", ""): "1.00"}
+
+
+def test_a_cluster_may_stand_in_the_key(exports, november, keyed):
+    row = exports.line(resource_tags={"user_kubernetes.io/cluster/llama": "owned"})
+    assert keyed(exports.bill(row).tally(november, ("cluster",))) == {("llama",): "1.00"}
+
+
+def test_tags_cannot_break_the_query(exports, november, keyed):
+    row = exports.line(resource_tags={"user_it's": "x'; DROP TABLE detail; --"})
+    assert keyed(exports.bill(row).tally(november, ("tag:it's",))) == {("x'; DROP TABLE detail; --",): "1.00"}
+
+
+def test_unreadable_tags_cost_only_the_tags(exports, november):
+    bill = exports.bill({**exports.line(), "resource_tags": json.dumps({"user_team": "a"})[:-3]})
+    assert bill.tally(november, ("team",)).rows[0].key == {"team": ""}
+    assert "1 unreadable tag set" in bill.problems()[0]
+
+
+def test_times_in_the_american_form(exports, november):
+    row = exports.line(line_item_usage_start_date="11/2/2026 13:00", line_item_usage_end_date="11/2/2026 14:00")
+    assert exports.bill(row).tally(november, ("hour",)).rows[0].key == {"hour": "2026-11-02T13:00:00Z"}
+
+
+def test_a_zone_of_time_is_converted(exports, november):
+    row = exports.line(line_item_usage_start_date="2026-11-02T23:30:00-08:00")
+    assert exports.bill(row).tally(november, ("day",)).rows[0].key == {"day": "2026-11-03"}

@@ -1,0 +1,93 @@
+"""What a replay may know: deltas and rates see a row only after its usage end plus the lag."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from bot.model.fleet import Market
+from bot.model.price import Basis
+
+
+def spend(bill, now, days=4):
+    frame = bill.deltas(now, days).frame("spend")
+    return (
+        {}
+        if frame is None
+        else {str(t.usage_type): [float(x) for x in row] for t, row in zip(frame.things, frame.values[:, :, 0], strict=True)}
+    )
+
+
+@pytest.fixture
+def bill(exports):
+    def at(day, hour, cost, usage):
+        return exports.line(exports.day + timedelta(days=day, hours=hour), cost, line_item_usage_type=usage)
+
+    return exports.bill(at(0, 0, "10", "a"), at(0, 23, "1", "a"), at(1, 5, "12", "a"), at(2, 5, "13", "a"), at(2, 6, "7", "b"))
+
+
+def test_days_before_the_export_are_nan_and_absent_things_are_zero(exports, bill):
+    found = spend(bill, exports.day + timedelta(days=4))
+    np.testing.assert_array_equal(found["a"], [np.nan, 11, 12, 13])
+    np.testing.assert_array_equal(found["b"], [np.nan, 0, 0, 7])
+
+
+def test_the_frame_ends_at_the_last_day_seen(exports, bill):
+    reading = bill.deltas(exports.day + timedelta(days=3, hours=23), 4)
+    frame = reading.frame("spend")
+    assert (frame.end, frame.step) == (exports.day + timedelta(days=2), timedelta(days=1))
+    assert [thing.usage_type for thing in frame.things] == ["a"]
+    assert reading.now == exports.day + timedelta(days=3, hours=23)
+
+
+@pytest.mark.parametrize(("hours", "last"), [(47, []), (48, [11]), (71, [11]), (72, [11, 12]), (96, [11, 12, 13])])
+def test_nothing_is_known_early(exports, bill, hours, last):
+    found = spend(bill, exports.day + timedelta(hours=hours)).get("a", [])
+    assert [x for x in found if x == x] == last
+
+
+def test_a_shorter_lag_sees_earlier(exports):
+    bill = exports.bill(exports.line(cost="10"), lag=timedelta(hours=1))
+    assert spend(bill, exports.day + timedelta(hours=25), 1) == {"USW2-BoxUsage:trn1.32xlarge": [10.0]}
+
+
+def test_ticks_of_one_day_share_the_frame(exports, bill):
+    one, two = (bill.deltas(exports.day + timedelta(days=3, hours=h), 4).frame("spend") for h in (1, 22))
+    assert one is two
+    assert bill.deltas(exports.day + timedelta(days=4), 4).frame("spend") is not one
+
+
+def test_a_row_that_ends_later_leaves_its_own_day_open(exports):
+    long = exports.line(cost="90", kind="Fee", hours=24 * 20, line_item_usage_type="fee")
+    found = spend(
+        exports.bill(exports.line(), long, exports.line(exports.day + timedelta(days=1))), exports.day + timedelta(days=3), 2
+    )
+    assert found == {"USW2-BoxUsage:trn1.32xlarge": [1.0, 1.0]}
+
+
+def test_an_empty_bill_has_no_frame(exports):
+    bill = exports.bill()
+    assert bill.deltas(exports.day, 7).frames == {}
+    assert list(bill.rates(exports.day)) == []
+
+
+def test_a_rate_is_amortised_cost_over_hours(exports):
+    covered = {"savings_plan_savings_plan_effective_cost": "12"}
+    rows = [exports.line(exports.day + timedelta(hours=h), "21.5", "SavingsPlanCoveredUsage", **covered) for h in range(24)]
+    rows += [exports.line(exports.day + timedelta(hours=h), "43", line_item_usage_amount="2") for h in range(24)]
+    rows.append(exports.line(cost="6", line_item_usage_type="USW2-SpotUsage:trn1.32xlarge", product={}))
+    rows.append(exports.line(cost="1", line_item_usage_type="USW2-EBS:VolumeUsage.gp3", product={}))
+    found = {price.market: price for price in exports.bill(*rows).rates(exports.day + timedelta(days=2))}
+    assert {market: price.usd_per_hour for market, price in found.items()} == {
+        Market.SAVINGS_PLAN: 12, Market.ON_DEMAND: Decimal("21.5"), Market.SPOT: 6,
+    }  # fmt: skip
+    price = found[Market.SAVINGS_PLAN]
+    assert (price.basis, price.region, price.asof) == (Basis.BILLED, "us-west-2", exports.day.date())
+    assert price.source == "CUR 2.0 of 2026-11, 24 instance-hours"
+
+
+@pytest.mark.parametrize(("days", "known"), [(1, False), (2, True), (8, True), (9, False)])
+def test_a_rate_needs_seen_hours_of_the_last_week(exports, days, known):
+    bill = exports.bill(exports.line(cost="21.5"))
+    assert bool(bill.rates(exports.day + timedelta(days=days))) is known
