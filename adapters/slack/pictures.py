@@ -34,7 +34,7 @@ class Pictures:
         if not charts:
             await self._forget(key)
             return {}
-        known: Mapping[str, Any] = (await asyncio.to_thread(self._shelf.get, _SHELF, key) or {}) if key else {}
+        known = await self._known(key)
         found = {place: known.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
         if key:
             fresh = {digest(chart): found[place] for place, chart in charts.items() if found[place]}
@@ -45,6 +45,11 @@ class Pictures:
         """Put the charts that a message could not show into its thread."""
         for chart in chart_places(card).values():
             await self._upload(chart, channel, thread)
+
+    async def _known(self, key: str) -> Mapping[str, Any]:
+        if not key:
+            return {}
+        return await asyncio.to_thread(self._shelf.get, _SHELF, key) or {}
 
     async def _forget(self, key: str) -> None:
         if key:

@@ -90,12 +90,12 @@ class SlackSurface:
             return
         self._socket = AsyncSocketModeHandler(self._app, self._app_token, logger=sdk_logger())
         async with explained():
-            await self._socket.client.connect()
+            await self._socket.client.connect()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
 
     async def stop(self) -> None:
         """Stop listening, then finish the answers under way."""
         if self._socket is not None:
-            await self._socket.client.close()
+            await self._socket.client.close()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
             self._socket = None
         await self._desk.drain()
 

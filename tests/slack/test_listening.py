@@ -1,0 +1,226 @@
+"""What people do in Slack reaches the bot as a line, and its card comes back to where they are."""
+
+import asyncio
+import json
+
+import pytest
+
+from bot.cards.card import Button, Buttons, Card, Field, FieldKind, Form, Tone, text
+
+MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
+DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
+FORM = Form("Snooze", "snooze a1", (Field("for", "How long", FieldKind.CHOICE, "1h", (("1h", "1 hour"), ("1d", "1 day"))),))
+
+
+def titles(body):
+    return [block["text"]["text"] for block in body["blocks"] if block["type"] == "header"]
+
+
+async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_alone(workspace, slack, bot):
+    assert await workspace.command("cost 7d by team") == (200, "")
+    (answer,) = slack.sent("response")
+    assert answer["response_type"] == "ephemeral"
+    assert titles(answer) == ["Cost of 7 days"]
+    (request,) = bot.asked
+    assert (request.line, request.user.id, request.user.name) == ("cost 7d by team", "slack:U1", "dana")
+    assert (request.surface, request.channel) == ("slack", "slack:C1")
+
+
+async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(workspace, slack, bot):
+    await workspace.command("cost 7d")
+    share = slack.sent("response")[0]["blocks"][-1]["elements"][0]
+    assert share["value"] == "share cost 7d"
+    bot.card = Card("Cost of 7 days", public=True)
+    await workspace.press(share["value"], share["action_id"])
+    shared, removed = slack.sent("response")[1:]
+    assert shared["response_type"] == "in_channel"
+    assert removed == {"delete_original": True}
+    assert bot.asked[-1].line == "share cost 7d"
+
+
+async def test_an_error_has_nothing_to_share(workspace, slack, bot):
+    bot.card = Card("'cots' is not a command; did you mean 'cost'?", Tone.ERROR)
+    await workspace.command("cots")
+    assert "share" not in json.dumps(slack.sent("response"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("", "help"),
+        ("  cost   7d ", "cost 7d"),
+        ("cost where team!=“a&amp;b”", 'cost where team!="a&b"'),
+        ("cost —by team", "cost --by team"),
+        ("mute <@U2|bob>", "mute slack:U2"),
+        ("see <https://x.example/a|x.example/a> <https://y.example>", "see x.example/a https://y.example"),
+    ],
+)
+async def test_typed_text_becomes_the_line_that_was_meant(workspace, bot, typed, line):
+    await workspace.command(typed)
+    assert bot.asked[0].line == line
+
+
+@pytest.mark.parametrize(("thread", "expected"), [({}, "7.1"), ({"thread_ts": "3.3"}, "3.3")])
+async def test_a_mention_is_answered_in_its_thread_for_all(workspace, slack, bot, thread, expected):
+    await workspace.event(MENTION | thread)
+    (answer,) = slack.sent("chat.postMessage")
+    assert (answer["channel"], answer["thread_ts"]) == ("C1", expected)
+    assert (bot.asked[0].line, bot.asked[0].thread) == ("cost 7d by team", expected)
+
+
+async def test_a_direct_message_is_answered_in_place(workspace, slack, bot):
+    await workspace.event(DIRECT)
+    (answer,) = slack.sent("chat.postMessage")
+    assert answer["channel"] == "D1"
+    assert "thread_ts" not in answer
+    assert bot.asked[0].channel == ""
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DIRECT | {"channel_type": "channel", "channel": "C1"},
+        DIRECT | {"bot_id": "B9"},
+        DIRECT | {"subtype": "message_changed"},
+        {"type": "reaction_added", "user": "U1"},
+    ],
+)
+async def test_what_is_not_said_to_the_bot_is_not_answered(workspace, bot, event):
+    assert (await workspace.event(event))[0] == 200
+    assert bot.asked == []
+
+
+async def test_a_retry_of_slack_is_handled_once(workspace, bot):
+    await workspace.event(MENTION)
+    status, _ = await workspace.event(MENTION, headers={"X-Slack-Retry-Num": "1", "X-Slack-Retry-Reason": "http_timeout"})
+    assert status == 200
+    assert len(bot.asked) == 1
+
+
+@pytest.mark.parametrize("options", [{"secret": "forged"}, {"age": 600}])
+async def test_a_forged_or_old_request_is_refused(workspace, bot, options):
+    assert (await workspace.event(MENTION, **options))[0] == 401
+    assert bot.asked == []
+
+
+@pytest.mark.parametrize("body", ["{", "[]", "null", "\x00", '"text"'])
+async def test_garbage_is_refused_without_a_traceback(workspace, bot, body):
+    status, text = await workspace.send(body, "application/json")
+    assert 400 <= status < 500
+    assert "Traceback" not in text
+
+
+async def test_a_button_types_its_line_for_who_pressed(workspace, slack, bot):
+    assert (await workspace.press("ack a1"))[0] == 200
+    assert (bot.asked[0].line, bot.asked[0].user.name) == ("ack a1", "dana")
+    (answer,) = slack.sent("response")
+    assert (answer["response_type"], answer["replace_original"]) == ("ephemeral", False)
+
+
+async def test_a_button_in_a_thread_answers_in_the_thread(workspace, slack):
+    await workspace.press("why a1", message={"ts": "6.6", "thread_ts": "5.5"})
+    assert slack.sent("response")[0]["thread_ts"] == "5.5"
+
+
+@pytest.mark.parametrize("fields", [{"value": ""}, {"value": "x", "actions": [{"type": "overflow", "action_id": "old"}]}])
+async def test_a_button_no_longer_understood_says_so(workspace, slack, bot, fields):
+    await workspace.press(**fields)
+    assert "no longer understood" in slack.sent("response")[0]["text"]
+    assert bot.asked == []
+
+
+async def test_an_expired_response_address_falls_back_to_a_message_only_they_see(workspace, slack):
+    await workspace.press("why a1", response_url="http://127.0.0.1:9/gone")
+    (answer,) = slack.sent("chat.postEphemeral")
+    assert (answer["channel"], answer["user"]) == ("C1", "U1")
+
+
+async def test_a_button_that_opens_shows_a_working_modal_then_the_form(workspace, slack, bot):
+    bot.card = Card("Snooze", blocks=(FORM,))
+    await workspace.press("snooze a1", "opens:1")
+    assert [m for m, _ in slack.calls if m.startswith("views")] == ["views.open", "views.update"]
+    view = slack.sent("views.update")[0]["view"]
+    assert view["callback_id"] == "trn_form"
+    assert view["blocks"][0]["element"]["initial_option"]["value"] == "1h"
+    assert json.loads(view["private_metadata"]) == {"channel": "C1", "thread": "", "line": "snooze a1"}
+
+
+async def test_a_trigger_that_is_too_old_still_gets_an_answer_with_a_button_to_the_form(workspace, slack, bot):
+    slack.failing["views.open"] = ["expired_trigger_id"]
+    bot.card = Card("Snooze", blocks=(FORM,))
+    await workspace.press("snooze a1", "opens:1")
+    (button,) = slack.sent("response")[0]["blocks"][-1]["elements"]
+    assert (button["value"], button["action_id"][:5]) == ("snooze a1", "opens")
+
+
+def submitted(value, **view):
+    state = {"for": {"for": {"type": "static_select", "selected_option": {"value": value}}}}
+    metadata = json.dumps({"channel": "C1", "thread": "5.5", "line": "snooze a1"})
+    blocks = [{"type": "input", "block_id": "for"}]
+    return {"callback_id": "trn_form", "private_metadata": metadata, "state": {"values": state}, "blocks": blocks} | view
+
+
+async def test_a_form_submits_its_line_and_the_answer_comes_back_to_the_channel(workspace, slack, bot):
+    assert await workspace.submit(submitted("1 d")) == (200, "")
+    assert (bot.asked[0].line, bot.asked[0].channel) == ('snooze a1 for="1 d"', "slack:C1")
+    (answer,) = slack.sent("chat.postEphemeral")
+    assert (answer["channel"], answer["thread_ts"]) == ("C1", "5.5")
+
+
+async def test_a_wrong_form_stays_open_and_says_why(workspace, bot):
+    bot.card = Card("'9z' is not a length of time; write 30m, 2h, 3d or 1w.", Tone.ERROR)
+    status, body = await workspace.submit(submitted("9z"))
+    assert (status, json.loads(body)["response_action"]) == (200, "errors")
+    assert json.loads(body)["errors"] == {"for": bot.card.title}
+
+
+@pytest.mark.parametrize("metadata", ["", "{", '"x"', "null"])
+async def test_a_modal_of_another_time_is_refused_in_one_sentence(workspace, bot, metadata):
+    _, body = await workspace.submit(submitted("1d", private_metadata=metadata))
+    assert json.loads(body)["response_action"] == "update"
+    assert bot.asked == []
+
+
+async def test_the_message_shortcut_asks_in_the_thread_of_the_message(workspace, slack, bot):
+    found = {"ts": "5.5", "text": "<@U0BOT> why a1"}
+    payload = {"type": "message_action", "callback_id": "trn_ask", "channel": {"id": "C1"}, "message": found}
+    await workspace.interact(payload)
+    view = slack.sent("views.open")[0]["view"]
+    assert view["blocks"][0]["element"]["initial_value"] == "why a1"
+    state = {"values": {"line": {"line": {"type": "plain_text_input", "value": "why a1"}}}}
+    await workspace.submit({"callback_id": "trn_ask", "private_metadata": view["private_metadata"], "state": state})
+    (answer,) = slack.sent("chat.postMessage")
+    assert (answer["thread_ts"], bot.asked[0].line) == ("5.5", "why a1")
+
+
+async def test_app_home_shows_the_home_card(workspace, slack, bot):
+    await workspace.event({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "home"})
+    assert bot.asked[0].line == "home"
+    view = slack.sent("views.publish")[0]["view"]
+    assert view["type"] == "home"
+
+
+async def test_a_button_in_app_home_answers_in_a_modal(workspace, slack, bot):
+    bot.card = Card("Why", blocks=(text("because"), Buttons((Button("Back", "home"),))))
+    await workspace.press("why a1", channel=None, message=None, view={"type": "home"}, container={"type": "view"})
+    assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Why"
+
+
+async def test_slack_is_acknowledged_before_the_answer_is_ready(workspace, slack, bot):
+    ready = asyncio.Event()
+    bot.before = ready.wait
+    assert (await workspace.command("cost 90d", drain=False))[0] == 200
+    assert slack.sent("response") == []
+    ready.set()
+    await workspace.drain()
+    assert len(slack.sent("response")) == 1
+
+
+async def test_a_modal_whose_answer_takes_long_says_so_and_is_filled_later(workspace, slack, bot):
+    ready = asyncio.Event()
+    bot.before = ready.wait
+    _, body = await workspace.submit(submitted("1d"), drain=False)
+    assert json.loads(body)["response_action"] == "update"
+    ready.set()
+    await workspace.drain()
+    assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Cost of 7 days"
