@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapters.teams.charts import chart_elements, with_picture
-from adapters.teams.inert import bare, escaped, short
+from adapters.teams.inert import escaped, short
 from adapters.teams.inputs import button_sets, form_elements
 from adapters.teams.spans import Mentions, paragraph, pings, words
 from adapters.teams.tables import table_elements
@@ -134,7 +134,7 @@ def _shell(card: Card, mentions: Mentions) -> Json:
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.5",
-        "fallbackText": bare(title),
+        "fallbackText": escaped(title),
         "msteams": {"width": "Full"},
         "body": body,
     }

@@ -35,7 +35,6 @@ def _table(table: Table, columns: Sequence[Column]) -> Json:
     return {
         "type": "Table",
         "columns": [{"width": width} for width in _widths(table, columns)],
-        "firstRowAsHeaders": True,
         "showGridLines": False,
         "rows": [head, *rows, *total],
     }

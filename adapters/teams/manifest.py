@@ -1,0 +1,106 @@
+"""Build the app package that an admin uploads to Teams: manifest.json and two icons.
+
+Written to the manifest's schema 1.29, "Microsoft Teams app manifest" (learn.microsoft.com, read 2026-11-20).
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adapters.teams.icons import color_icon, outline_icon
+from adapters.teams.inert import short
+from bot.ports import CommandHint
+
+Json = dict[str, Any]
+
+VERSION = "1.29"
+NO_APP = "00000000-0000-0000-0000-000000000000"
+"""Stands for the app id in the committed template."""
+COMMANDS_MOST = 12
+_NOON = (2026, 1, 1, 12, 0, 0)  # a fixed time, so that the same input gives the same bytes
+_SITE = "https://trnbot.example"
+
+
+def manifest(
+    *, app_id: str = NO_APP, hints: Sequence[CommandHint] = (), host: str = "", version: str = "0.1.0", site: str = _SITE
+) -> Json:
+    """Return the manifest: the bot in channels, group and personal chats, its commands by mention and by slash.
+
+    `host` is the public name of the bot's HTTPS endpoint, `site` the address of the people who run it.
+    """
+    made: Json = {
+        "$schema": f"https://developer.microsoft.com/en-us/json-schemas/teams/v{VERSION}/MicrosoftTeams.schema.json",
+        "manifestVersion": VERSION,
+        "version": version,
+        "id": app_id,
+        "developer": {
+            "name": "trnbot",
+            "websiteUrl": site,
+            "privacyUrl": f"{site}/privacy",
+            "termsOfUseUrl": f"{site}/terms",
+        },
+        "name": {"short": "trnbot", "full": "trnbot: what Trainium clusters waste"},
+        "description": {
+            "short": "Says which AWS Trainium clusters waste money, why, and what to do.",
+            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, tells a channel within minutes what "
+            "is wasted, why, how many dollars, and what to do, and answers anyone who asks: cost, fleet, alerts.",
+        },
+        "icons": {"color": "color.png", "outline": "outline.png"},
+        "accentColor": "#1B3A57",
+        "bots": [_bot(app_id, hints)],
+        "supportsChannelFeatures": "tier1",
+        "permissions": ["identity", "messageTeamMembers"],
+    }
+    return made | ({"validDomains": [host]} if host else {})
+
+
+def build_package(
+    path: Path, *, app_id: str, hints: Sequence[CommandHint] = (), host: str = "", version: str = "0.1.0", site: str = _SITE
+) -> Path:
+    """Write the zip and return its path; the same arguments write the same bytes."""
+    document = manifest(app_id=app_id, hints=hints, host=host, version=version, site=site)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in (("manifest.json", as_text(document).encode()), *icons().items()):
+            package.writestr(zipfile.ZipInfo(name, _NOON), content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def write_template(folder: Path, hints: Sequence[CommandHint]) -> None:
+    """Write manifest.json and the icons as they are committed, without an app id."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").write_text(as_text(manifest(hints=hints)), encoding="utf-8")
+    for name, content in icons().items():
+        (folder / name).write_bytes(content)
+
+
+def icons() -> dict[str, bytes]:
+    """Return both icons as PNG, by file name."""
+    return {"color.png": color_icon(), "outline.png": outline_icon()}
+
+
+def as_text(document: Json) -> str:
+    """Write a manifest as people read it."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _bot(app_id: str, hints: Sequence[CommandHint]) -> Json:
+    scopes = ["team", "groupChat", "personal"]
+    commands = [_command(hint) for hint in hints[:COMMANDS_MOST]]
+    listed = [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}] if commands else []
+    return {
+        "botId": app_id,
+        "scopes": scopes,
+        "supportsTargetedMessages": True,
+        "isNotificationOnly": False,
+        "supportsFiles": False,
+        "commandLists": listed,
+    }
+
+
+def _command(hint: CommandHint) -> Json:
+    example = f" For example: {hint.example}" if hint.example and hint.example != hint.name else ""
+    return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
