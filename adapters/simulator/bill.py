@@ -20,8 +20,9 @@ BillForm = Literal["cur2", "focus1.2", "legacy"]
 
 _CUT = """
 CREATE TABLE cut AS
-SELECT *, CASE WHEN step = '1 month' THEN units
-               ELSE (units * ((epoch(least(ends, until)) - epoch(greatest(starts, since))) / epoch(step::INTERVAL)))::DECIMAL(20, 6) END AS amount
+SELECT *, (units * CASE WHEN step = '1 month' THEN 1
+                        ELSE (epoch(least(ends, until)) - epoch(greatest(starts, since))) / epoch(step::INTERVAL)
+                   END)::DECIMAL(20, 6) AS amount
 FROM (SELECT *, since + step::INTERVAL AS until
       FROM (SELECT *, unnest(generate_series(date_trunc(split_part(step, ' ', 2), starts),
                                              ends - INTERVAL 1 SECOND, step::INTERVAL)) AS since FROM charge))
@@ -86,7 +87,8 @@ def write_bill(
         path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file_form}"
         path.parent.mkdir(parents=True, exist_ok=True)
         where = f"strftime(since, '%Y-%m') = {quoted(month)}"
-        db.execute(f"COPY ({select} WHERE {where} ORDER BY since, id, kind) TO {quoted(str(path))} ({how})")
+        rows = f"{select} WHERE {where} ORDER BY since, id, kind"
+        db.execute(f"COPY ({rows}) TO {quoted(str(path))} ({how})")
     db.close()
 
 
@@ -104,8 +106,8 @@ def _load(db: duckdb.DuckDBPyConnection, every: Sequence[Charge]) -> None:
         "ratio": "DECIMAL(6, 4)",
         "tags": "MAP(VARCHAR, VARCHAR)",
     }
-    columns_sql = ", ".join(f"(x->>'{n}')::{'JSON::' if n == 'tags' else ''}{typed.get(n, 'VARCHAR')} AS {n}" for n in columns)
-    db.execute(f"CREATE TABLE charge AS SELECT {columns_sql} FROM (SELECT unnest(?::JSON[]) AS x)", [texts])
+    casts = ", ".join(f"(x->>'{n}')::{'JSON::' if n == 'tags' else ''}{typed.get(n, 'VARCHAR')} AS {n}" for n in columns)
+    db.execute(f"CREATE TABLE charge AS SELECT {casts} FROM (SELECT unnest(?::JSON[]) AS x)", [texts])  # noqa: S608 - our own names
 
 
 def _text(value: object) -> str:
@@ -116,10 +118,7 @@ def _text(value: object) -> str:
 
 def _finalise(db: duckdb.DuckDBPyConnection, fleet: Fleet) -> None:
     """Give months that are over an invoice; the current month is still an estimate."""
-    month = f"{fleet.at(fleet.minutes):%Y-%m}"
-    db.execute("ALTER TABLE line ADD COLUMN invoice VARCHAR")
-    db.execute(
-        f"UPDATE line SET invoice = CASE WHEN strftime(since, '%Y-%m') < {quoted(month)} THEN '18' || strftime(since, '%y%m') END"
-    )
     db.execute("ALTER TABLE line ADD COLUMN account VARCHAR")
-    db.execute(f"UPDATE line SET account = {quoted(ACCOUNT)}")
+    db.execute("ALTER TABLE line ADD COLUMN invoice VARCHAR")
+    invoice = "CASE WHEN strftime(since, '%Y-%m') < ? THEN '18' || strftime(since, '%y%m') END"
+    db.execute(f"UPDATE line SET account = ?, invoice = {invoice}", [ACCOUNT, f"{fleet.at(fleet.minutes):%Y-%m}"])  # noqa: S608 - our own text

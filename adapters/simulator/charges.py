@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from math import ceil
 
 from adapters.simulator.fleet import ACCOUNT, Fleet, Node
 from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate, usage_prefix
@@ -159,7 +160,7 @@ def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) ->
     rng = generator(fleet.seed, cluster.name, "everyday")
     bucket = f"{cluster.name}-datasets"
     first = begin.replace(hour=0)
-    for day in range(-(-(end - first).days)):
+    for day in range(ceil((end - first) / timedelta(days=1))):
         at = first + timedelta(days=day)
         until = min(at + timedelta(days=1), end)
         alive = sum(n.launched_minute <= (at - fleet.start).total_seconds() / 60 for n in fleet.of(cluster.name))
@@ -172,8 +173,8 @@ def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) ->
             ("AmazonEC2", "NatGateway-Bytes", "0.045", 6 * size),
             ("AWSDataTransfer", "DataTransfer-Out-Bytes", "0.09", 1.5 * size),
         ):
-            late = product == "AmazonS3" and until == end and cluster.name != bucket
-            if not late:
+            arrived = product != "AmazonS3" or until < end
+            if arrived:
                 charge = _daily(cluster, at, at + timedelta(days=1), product, usage_type, rate=rate)
                 resource = bucket if product == "AmazonS3" else ""
                 yield replace(charge, units=Decimal(f"{max(units, 0):.3f}"), resource=resource)

@@ -78,7 +78,7 @@ def _starved(scene: Scene) -> None:
     fall = 1 - edge * (1 - level / usual)
     flutter = 1 + edge * (wander(scene.rng, minutes, 0.07, 3)[None, :] + scene.rng.normal(0, 0.04, (n, minutes)))
     for array in (hit.utilization, hit.efa, hit.read):
-        array *= fall[None, :] * flutter
+        np.multiply(array, fall[None, :] * flutter, out=array)
     hit.latency[:] = 0.92 * scene.job.step_seconds / 8 * (1 + scene.rng.normal(0, 0.012, (n, minutes)))
     hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(0.96 + scene.rng.normal(0, 0.012, (n, minutes)), 0, 0.998)
     hit.host_memory[:] += 0.05 * edge

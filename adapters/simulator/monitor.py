@@ -14,12 +14,14 @@ from adapters.simulator.fleet import Fleet
 from adapters.simulator.telemetry import Crew
 
 EVERY_MINUTES = 5
+WORTH_A_LOOK = 20
+"""ECC events of one node that make somebody install neuron-monitor there."""
 
 
 def write_monitor(folder: Path, crews: Sequence[Crew], fleet: Fleet) -> None:
-    """Write `neuron-monitor/INSTANCE.jsonl.gz` for each crew's first node that had hardware errors, and the first node of the first crew."""
+    """Write `neuron-monitor/INSTANCE.jsonl.gz` for the first node of all, and each crew's node with the most ECC events."""
     chosen = [(crews[0], 0)] if crews and crews[0].nodes[0].hardware.accelerator == "neuron" else []
-    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in crews if c.signals.ecc.sum() > 0]
+    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in crews if c.signals.ecc.sum(axis=1).max() > WORTH_A_LOOK]
     for crew, row in {(c.nodes[r].id): (c, r) for c, r in chosen}.values():
         path = folder / "neuron-monitor" / f"{crew.nodes[row].id}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)

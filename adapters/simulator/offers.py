@@ -150,4 +150,4 @@ def _product(name: str, region: str) -> dict[str, Any]:
 
 def usage_prefix(region: str) -> str:
     """Return what usage types of a region begin with (none in us-east-1)."""
-    return {"us-east-1": "", "us-east-2": "USE2-", "us-west-2": "USW2-"}.get(region, f"{region.upper()}-")
+    return {"us-east-1": "", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}.get(region, f"{region.upper()}-")

@@ -86,7 +86,7 @@ REFERENCE = Scenario(
 )
 
 STORM = Scenario(
-    "64 nodes; one device decays and the whole job shows it: errors, ECC events, low utilization, a silent node, a stuck checkpoint.",
+    "64 nodes; one device decays and the whole job shows it: errors, low utilization, silent nodes, an ageing checkpoint.",
     days=2,
     period_seconds=60,
     clusters=(_llama(),),
@@ -118,7 +118,7 @@ TINY = Scenario(
 )
 
 CALM = Scenario(
-    "Fourteen days without an incident, full of what looks like one: compiles, checkpoints, evaluations, planned stops, used scale-ups.",
+    "Fourteen days without an incident, full of what looks like one: compiles, evaluations, planned stops, used scale-ups.",
     days=14,
     period_seconds=300,
     start=datetime(2026, 10, 25, tzinfo=UTC),

@@ -68,7 +68,7 @@ def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
 
 
 def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
-    """Return one data volume for each cluster's first two nodes, and two of 4,000 GiB for each orphaning incident without a level."""
+    """Return a data volume for each cluster's first two nodes, and two of 4,000 GiB that each orphaning incident leaves."""
     kept = [
         VolumeSpec(identifier(fleet.seed, "vol-", n.id), n.cluster, 1000, n.id)
         for c in scenario.clusters

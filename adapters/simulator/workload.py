@@ -1,4 +1,4 @@
-"""Make the telemetry of healthy jobs: training with ramps, checkpoints, evaluations and restarts; inference by the hour of day."""
+"""Make the telemetry of healthy jobs: training with ramps, checkpoints and restarts; inference by the hour of day."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def healthy(job: Job, nodes: Sequence[Node], start: datetime, minutes: int, seed
             _serve(signals, job, rng, start, minutes)
         case Kind.NOTHING:
             pass
+    _background(signals, rng)
     signals.visible *= alive(nodes, minutes)
     if missing:
         _lose_scrapes(signals, missing, rng)
@@ -73,7 +74,7 @@ def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0) -
     ramp = part.part(every, slice(begin + LOAD_MINUTES, begin + LOAD_MINUTES + 14))
     rise = 1 - 0.75 * np.exp(-np.arange(ramp.utilization.shape[1]) / 3.5)
     for array in (ramp.utilization, ramp.efa, ramp.read):
-        array *= rise[None, :]
+        np.multiply(array, rise[None, :], out=array)
     ramp.progress[:] *= rise
 
 
@@ -125,7 +126,7 @@ def _checkpoints(part: Signals, job: Job, rng: np.random.Generator) -> None:
         dip.write[:] = 6e8
         dip.cpu[:] += 0.07
         dip.progress[:] = 0
-        at += job.checkpoint_minutes
+        at += job.checkpoint_minutes + int(rng.integers(-2, 3))
 
 
 def _evaluations(part: Signals, job: Job, rng: np.random.Generator) -> None:
@@ -143,7 +144,7 @@ def _evaluations(part: Signals, job: Job, rng: np.random.Generator) -> None:
         boundary = part.part(slice(None), slice(at - 3, at))
         boundary.utilization[:] *= 0.35
         boundary.progress[:] *= 0.35
-        at += round(job.eval_hours * 60)
+        at += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
 
 
 def _serve(signals: Signals, job: Job, rng: np.random.Generator, start: datetime, minutes: int) -> None:
@@ -152,7 +153,7 @@ def _serve(signals: Signals, job: Job, rng: np.random.Generator, start: datetime
     own = 1 + rng.normal(0, 0.04, (n, 1))
     signals.utilization[:] = np.clip(load[None, :] * own + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98)
     signals.runtime[:] = signals.pod[:] = 1
-    signals.memory[:] = job.memory
+    signals.memory[:] = job.memory + 0.03 * (signals.utilization - job.usual)
     signals.latency[:] = 0.045 * (1 + 0.3 * signals.utilization + rng.normal(0, 0.02, (n, minutes)))
     signals.cpu[:] = 0.05 + 0.25 * signals.utilization + rng.normal(0, 0.008, (n, minutes)).clip(-0.03, 0.03)
     signals.host_memory[:] = 0.22 + rng.normal(0, 0.002, (n, minutes))
@@ -160,13 +161,23 @@ def _serve(signals: Signals, job: Job, rng: np.random.Generator, start: datetime
 
 
 def _traffic(start: datetime, minutes: int) -> Array:
-    """Return requests by the hour of day (busiest about 20:00 UTC) and the day of the week, 1.0 = mean of a working day."""
+    """Return requests by the hour (busiest about 20:00 UTC) and the west coast's weekday, 1.0 = mean of a working day."""
     hour = (start.hour * 60 + start.minute + np.arange(minutes)) / 60
     day = 1 + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi) + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
-    weekdays = np.array([(start + timedelta(minutes=int(m))).weekday() for m in range(0, minutes, 60)]).repeat(60)[:minutes]
+    weekdays = np.array([(start + timedelta(minutes=int(m), hours=-8)).weekday() for m in range(0, minutes, 60)]).repeat(60)[
+        :minutes
+    ]
     smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
     smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
     return np.asarray(day * smooth, dtype=np.float64)
+
+
+def _background(signals: Signals, rng: np.random.Generator) -> None:
+    """Add what every fleet has: a corrected ECC event and a transient error now and then."""
+    shape = signals.ecc.shape
+    signals.ecc[rng.random(shape) < 1 / (40 * 1440)] = 1
+    stumble = (rng.random(shape) < 1 / (25 * 1440)) & (signals.utilization > 0.1)
+    signals.errors[stumble] = 1
 
 
 def _join_late(signals: Signals, nodes: Sequence[Node], rng: np.random.Generator) -> None:

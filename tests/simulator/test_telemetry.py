@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+from adapters.simulator.generate import World, simulate
+from adapters.simulator.runs import follow
+from adapters.simulator.statistics import gather
+from adapters.simulator.telemetry import Crew, utilization
+
+
+@pytest.fixture(scope="module")
+def reference() -> World:
+    return simulate(7, "reference")
+
+
+def crew_of(world: World) -> Crew:
+    return world.crews[0]
+
+
+def test_normal_then_twenty_percent_then_normal(reference: World) -> None:
+    level = crew_of(reference).signals.utilization
+    before, during, after = (np.median(level[:, a * 60 : b * 60]) for a, b in ((2, 47), (49, 53), (55, 60)))
+    assert level.shape[0] == 64
+    assert 0.85 < before < 0.95
+    assert during == pytest.approx(0.20, abs=0.02)
+    assert after == pytest.approx(before, abs=0.03)
+
+
+def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference: World) -> None:
+    s = crew_of(reference).signals
+    normal, starved = slice(46 * 60, 47 * 60), slice(49 * 60, 50 * 60)
+    assert np.nanmedian(s.latency[:, starved]) == pytest.approx(np.nanmedian(s.latency[:, normal]), rel=0.06)
+    assert s.memory[:, starved].mean() == pytest.approx(s.memory[:, normal].mean(), rel=0.01)
+    assert s.cpu[:, starved].mean() > 0.94
+    assert np.median(s.efa[:, starved]) < 0.3 * np.median(s.efa[:, normal])
+
+
+def test_steps_go_on_at_a_fifth(reference: World) -> None:
+    steps = follow(crew_of(reference)).steps
+    pace = [(steps[b * 60] - steps[a * 60]) / (b - a) for a, b in ((30, 40), (48, 53))]
+    assert pace[1] / pace[0] == pytest.approx(0.22, abs=0.03)
+
+
+def test_a_restart_falls_back_to_the_last_checkpoint() -> None:
+    world = simulate(7, "calm", days=5)
+    crew = next(c for c in world.crews if c.nodes[0].job.name == "vit-2b")
+    drops = np.diff(follow(crew).steps)
+    assert (drops < 0).sum() >= 1
+    assert drops.min() > -60 * 60 / crew.nodes[0].job.step_seconds
+
+
+def test_compiles_and_checkpoints_and_evaluations_happen_in_calm() -> None:
+    world = simulate(7, "calm", days=7)
+    job = next(c for c in world.crews if c.nodes[0].job.name == "extra").signals
+    compiling = (job.cpu > 0.5) & (job.runtime == 0)
+    assert 38 <= compiling[0].sum() <= 42
+    working = next(c for c in world.crews if c.nodes[0].job.name == "llama-8b").signals
+    assert ((working.utilization > 0.5) & (working.utilization < 0.6)).mean() > 0.02
+    assert (working.write > 0).mean() > 0.02
+
+
+def test_stopped_nodes_stop_reporting_and_replaced_ones_begin() -> None:
+    crews = {c.nodes[0].job.name: c for c in simulate(7, "calm").crews}
+    assert crews["old-run"].signals.visible[:, 200 * 60 :].sum() == 0
+    spot = crews["tuning"]
+    assert [n.ended_minute for n in spot.nodes if n.ended_minute is not None] == [6000, 15600]
+    assert spot.signals.visible[6, :6000].sum() == 0 < spot.signals.visible[6, 6100:].sum()
+
+
+def test_unseen_and_nan_minutes_do_not_count() -> None:
+    mean = np.array([[1.0, np.nan, 3.0, 4.0]])
+    seen = np.array([[1.0, 1.0, 0.0, 1.0]])
+    sets = gather(mean, seen, 2, things=10)
+    assert sets.count.tolist() == [[10.0, 10.0]]
+    assert sets.sum.tolist() == [[10.0, 40.0]]
+
+
+def test_the_demo_is_bounded_in_size() -> None:
+    world = simulate(7, "demo")
+    assert 95 <= len(world.fleet.nodes) <= 130
+    points = utilization(world.crews[0]).count.size
+    assert points == 64 * 3 * 1440
