@@ -3,30 +3,94 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bot.errors import TrnbotError, WrongInput
-from bot.options import read_options
+from bot.options import Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one call and return its exit code: 0 done, 2 the line or a setting is wrong, 1 something outside failed."""
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
-        from bot import build  # heavy libraries load only once the words are understood
-
-        return build.call(options)
+        return VERBS.get(options.verb, line)(options)
     except WrongInput as error:
-        print(f"trnbot: {error}", file=sys.stderr)
-        return 2
+        return _told(error, 2)
     except TrnbotError as error:
-        print(f"trnbot: {error}", file=sys.stderr)
-        return 1
+        return _told(error, 1)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+
+
+def serve(options: Options) -> int:
+    """Run the product from the settings."""
+    from bot.run import Plan, run  # the servers load only when something is served
+
+    options.only("source", "port", "config", "verbose")
+    return run(options, Plan())
+
+
+def demo(options: Options) -> int:
+    """Replay a simulated fleet (or a recording) faster than life, with the console in a browser."""
+    from bot.run import Plan, run
+
+    options.only("source", "port", "config", "verbose", "no-browser")
+    return run(options, Plan(demo=True, browser="no-browser" not in options.switches))
+
+
+def line(options: Options) -> int:
+    """Answer any command line in the terminal."""
+    from bot.once import answer_line
+
+    options.only("source", "at", "json", "config", "verbose")
+    return answer_line(options)
+
+
+def score(options: Options) -> int:
+    """Score CSVs of metrics."""
+    from bot.once import score_files
+
+    options.only()
+    return score_files(options)
+
+
+def simulate(options: Options) -> int:
+    """Write a simulated recording."""
+    from bot.once import write_simulation
+
+    return write_simulation(options)
+
+
+def record(options: Options) -> int:
+    """Refuse: a recording of a live account needs the live source."""
+    options.only()
+    raise WrongInput("This version cannot record a live account yet; 'trnbot simulate DIR' writes a simulated recording.")
+
+
+def manifest(options: Options) -> int:
+    """Write the manifests of Slack and Teams."""
+    from bot.once import write_manifests
+
+    options.only("config")
+    return write_manifests(options)
+
+
+VERBS: Mapping[str, Callable[[Options], int]] = {
+    "serve": serve,
+    "demo": demo,
+    "score": score,
+    "simulate": simulate,
+    "record": record,
+    "manifest": manifest,
+}
+
+
+def _told(error: TrnbotError, code: int) -> int:
+    print(f"trnbot: {error}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

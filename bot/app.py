@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from bot.alerts.mute import mute
@@ -16,6 +16,7 @@ from bot.cards.charts import alert_chart
 from bot.commands.line import Call, understand
 from bot.deliver import deliver, intents
 from bot.errors import NotAllowed, TrnbotError
+from bot.health import Health
 from bot.model.alert import Notice
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
@@ -23,20 +24,6 @@ from bot.ports import Changes, Memory, Ports
 from bot.watch import Look, Watch
 
 log = logging.getLogger("trnbot.app")
-
-
-@dataclass
-class Health:
-    """Count what the watch did, for `/healthz`, `/metrics` and `about`."""
-
-    ticks: int = 0
-    failures: int = 0
-    missed: int = 0
-    last_tick: datetime | None = None
-    last_error: str = ""
-    tick_seconds: float = 0.0
-    undelivered: tuple[str, ...] = field(default_factory=tuple)
-    gaps: tuple[str, ...] = field(default_factory=tuple)
 
 
 class App:
@@ -59,14 +46,10 @@ class App:
                 look = await asyncio.to_thread(self._watch.look, now)
                 await self._speak(look.outcome.notices, look.memory, look.reading, look.changes())
             except Exception as error:
-                self.health.failures += 1
-                self.health.last_error = str(error) if isinstance(error, TrnbotError) else type(error).__name__
+                self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
-            self.health.gaps = look.reading.gaps
             await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
-            self.health.ticks += 1
-            self.health.last_tick = now
-            self.health.tick_seconds = self._stopwatch() - started
+            self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, look.reading.gaps)
             return look
 
     async def answer(self, request: Request) -> Card:

@@ -20,6 +20,11 @@ class Options:
     values: dict[str, str] = field(default_factory=dict)
     switches: set[str] = field(default_factory=set)
 
+    @property
+    def verb(self) -> str:
+        """Return the first word, "" for none."""
+        return self.words[0].lower() if self.words else ""
+
     def only(self, *names: str) -> None:
         """Refuse options that this verb does not know."""
         for given in (*self.values, *self.switches):

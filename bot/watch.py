@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -83,8 +84,7 @@ class Watch:
         """Return the metrics, the inventory and the bill as visible at `now`."""
         reading = self._ports.source.read(now)
         spend = self._ports.billing.deltas(now, SPEND_DAYS)
-        frames = {**reading.frames, **spend.frames}
-        return replace(reading, frames=frames, gaps=(*reading.gaps, *spend.gaps))
+        return replace(reading, frames=ChainMap(dict(spend.frames), reading.frames))  # type: ignore[arg-type]
 
     def look(self, now: datetime) -> Look:
         """Return what the tick at `now` comes to; nothing is written or said."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Detection, NodeState
+from bot.model.anomaly import Anomaly, Cause, Detection, NodeState
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -63,8 +63,8 @@ def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading
 
 
 def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
-    """Tell whether the end could not be seen: the source failed, or a running thing reports nothing."""
-    if reading.gaps:
+    """Tell whether the end could not be seen: the source failed, the bill is away, or a running thing reports nothing."""
+    if reading.gaps or (alert.anomaly.kind == "spend" and "spend" not in reading.frames):
         return True
     silent = NodeState.NO_DATA
-    return any(states.get(thing) is silent for thing in alert.anomaly.things) and alert.cause.value != "no_data"
+    return alert.cause is not Cause.NO_DATA and any(states.get(thing) is silent for thing in alert.anomaly.things)

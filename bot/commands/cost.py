@@ -64,6 +64,9 @@ class _Asked:
         spans = comparable(self.window, tally.billed_through)
         if spans is None:
             return None
+        billed = self.billing.tally(spans[1], ("day",)).rows
+        if len(billed) < len(list(spans[1].days())):
+            return None
         now, then = (self.billing.tally(span, (), self.where).total.amortised for span in spans)
         return Change(*spans, now, then)
 

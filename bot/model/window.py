@@ -158,6 +158,10 @@ def _next_month(at: datetime) -> datetime:
     return _month(_month(at) + timedelta(days=32))
 
 
+EVER = Window(datetime(2006, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+"""Every hour that a bill of AWS can name."""
+
+
 def month_of(at: datetime) -> Window:
     """Return the UTC calendar month that holds `at`."""
     return Window(_month(at), _next_month(at))

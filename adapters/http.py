@@ -1,0 +1,65 @@
+"""Serve every listener on the one HTTP port, from start to signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+
+from aiohttp import web
+
+from bot.errors import Unavailable
+from bot.ports import Listener
+
+_log = logging.getLogger("trnbot.http")
+_BODY_BYTES = 4 * 1024 * 1024
+
+
+async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; call `ready` with the console's address once it answers.
+
+    Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
+    """
+    application = web.Application(client_max_size=_BODY_BYTES)
+    for listener in listeners:
+        application.add_routes(listener.routes())
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=3)
+    await runner.setup()
+    started: list[Listener] = []
+    try:
+        address = await _listen(runner, host, port)
+        for listener in listeners:
+            await listener.start()
+            started.append(listener)
+        ready(address)
+        await _signalled()
+    finally:
+        for listener in reversed(started):
+            await _stopped(listener)
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    site = web.TCPSite(runner, host, port)
+    try:
+        await site.start()
+    except OSError as error:
+        raise Unavailable(f"Port {port} on {host} cannot be used ({error.strerror}); set TRNBOT_PORT to a free one.") from error
+    taken = runner.addresses[0][1]
+    return f"http://{'[' + host + ']' if ':' in host else host}:{taken}/"
+
+
+async def _signalled() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    await stop.wait()
+
+
+async def _stopped(listener: Listener) -> None:
+    try:
+        await asyncio.wait_for(listener.stop(), 10)
+    except Exception as error:  # noqa: BLE001,RUF100 - the others must still be stopped; the failure is logged
+        _log.warning("%s did not stop cleanly: %s", type(listener).__name__, error)

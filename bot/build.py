@@ -1,0 +1,287 @@
+"""Join settings, adapters, detectors and the bot: the only file that knows every folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot.app import App
+from bot.cards.card import Card
+from bot.commands.all import FAMILIES
+from bot.commands.registry import COMMANDS
+from bot.errors import Unavailable, WrongInput
+from bot.knowledge import load_knowledge
+from bot.lazy import LazyPrices, LazySource, Once, ReplayedStore
+from bot.model.alert import Alert, Notice
+from bot.model.policy import Policy
+from bot.model.request import Request
+from bot.model.window import EVER
+from bot.ports import Check, Clock, CommandHint, Listener, Ports, Shelf, Store
+from bot.replay import replay
+from bot.settings import Settings, read_settings, settings_text
+
+if TYPE_CHECKING:
+    from adapters.aws.recording import Recording
+    from adapters.billing.bill import Bill
+
+assert FAMILIES
+HISTORY = timedelta(days=15)
+
+
+def settings_of(options: Mapping[str, str]) -> Settings:
+    """Read the environment, the settings file, and what the terminal said over both."""
+    said = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
+    environ = {**os.environ, **{name: value for name, value in said.items() if value is not None}}
+    return read_settings(environ, settings_text(environ, Path.cwd()))
+
+
+def product_version() -> str:
+    """Return the installed version."""
+    try:
+        return version("trnbot")
+    except PackageNotFoundError:
+        return "unpacked"
+
+
+def folder_of(source: str) -> Path:
+    """Return the folder of `recording:DIR`, or that of `simulator:SEED[/SCENARIO]`, generated when missing.
+
+    Raises `Unavailable` for a live account: reading one is not part of this version.
+    """
+    kind, _, name = source.partition(":")
+    if kind == "recording":
+        return Path(name).expanduser()
+    if kind == "simulator":
+        seed, _, scenario = name.partition("/")
+        if not seed.isdecimal():
+            raise WrongInput(f"'{seed}' is not a seed; write simulator:7 or simulator:7/calm.")
+        return _simulated(int(seed), scenario or "demo")
+    raise Unavailable("This version reads recordings, not a live account; use recording:DIR or simulator:SEED.")
+
+
+def _simulated(seed: int, scenario: str) -> Path:
+    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
+    from adapters.simulator import generate
+
+    target = Path(".trnbot/simulator") / f"{scenario}-{seed}"
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as made:
+            generate(Path(made) / "recording", seed, scenario)
+            (Path(made) / "recording").rename(target)
+    return target
+
+
+class Opened:
+    """Open a source's parts when they are first asked."""
+
+    def __init__(self, source: str, settings: Settings) -> None:
+        self.knowledge = load_knowledge()
+        self._settings = settings
+        self._folder = Once(lambda: folder_of(source))
+        self.recording: Callable[[], Recording] = Once(self._open_recording)
+        self.bill: Callable[[], Bill] = Once(self._open_bill)
+
+    def ports(self, store: Store, policy: Policy, **more: Any) -> Ports:
+        """Return the ports over this source."""
+        from detectors import Detector
+
+        return Ports(
+            source=LazySource(self.recording),
+            billing=self.bill(),
+            prices=LazyPrices(self.recording),
+            knowledge=self.knowledge,
+            store=store,
+            detect=Detector(),
+            policy=policy,
+            replays=Replays(self._settings),
+            interval=self._settings["interval"],
+            **more,
+        )
+
+    def end(self) -> datetime | None:
+        """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
+        try:
+            return self.recording().extent().end
+        except Unavailable:
+            return self.bill().tally(EVER, ()).billed_through
+
+    def _open_recording(self) -> Recording:
+        from adapters.aws.identity import TagNames
+        from adapters.aws.recording import open_recording
+
+        s = self._settings
+        tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})
+        types = self.knowledge.types()
+        return open_recording(
+            self._folder(), interval=s["interval"], lag=s["metrics.lag"], history=HISTORY, types=types, tags=tags
+        )
+
+    def _open_bill(self) -> Bill:
+        from adapters.billing import open_billing
+
+        s = self._settings
+        names = {name: s.tags()[name] for name in ("team", "project", "cluster")}
+        return open_billing(self._folder(), lag=s["billing.lag"], tags=names)
+
+
+class Replays:
+    """Implement `bot.ports.Replays`: each replay has a source, a detector and a store of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def open(self, source: str, policy: Policy) -> Ports:
+        """Return ports over another source with an empty store."""
+        from adapters.store.memory import MemoryStore
+
+        return Opened(source, self._settings).ports(MemoryStore(), policy)
+
+    def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
+        """Return the labelled incidents of a recording, None when it has none."""
+        import orjson
+
+        path = folder_of(source) / "labels.json"
+        try:
+            return list(orjson.loads(path.read_bytes())) if path.is_file() else None
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise WrongInput(f"{path} is not a list of labelled incidents: {error}.") from None
+
+    def grade(self, alerts: Sequence[Alert], notices: Sequence[Notice], truth: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return how well the alerts meet the truth."""
+        from detectors.grade import grade
+
+        return grade(alerts, truth, notices)
+
+
+@dataclass
+class Bot:
+    """Hold the parts of a running bot."""
+
+    app: App
+    clock: Clock
+    listeners: list[Listener]
+
+
+def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, Opened]:
+    """Build the bot for one line: with `replays`, state is what a replay up to the asked time would know."""
+    from adapters.store.memory import MemoryStore
+    from adapters.store.open import open_store
+
+    opened = Opened(source, settings)
+    inner = MemoryStore() if replays else open_store(settings.text("database_url"))
+
+    def fill(now: datetime) -> None:
+        replay(opened.ports(inner, settings.policy), channels_of(settings), now)
+
+    store = ReplayedStore(inner, fill) if replays else inner
+    ports = opened.ports(store, settings.policy, settings=facts(settings), checks=lambda: checks(settings, opened))
+    admins = (*settings["admins"], terminal_user())
+    return App(ports, channels_of(settings), admins, time.monotonic), opened
+
+
+def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock) -> Bot:
+    """Build the bot that serves: every surface that is configured, on one core."""
+    from adapters.web.surface import WebSurface
+
+    door: list[App] = []
+
+    async def answer(request: Request) -> Card:
+        return await door[0].answer(request)
+
+    hints = command_hints()
+    web = WebSurface(
+        answer=answer,
+        clock=clock,
+        shelf=store,
+        health=lambda: health(door[0], settings, clock),
+        metrics=lambda: door[0].health.exposition(),  # noqa: PLW0108 - the door opens later
+        hints=hints,
+    )
+    surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, clock, store, hints)}
+    more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    ports = opened.ports(store, settings.policy, **more)
+    admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
+    door.append(App(ports, channels_of(settings), admins, time.monotonic))
+    return Bot(door[0], clock, list(surfaces.values()))
+
+
+def chats(settings: Settings, answer: Any, clock: Clock, shelf: Shelf, hints: Sequence[CommandHint]) -> dict[str, Any]:
+    """Return the chat surfaces that are configured, by name."""
+    from adapters.charts.png import draw
+
+    shared: dict[str, Any] = {"answer": answer, "clock": clock, "draw": draw, "shelf": shelf, "hints": hints}
+    found: dict[str, Any] = {}
+    if settings.slack:
+        from adapters.slack.surface import SlackSurface
+
+        tokens: dict[str, Any] = _named(settings, "slack", ("bot_token", "app_token", "signing_secret", "api_url"))
+        found["slack"] = SlackSurface(**tokens, **shared)
+    if settings.teams:
+        from adapters.teams.surface import TeamsSurface
+
+        app: dict[str, Any] = _named(settings, "teams", ("app_id", "app_password", "tenant_id"))
+        found["teams"] = TeamsSurface(**app, development=settings["teams.development"], **shared)
+    return found
+
+
+def _named(settings: Settings, table: str, names: Sequence[str]) -> dict[str, str]:
+    return {name: settings.text(f"{table}.{name}") for name in names}
+
+
+def command_hints() -> tuple[CommandHint, ...]:
+    """Return every command that people type, for hints and manifests."""
+    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
+    return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(seen.items()))
+
+
+def channels_of(settings: Settings) -> tuple[str, ...]:
+    """Return the audiences of every alert: the console, and the routes that are set."""
+    return ("web:alerts", *settings["route"])
+
+
+def facts(settings: Settings) -> dict[str, str]:
+    """Return what an answer may show of this installation."""
+    return {"version": product_version(), **{name: str(value) for name, value in settings.facts().items()}}
+
+
+def health(app: App, settings: Settings, clock: Clock) -> dict[str, Any]:
+    """Return how the watch stands, for the console's strip and `/healthz`."""
+    speed: float = settings["speed"]
+    live = settings.source == "aws"
+    return {**app.health.facts(), "now": clock(), "live": live, "speed": None if live else speed, "source": settings.source}
+
+
+def checks(settings: Settings, opened: Opened) -> list[Check]:
+    """Look at everything the bot needs; may block."""
+    from bot.checks import examine
+
+    return examine(settings, opened.recording, opened.bill)
+
+
+def terminal_user() -> str:
+    """Name who types here."""
+    return f"terminal:{os.environ.get('USER') or os.environ.get('LOGNAME') or 'you'}"
+
+
+def wall_clock() -> datetime:
+    """Return the real now: the only clock the bot ever reads."""
+    return datetime.now(UTC)
+
+
+def database(settings: Settings, *, demo: bool) -> str:
+    """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
+    url = settings.text("database_url")
+    if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
+        for path in Path(".trnbot").glob("demo.db*"):
+            if not path.name.endswith(".lead"):
+                path.unlink()
+        return "sqlite:///.trnbot/demo.db"
+    return url

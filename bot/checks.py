@@ -1,0 +1,63 @@
+"""Look at what the bot needs, and say what to do about what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bot.errors import TrnbotError
+from bot.model.window import EVER
+from bot.ports import Billing, Check, Source
+from bot.settings import Settings
+
+
+def examine(settings: Settings, recording: Callable[[], Source], bill: Callable[[], Billing]) -> list[Check]:
+    """Return every check; a part that fails becomes its own sentence."""
+    return [
+        _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED."),
+        _tried("billing", lambda: _bill(bill()), "Put a CUR or FOCUS export under billing/ of the recording."),
+        _slack(settings),
+        _teams(settings),
+        _route(settings),
+        _admins(settings),
+    ]
+
+
+def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
+    try:
+        return Check(name, True, look())
+    except TrnbotError as error:
+        return Check(name, False, str(error), remedy)
+
+
+def _bill(bill: Billing) -> str:
+    newest = bill.tally(EVER, ()).billed_through
+    return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+
+
+def _slack(settings: Settings) -> Check:
+    if not settings.slack:
+        remedy = "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
+        return Check("Slack", False, "not set up", remedy)
+    if settings["slack.app_token"]:
+        return Check("Slack", True, "Socket Mode: outbound connections only, no public address needed")
+    return Check("Slack", True, "signed HTTP: Slack must reach /slack/events at a public https address")
+
+
+def _teams(settings: Settings) -> Check:
+    if not settings.teams:
+        remedy = "Register a bot, set MicrosoftAppId and MicrosoftAppPassword, and upload the package of 'trnbot manifest'."
+        return Check("Teams", False, "not set up", remedy)
+    how = "development: unsigned, this machine only" if settings["teams.development"] else "Teams must reach /api/messages"
+    return Check("Teams", True, f"{how}; there is no outbound-only mode, so production needs a public https address")
+
+
+def _route(settings: Settings) -> Check:
+    if settings["route"]:
+        return Check("route", True, ", ".join(settings["route"]))
+    return Check("route", False, "only the console hears alerts", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
+
+
+def _admins(settings: Settings) -> Check:
+    if settings["admins"]:
+        return Check("admins", True, ", ".join(settings["admins"]))
+    return Check("admins", False, "nobody in chat may change things", "Set TRNBOT_ADMINS, for example slack:U01ALICE.")

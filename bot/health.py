@@ -1,0 +1,81 @@
+"""Count what the watch does, for the console's strip, `/healthz` and `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from bot.model.alert import Alert
+
+_METRICS = (
+    ("trnbot_ticks_total", "counter", "Ticks that were run whole.", "ticks"),
+    ("trnbot_tick_failures_total", "counter", "Ticks that failed.", "failures"),
+    ("trnbot_ticks_missed_total", "counter", "Ticks that did not run in time.", "missed"),
+    ("trnbot_tick_duration_seconds", "gauge", "Length of the last tick.", "tick_seconds"),
+    ("trnbot_alerts_open", "gauge", "Alerts firing and not muted.", "open_alerts"),
+    ("trnbot_waste_usd_per_hour", "gauge", "Waste of the open alerts.", "usd_per_hour"),
+    ("trnbot_notices_undelivered", "gauge", "Notices that the last tick could not deliver.", "n_undelivered"),
+)
+
+
+@dataclass
+class Health:
+    """Hold the counters of one process."""
+
+    ticks: int = 0
+    failures: int = 0
+    missed: int = 0
+    last_tick: datetime | None = None
+    last_error: str = ""
+    last_missed: str = ""
+    tick_seconds: float = 0.0
+    open_alerts: int = 0
+    usd_per_hour: Decimal = Decimal(0)
+    undelivered: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def n_undelivered(self) -> int:
+        """Return how many notices the last tick could not deliver."""
+        return len(self.undelivered)
+
+    def ticked(self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]) -> None:
+        """Note a tick that was run whole."""
+        speaking = [a for a in alerts if a.firing and not a.muted_by]
+        self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
+        self.last_error, self.gaps = "", gaps
+        self.open_alerts = len(speaking)
+        self.usd_per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+
+    def failed(self, sentence: str) -> None:
+        """Note a tick that failed."""
+        self.failures += 1
+        self.last_error = sentence
+
+    def missed_tick(self, sentence: str) -> None:
+        """Note a tick that did not run in time."""
+        self.missed += 1
+        self.last_missed = sentence
+
+    def facts(self) -> dict[str, Any]:
+        """Return how the watch stands."""
+        problem = self.last_error or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1])
+        return {
+            "ok": not self.last_error,
+            "problem": problem,
+            "ticked_at": self.last_tick,
+            "ticks": self.ticks,
+            "missed": self.missed,
+            "open_alerts": self.open_alerts,
+            "usd_per_hour": self.usd_per_hour,
+        }
+
+    def exposition(self) -> str:
+        """Return the counters in Prometheus's text format."""
+        lines = []
+        for name, kind, meaning, attribute in _METRICS:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
+        return "\n".join(lines) + "\n"

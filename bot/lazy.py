@@ -1,0 +1,98 @@
+"""Open things when they are first asked: `cost` reads no metrics, `fleet` reads no history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from threading import Lock
+from typing import Generic, TypeVar
+
+from bot.model.alert import Alert, Decision
+from bot.model.labels import Labels
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.window import Window
+from bot.ports import Changes, Memory, Prices, Source, Store
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Make a thing at the first call and keep it; a failure is not kept."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = Lock()
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        """Return the thing."""
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+
+class LazySource:
+    """Implement `Source` over one that is opened when first read."""
+
+    def __init__(self, opened: Callable[[], Source]) -> None:
+        self._opened = opened
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at `now`."""
+        return self._opened().read(now)
+
+    def extent(self) -> Window | None:
+        """Return first to last metric."""
+        return self._opened().extent()
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read."""
+        return self._opened().problems()
+
+
+class LazyPrices:
+    """Implement `Prices` over a price list that is opened when first asked."""
+
+    def __init__(self, opened: Callable[[], Prices]) -> None:
+        self._opened = opened
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every known price."""
+        return self._opened().quotes(instance_type, region, now)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
+        """Return the spot price changes."""
+        return self._opened().spot_history(instance_type, now)
+
+
+class ReplayedStore:
+    """Implement `Store` over one that a replay fills up to the first time that is asked for."""
+
+    def __init__(self, store: Store, fill: Callable[[datetime], None]) -> None:
+        self._store = store
+        self._fill = fill
+        self._filled = False
+
+    def load(self, now: datetime) -> Memory:
+        """Return what the watch would have known at `now`."""
+        return self._ready(now).load(now)
+
+    def save(self, changes: Changes) -> None:
+        """Write all of it or none of it."""
+        self._store.save(changes)
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open within the window."""
+        return self._ready(window.end).history(window, selector)
+
+    def decisions(self, alert: str) -> Sequence[Decision]:
+        """Return what people decided about one alert."""
+        return self._store.decisions(alert)
+
+    def _ready(self, now: datetime) -> Store:
+        if not self._filled:
+            self._filled = True
+            self._fill(now)
+        return self._store

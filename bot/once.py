@@ -1,0 +1,126 @@
+"""Do one thing in a terminal and end: answer a line, score files, write a simulation or the manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from bot import build
+from bot.cards.card import Card
+from bot.commands.line import Call
+from bot.errors import WrongInput
+from bot.model.codec import encode
+from bot.model.request import Request, User
+from bot.model.spend import Filter
+from bot.model.window import Window, parse_instant
+from bot.options import Options, typed_line
+
+SOURCELESS = {"help", "config"}
+"""Lines that need nothing to watch."""
+
+
+def answer_line(options: Options) -> int:
+    """Answer one command line, as text or as JSON."""
+    settings = build.settings_of(options.values)
+    named = options.values.get("source", "")
+    needs = options.verb not in SOURCELESS and options.verb != "backtest"
+    source = settings.source if needs else named or settings["source"]
+    app, opened = build.terminal_app(settings, source, replays=bool(named) or not needs)
+    at = _at(options) or (opened.end() if needs and source != "aws" else None) or build.wall_clock()
+    request = Request(typed_line(options.words) or "help", User(build.terminal_user(), ""), at, "terminal")
+    call, card = asyncio.run(app.run(request))
+    if "json" in options.switches:
+        print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
+    else:
+        _print(card)
+    return 0
+
+
+def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
+    """Return what `--json` prints; a backtest's keys stand at the top as well, where scripts look for them."""
+    data = dict(card.data)
+    drawn = encode(card)
+    drawn.pop("data", None)
+    body = {"command": call.command.name, "arguments": call.arguments, "asof": at, "data": data, "card": drawn}
+    return {**data, **body} if call.command.name == "backtest" else body
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON has no word for: money as strings, times as ISO 8601 UTC."""
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case Window():
+            return {"start": value.start, "end": value.end}
+        case Filter() | date() | Path():
+            return str(value)
+        case Enum():
+            return value.value
+        case timedelta():
+            return value.total_seconds()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def score_files(options: Options) -> int:
+    """Score a CSV, or every CSV of a tree."""
+    from detectors.series import score_series
+
+    from adapters.series import score_tree
+
+    if len(options.words) != 3:
+        raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
+    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series)
+    print(f"{count} series scored")
+    return 0
+
+
+def write_simulation(options: Options) -> int:
+    """Write a simulated recording; the words are those of the simulator itself."""
+    from adapters.simulator.__main__ import main as simulator
+
+    named = [word for name, value in options.values.items() for word in (f"--{name}", value)]
+    return simulator([*options.words[1:], *named])
+
+
+def write_manifests(options: Options) -> int:
+    """Write manifest/slack.yaml and the Teams package into a folder."""
+    import yaml
+
+    from adapters.slack.manifest import manifest
+    from adapters.teams.manifest import build_package
+
+    settings = build.settings_of(options.values)
+    folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
+    folder.mkdir(parents=True, exist_ok=True)
+    slack, teams = folder / "slack.yaml", folder / "teams.zip"
+    slack.write_text(yaml.safe_dump(manifest(build.command_hints()), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    build_package(teams, app_id=settings.text("teams.app_id"), hints=build.command_hints())
+    print(slack, teams, sep="\n")
+    return 0
+
+
+def _at(options: Options) -> datetime | None:
+    text = options.values.get("at")
+    if text is None:
+        return None
+    try:
+        return parse_instant(text)
+    except ValueError:
+        raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.") from None
+
+
+def _print(card: Card) -> None:
+    if "toml" in card.data:
+        print(card.data["toml"], end="")
+        return
+    from adapters.terminal.render import render
+
+    print(render(card, colour=sys.stdout.isatty()), end="")
