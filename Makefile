@@ -1,0 +1,57 @@
+# trnbot: `make run` to see it, `make test` to trust it. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SOURCE ?= simulator:7
+SPEED ?=
+PORT ?= 8080
+
+.PHONY: help run test e2e check format docs lock clean
+help:  ## list the targets
+	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) faster than life, console on loopback
+	$(if $(SPEED),TRNBOT_SPEED=$(SPEED) )TRNBOT_PORT=$(PORT) $(BIN)/trnbot demo --source "$(SOURCE)" $(if $(CI)$(NO_BROWSER),--no-browser)
+
+test: $(VENV)/dev.ready  ## every test that needs no Node and no browser
+	$(BIN)/python -m pytest -m "not e2e" -n 2
+
+e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
+	$(BIN)/python -m pytest -m e2e
+
+check: $(VENV)/dev.ready  ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/dev.ready  ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
+	$(BIN)/python -m docs.generate
+
+lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml
+	$(PIP) uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	  --extra build --extra test --extra e2e pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	  --extra build -c requirements-dev.lock pyproject.toml -o requirements.lock
+
+clean:  ## remove the environment and what runs left behind
+	rm -rf $(VENV) .trnbot var
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("trnbot needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.ready: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/dev.ready: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@ $(VENV)/run.ready
