@@ -1,1 +1,5 @@
-"""Hold dated facts as data files, each row with its source and date."""
+"""Hold dated facts about AWS products as data: every row with its source and the day it was read."""
+
+from bot.knowledge.facts import Facts, load_knowledge
+
+__all__ = ["Facts", "load_knowledge"]

@@ -1,0 +1,102 @@
+"""Read the data files beside this one, each once and only when asked for."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import TypeVar
+
+from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
+from bot.model.fleet import InstanceType, Market
+from bot.model.price import Basis, Price
+
+T = TypeVar("T")
+Row = Mapping[str, str]
+
+
+@cache
+def load_knowledge() -> Facts:
+    """Return the one set of facts of this installation."""
+    return Facts()
+
+
+class Facts:
+    """Implement `bot.ports.Knowledge`."""
+
+    def types(self) -> Mapping[str, InstanceType]:
+        """Return the specification of every known instance type, by name."""
+        return self._types
+
+    def fallback_prices(self) -> tuple[Price, ...]:
+        """Return the prices of last resort (Basis.FALLBACK)."""
+        return self._prices
+
+    def claims(self) -> Claims:
+        """Return speed-ups, savings and contradictions as others state them."""
+        return self._claims
+
+    @cached_property
+    def _types(self) -> Mapping[str, InstanceType]:
+        return {found.name: found for found in _each("instance_types.csv", _type)}
+
+    @cached_property
+    def _prices(self) -> tuple[Price, ...]:
+        return tuple(_each("prices.csv", _price))
+
+    @cached_property
+    def _claims(self) -> Claims:
+        speedups, savings = _each("speedups.csv", _speedup), _each("savings.csv", _saving)
+        return Claims(tuple(speedups), tuple(savings), tuple(_each("conflicts.csv", _conflict)))
+
+
+def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
+    """Yield the noun of each row; raise `ValueError` naming the file and line that does not fit."""
+    text = (files("bot.knowledge") / name).read_text(encoding="utf-8")
+    for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            yield read(row)
+        except (ValueError, ArithmeticError, KeyError) as error:
+            raise ValueError(f"{name}, line {line}: {error}") from error
+
+
+def _type(row: Row) -> InstanceType:
+    return InstanceType(
+        name=row["name"],
+        family=row["name"].partition(".")[0],
+        accelerator=row["accelerator"],
+        chips=int(row["chips"]),
+        cores=int(row["cores"]),
+        accelerator_memory_gib=int(row["accelerator_memory_gib"]),
+        host_memory_gib=int(row["host_memory_gib"]),
+        vcpus=int(row["vcpus"]),
+        network_gbps=float(row["network_gbps"]),
+        bf16_tflops=float(row["bf16_tflops"]),
+        fp8_tflops=float(row["fp8_tflops"]),
+        source=row["source"],
+        asof=date.fromisoformat(row["asof"]),
+        note=row["note"],
+    )
+
+
+def _price(row: Row) -> Price:
+    market, usd = Market(row["market"]), Decimal(row["usd_per_hour"])
+    return Price(row["instance_type"], usd, market, Basis.FALLBACK, row["region"], date.fromisoformat(row["asof"]), row["source"])
+
+
+def _speedup(row: Row) -> SpeedUp:
+    kind, asof = ClaimKind(row["kind"]), date.fromisoformat(row["asof"])
+    return SpeedUp(row["from_family"], row["to_family"], float(row["factor"]), kind, row["says"], row["source"], asof)
+
+
+def _saving(row: Row) -> Saving:
+    asof = date.fromisoformat(row["asof"])
+    return Saving(row["from_family"], row["to_family"], row["says"], row["source"], asof)
+
+
+def _conflict(row: Row) -> Conflict:
+    asof = date.fromisoformat(row["asof"])
+    return Conflict(row["subject"], row["vendor_says"], row["aws_says"], row["source"], asof)
