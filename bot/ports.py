@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from bot.cards.card import Card, Chart
 from bot.model.alert import Alert, Decision, Notice
 from bot.model.anomaly import Detection
+from bot.model.claims import Claims
 from bot.model.fleet import InstanceType
 from bot.model.labels import Labels
 from bot.model.memory import Changes as Changes
@@ -82,6 +83,10 @@ class Knowledge(Protocol):
 
     def fallback_prices(self) -> Sequence[Price]:
         """Return the prices of last resort (Basis.FALLBACK)."""
+        ...
+
+    def claims(self) -> Claims:
+        """Return speed-ups, savings and contradictions as others state them."""
         ...
 
 
