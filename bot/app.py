@@ -71,7 +71,9 @@ class App:
         card: Card = await call.command.handler(self.ports, replace(request, line=line), **call.arguments)
         if call.command.changes:
             await self.refresh(request.at)
-        return call, replace(card, public=True) if shared else _shareable(card, line)
+        if shared:
+            return call, replace(card, public=True)
+        return call, _shareable(card, line) if request.channel else card
 
     async def refresh(self, now: datetime) -> None:
         """Say again what a person's decision changed, without looking at the fleet."""

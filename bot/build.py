@@ -18,7 +18,7 @@ from bot.commands.all import FAMILIES
 from bot.commands.registry import COMMANDS
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
-from bot.lazy import LazyPrices, LazySource, Once, ReplayedStore
+from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore
 from bot.model.alert import Alert, Notice
 from bot.model.policy import Policy
 from bot.model.request import Request
@@ -95,7 +95,7 @@ class Opened:
 
         return Ports(
             source=LazySource(self.recording),
-            billing=self.bill(),
+            billing=LazyBilling(self.bill),
             prices=LazyPrices(self.recording),
             knowledge=self.knowledge,
             store=store,

@@ -11,8 +11,9 @@ from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
 from bot.model.price import Price
 from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports import Changes, Memory, Prices, Source, Store
+from bot.ports import Billing, Changes, Memory, Prices, Source, Store
 
 T = TypeVar("T")
 
@@ -96,3 +97,26 @@ class ReplayedStore:
             self._filled = True
             self._fill(now)
         return self._store
+
+
+class LazyBilling:
+    """Implement `Billing` over a bill that is opened when first asked."""
+
+    def __init__(self, opened: Callable[[], Billing]) -> None:
+        self._opened = opened
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window."""
+        return self._opened().tally(window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        return self._opened().deltas(now, days)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own rates."""
+        return self._opened().rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read."""
+        return self._opened().problems()
