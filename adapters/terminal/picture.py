@@ -36,7 +36,7 @@ def _lines(chart: Chart, width: int) -> list[str]:
         f"{name:<{left}}{_spark(series.values, low, high, room)} {end}"
         for name, series, end in zip(names, chart.series, ends, strict=True)
     ]
-    return [*drawn, *_under(chart, left, min(room, len(chart.times)))]
+    return [*drawn, *_under(chart, left, min(room, len(chart.times)), width)]
 
 
 def _spark(values: tuple[float | None, ...], low: float, high: float, room: int) -> str:
@@ -50,7 +50,7 @@ def _spark(values: tuple[float | None, ...], low: float, high: float, room: int)
     return "".join(drawn)
 
 
-def _under(chart: Chart, left: int, room: int) -> list[str]:
+def _under(chart: Chart, left: int, room: int, width: int) -> list[str]:
     """Mark the incident under the line, then the first and last time, then the usual."""
     start, end = chart.times[0], chart.times[-1]
     span = (end - start).total_seconds() or 1.0
@@ -59,8 +59,10 @@ def _under(chart: Chart, left: int, room: int) -> list[str]:
         first = round((chart.shaded.start - start).total_seconds() / span * (room - 1))
         last = round((chart.shaded.end - start).total_seconds() / span * (room - 1))
         first, last = max(0, min(first, room - 1)), max(0, min(last, room - 1))
-        since = f" since {chart.shaded.start.astimezone(UTC):%H:%M}"
-        lines.append(" " * (left + first) + "▔" * (last - first + 1) + since)
+        mark, since = "▔" * (last - first + 1), f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
+        before = max(0, left + first - len(since) - 1)
+        fits = left + last + 2 + len(since) <= width
+        lines.append(" " * (left + first) + f"{mark} {since}" if fits else f"{' ' * before}{since} {mark}"[:width])
     head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{end.astimezone(UTC):%d %b %H:%M} UTC"
     lines.append(" " * left + head + " " * max(1, room - len(head) - len(tail)) + tail)
     if chart.band is not None:

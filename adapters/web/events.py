@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Callable
 
 from aiohttp import web
@@ -19,12 +20,19 @@ class Hub:
 
     def __init__(self, status: Callable[[], str]) -> None:
         self._status = status
+        self._started, self._count = secrets.token_hex(4), 0
         self._pages: set[asyncio.Queue[str | None]] = set()
         self.closed = False
 
+    @property
+    def version(self) -> str:
+        """Return what changes with every event and every start: a page that holds another has missed something."""
+        return f"{self._started}-{self._count}"
+
     def publish(self, event: str, **data: str) -> None:
         """Send one event to every open page."""
-        words = f"event: {event}\ndata: {json.dumps(data)}\n\n"
+        self._count += 1
+        words = _event(event, {**data, "version": self.version})
         for page in list(self._pages):
             try:
                 page.put_nowait(words)
@@ -45,7 +53,7 @@ class Hub:
         page: asyncio.Queue[str | None] = asyncio.Queue(maxsize=100)
         self._pages.add(page)
         try:
-            await response.write(b"retry: 2000\n\n")
+            await response.write(f"retry: 2000\n{_event('hello', {'version': self.version})}".encode())
             await self._follow(page, response)
         except ConnectionError:
             pass  # the reader left: nothing is owed to a closed page
@@ -59,7 +67,7 @@ class Hub:
             status = self._status()
             if status != told:
                 told, quiet = status, 0.0
-                await response.write(f"event: status\ndata: {json.dumps({'html': status})}\n\n".encode())
+                await response.write(_event("status", {"html": status}).encode())
             try:
                 words = await asyncio.wait_for(page.get(), _BEAT)
             except TimeoutError:
@@ -75,3 +83,8 @@ class Hub:
         while not page.empty():
             page.get_nowait()
         page.put_nowait(None)
+
+
+def _event(name: str, data: dict[str, str]) -> str:
+    """Write one event; JSON keeps line ends within the data escaped, so that no text can forge another."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

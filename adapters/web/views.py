@@ -69,7 +69,8 @@ class Views:
 
     async def channel(self, request: web.Request) -> web.StreamResponse:
         """Show the channel of alerts."""
-        return self._page("channel.html", request, messages=await self._messages.shown(CHANNEL))
+        version = self._hub.version
+        return self._page("channel.html", request, messages=await self._messages.shown(CHANNEL), version=version)
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
@@ -161,7 +162,14 @@ class Views:
 
     def _page(self, template: str, request: web.Request, **values: Any) -> web.Response:
         health = dict(self._console.health())
-        shown = {"path": request.path, "lines": self.lines, "health": health, "hints": self._console.hints, **values}
+        shown = {
+            "path": request.path,
+            "lines": self.lines,
+            "health": health,
+            "hints": self._console.hints,
+            "version": self._hub.version,
+            **values,
+        }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
         return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
 

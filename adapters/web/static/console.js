@@ -77,27 +77,27 @@ function countOpen() {
 }
 
 async function readAgain() {
-  if (!messages) return;
-  const page = new DOMParser().parseFromString(await (await fetch(location.pathname)).text(), "text/html");
+  const page = new DOMParser().parseFromString(await (await fetch("/")).text(), "text/html");
   for (const slot of $$("#messages > .slot", page)) {
     showMessage({ id: slot.id, channel: messages.dataset.channel, html: $(".live", slot).innerHTML });
   }
+  document.body.dataset.version = page.body.dataset.version;
 }
 
 function listen() {
   const events = new EventSource("/events");
-  let lost = false;
-  events.addEventListener("message", (event) => showMessage(JSON.parse(event.data)));
-  events.addEventListener("status", (event) => showStatus(JSON.parse(event.data)));
-  events.addEventListener("open", () => {
+  events.addEventListener("hello", (event) => { // whatever came between the page and this stream is read again
     document.body.classList.remove("offline");
-    if (lost) readAgain().catch(() => {});
-    lost = false;
+    document.body.classList.add("live");
+    if (messages && JSON.parse(event.data).version !== document.body.dataset.version) readAgain().catch(() => {});
   });
-  events.addEventListener("error", () => {
-    lost = true;
-    document.body.classList.add("offline");
+  events.addEventListener("message", (event) => {
+    const told = JSON.parse(event.data);
+    document.body.dataset.version = told.version;
+    showMessage(told);
   });
+  events.addEventListener("status", (event) => showStatus(JSON.parse(event.data)));
+  events.addEventListener("error", () => document.body.classList.add("offline"));
 }
 
 // -- asking --------------------------------------------------------------------------------------

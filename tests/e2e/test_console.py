@@ -1,0 +1,148 @@
+"""Use the console as a reader does, in a real browser."""
+
+import re
+import shutil
+from urllib.parse import urljoin
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from bot.cards.card import Card, Tone
+from tests.e2e import samples
+from tests.e2e.console_server import filled, surface
+
+pytestmark = pytest.mark.e2e
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture
+async def console():
+    """Serve the sample console on loopback."""
+    made = surface()
+    app = web.Application()
+    app.add_routes(made.routes())
+    server = TestServer(app)
+    await server.start_server()
+    made.address = str(server.make_url(""))
+    yield made
+    await made.stop()
+    await server.close()
+
+
+@pytest.fixture
+async def browser():
+    """Start a headless Chromium."""
+    playwright = pytest.importorskip("playwright.async_api")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine")
+    async with playwright.async_playwright() as started:
+        opened = await started.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture
+async def page(browser, console):
+    """Open the channel; any script error or blocked resource fails the test."""
+    context = await browser.new_context(viewport={"width": 1400, "height": 900}, timezone_id="Asia/Tokyo", locale="en-GB")
+    opened = await context.new_page()
+    problems = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    await filled(console)
+    await opened.goto(console.address)
+    await opened.wait_for_selector("body.ready")
+    yield opened
+    assert problems == []
+
+
+async def test_a_message_changes_in_place_while_it_is_read(page, console):
+    posted = await console.find("alerts", "k2")
+    await console.edit("alerts", posted, Card("OVER after 1 h 10 min · cost $1,263", Tone.OVER), "k2")
+    await page.wait_for_selector(f"#{posted} .card.over")
+    assert await page.locator(".slot").count() == 3
+
+
+async def test_a_new_message_appears_by_itself(page, console):
+    posted = await console.post("alerts", samples.idle_card(), "k7")
+    await page.wait_for_selector(f"#{posted}")
+    assert await page.locator("#messages > .slot").last.get_attribute("id") == posted
+
+
+async def test_times_are_the_readers(page):
+    time = page.locator("#status time")
+    assert re.search(r"20 Nov.* 23:25 GMT\+9", await time.inner_text())
+    assert await time.get_attribute("title") == "2026-11-20 14:25:00 UTC"
+
+
+async def test_a_button_answers_under_its_message_for_the_reader_alone(page, console):
+    await page.get_by_role("button", name="Why").last.click()
+    answer = page.locator(".slot .private")
+    await answer.wait_for()
+    assert "Only you see this" in await answer.inner_text()
+    await answer.get_by_role("button", name="Dismiss").click()
+    assert await page.locator(".private").count() == 0
+
+
+async def test_a_form_opens_in_a_dialog_and_submits_its_line(page):
+    await page.get_by_role("button", name="Snooze…").last.click()
+    dialog = page.locator("dialog[open]")
+    await dialog.wait_for()
+    await dialog.get_by_label("Reason").fill("known issue")
+    await dialog.get_by_label("Also other alerts").check()
+    await dialog.get_by_role("button", name="Snooze").click()
+    answer = page.locator(".private")
+    await answer.wait_for()
+    assert 'snooze a1 for=2h reason="known issue" others=on' in await answer.inner_text()
+    assert await page.locator("dialog[open]").count() == 0
+
+
+async def test_typing_completes_and_asks(page):
+    await page.keyboard.press("/")
+    await page.keyboard.type("co")
+    await page.locator("#complete li").wait_for()
+    await page.keyboard.press("Tab")
+    assert await page.input_value("#line") == "cost 7d by team"
+    await page.keyboard.press("Enter")
+    await page.locator("#answers .private svg.chart.bar").wait_for()
+
+
+async def test_pointing_at_a_chart_tells_the_value(page):
+    await page.locator(".chart.line .hit").nth(72).hover()
+    assert await page.locator("figure output").last.inner_text() == "20 Nov 14:25 UTC · 20 %"
+
+
+async def test_the_chosen_theme_stays(page):
+    before = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    await page.get_by_role("button", name="Switch between light and dark").click()
+    after = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    await page.reload()
+    assert before != after == await page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+async def test_narrow_screens_never_scroll_sideways(page):
+    await page.set_viewport_size({"width": 420, "height": 900})
+    for path in ("/", "/cost", "/ask"):
+        await page.goto(urljoin(page.url, path))
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+async def test_it_reads_and_asks_without_javascript(browser, console):
+    await filled(console)
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(console.address)
+    await page.fill("#line", "cost 7d by team")
+    await page.get_by_role("button", name="Ask").click()
+    assert "$261,730 in 7 days" in await page.locator("h3").first.inner_text()

@@ -1,0 +1,112 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.terminal.render import columns, render
+from bot.cards.card import Align, Card, Code, Column, Facts, Link, Strong, Table, Tone, text
+from tests.e2e import samples
+
+ALERT = """\
+● FIRING 25 min · starved · llama-70b, 64 x trn1.32xlarge, us-west-2
+
+NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps
+go on at 0.22x, host CPU 96 %.
+
+Wasting $1,083 an hour · $451 so far · about $23,800 by month end
+(21,000-26,500) at amortised price of 2026-11-20
+
+Likely the data loader (0.86); next: network (0.09). Try: more loader workers
+and prefetch; stage the data on FSx.
+
+NeuronCore utilization, mean of 64 nodes (%)
+█████████████▇▇▇█▇▇███████████  ▇▇▇▇▇██████████████▇▇▇▇▇████████████▅▂▂▂▂ 20 %
+                                                       since 14:00 ▔▔▔▔▔▔
+20 Nov 08:25                                             20 Nov 14:25 UTC
+usual 85-95 %
+Utilization fell from 90 % to 20 % at 14:00 UTC; usual at this hour is 85-95 %.
+
+Next:
+  Acknowledge     ack a1
+  Snooze…         snooze a1
+  Not an anomaly  feedback a1 no
+  Why             why a1
+  Tune…           tune starved
+
+Since 2026-11-20 14:00 UTC · owner @dana · key starved/llama-70b
+"""
+
+TABLE = """\
+◆ Cost
+
+Team        Amortised
+─────────────────────
+research  $157,250.11
+speech     $57,000.40
+─────────────────────
+Total     $214,250.51
+3 teams under $10 folded away
+"""
+
+CARDS = [samples.alert_card(), samples.idle_card(), samples.over_card(), samples.cost_card(), samples.form_card()]
+
+
+def cost(*rows, total=(), rest=""):
+    return Card("Cost", Tone.INFO, (Table((Column("Team"), Column("Amortised", Align.RIGHT)), rows, total, "", rest),))
+
+
+def test_alert_reads_as_in_a_chat():
+    assert render(samples.alert_card(), 80, False) == ALERT
+
+
+def test_tables_align_numbers_right():
+    card = cost(
+        ("research", "$157,250.11"),
+        ("speech", "$57,000.40"),
+        total=("Total", "$214,250.51"),
+        rest="3 teams under $10 folded away",
+    )
+    assert render(card, 60, False) == TABLE
+
+
+@pytest.mark.parametrize("width", [30, 48, 80, 160])
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.title[:12])
+def test_lines_fit_the_width(card, width):
+    assert max(columns(line) for line in render(card, width, False).splitlines()) <= width
+
+
+def test_numbers_are_never_cut():
+    for width in (30, 40, 60, 100):
+        assert "$157,250.11" in render(samples.cost_card(), width, False)
+
+
+@given(st.text(), st.booleans())
+def test_data_never_controls_the_terminal(words, colour):
+    card = Card(
+        words, Tone.INFO, (text(words, Strong(words), Code(words)), Facts(((words, words),)), *cost((words, words)).blocks)
+    )
+    bare = re.sub(r"\x1b\[[0-9;]+m", "", render(card, 60, colour)) if colour else render(card, 60, colour)
+    assert not [c for c in bare if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs")]
+
+
+def test_escape_sequences_from_data_are_defused():
+    assert "\x1b" not in render(Card("a\x1b[31mred\x07\u202e"), 60, False)
+
+
+@pytest.mark.parametrize("tone", list(Tone))
+def test_colour_follows_the_tone_and_is_off_on_request(tone):
+    card = Card("x", tone)
+    assert render(card, 60, True).startswith("\x1b[1;")
+    assert "\x1b" not in render(card, 60, False)
+
+
+def test_links_show_their_address():
+    assert "runbook <https://x.example>" in render(Card("t", blocks=(text(Link("runbook", "https://x.example")),)), 60, False)
+
+
+def test_a_form_tells_what_to_type():
+    drawn = render(samples.form_card(), 80, False)
+    assert "snooze a1 name=value" in drawn
+    assert "1h, 2h, 1d, 1w; now 2h" in drawn

@@ -1,0 +1,119 @@
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.web.html import Pages
+from bot.cards.card import (
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Code,
+    Column,
+    Facts,
+    Field,
+    FieldKind,
+    Form,
+    Link,
+    Mention,
+    Series,
+    Strong,
+    Table,
+    Tone,
+    text,
+)
+from tests.e2e import samples
+
+PAGES = Pages(token="t", title="trnbot")
+NASTY = st.sampled_from(
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "' onclick='x",
+        "</title><b>",
+        "{{ 7*7 }}",
+        "javascript:alert(1)",
+        "&lt;",
+    ]
+) | st.text(alphabet="<>\"'&/=`{}%;: ajonx\n", min_size=1, max_size=40)
+LINE = samples.line_chart()
+
+
+def everywhere(words):
+    """Return a card with the words in every place that holds text."""
+    field = Field(words, words, FieldKind.TEXT, words, hint=words)
+    choice = Field(words, words, FieldKind.CHOICE, words, ((words, words),))
+    return Card(
+        words,
+        Tone.CRITICAL,
+        (
+            text(words, Strong(words), Code(words), Mention(words, words), Link(words, words)),
+            Facts(((words, words),)),
+            Table((Column(words),), ((words,), (words, words)), (words,), words, words),
+            Chart(
+                ChartKind.LINE,
+                words,
+                words,
+                (Series(words, LINE.series[0].values), Series(words, (1.0,))),
+                LINE.times,
+                summary=words,
+            ),
+            Chart(
+                ChartKind.BAR, words, words, (Series(words, (1.0,)), Series(words, (2.0,))), categories=(words,), summary=words
+            ),
+            Buttons((Button(words, words),)),
+            Form(words, words, (field, choice, Field(words, words, FieldKind.SWITCH, words)), words),
+        ),
+    )
+
+
+class Shape(HTMLParser):
+    """Collect the tags and the names of their attributes, and every address."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.addresses = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, tuple(sorted(name for name, _ in attrs if name not in ("checked", "selected")))))
+        self.addresses += [value for name, value in attrs if name in ("href", "src", "action")]
+
+
+def shape(words):
+    found = Shape()
+    found.feed(str(PAGES.card(everywhere(words), "m1")))
+    return found
+
+
+HARMLESS = [tag for tag in shape("plain").tags if tag[0] != "option"]
+
+
+@given(NASTY)
+def test_text_never_becomes_markup(words):
+    found = shape(words)
+    tags = [tag for tag in found.tags if tag[0] not in ("a", "option")]
+    assert tags == HARMLESS
+    assert set(found.addresses) <= {"/ask", "/form", words}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "JAVASCRIPT:x", "data:text/html,x", "//evil.example", "vbscript:x", " https://x", "https://x y"],
+)
+def test_only_web_addresses_link(url):
+    assert "<a " not in PAGES.card(Card("t", blocks=(text(Link("here", url)),)))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://console.aws.amazon.com/ec2?region=us-west-2#x", "http://localhost:8080/alert/a1", "/alert/a1"]
+)
+def test_addresses_the_bot_makes_link(url):
+    assert f'<a href="{url}" rel="noreferrer noopener">here</a>' in PAGES.card(Card("t", blocks=(text(Link("here", url)),)))
+
+
+def test_the_key_to_the_forms_stands_in_every_form():
+    drawn = str(PAGES.card(everywhere("x"), "m1"))
+    assert drawn.count("<form") == drawn.count('name="token" value="t"') == 2

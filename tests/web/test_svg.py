@@ -1,0 +1,76 @@
+import itertools
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from adapters.web.svg import svg
+from bot.cards.card import Chart, ChartKind, Series
+from tests.e2e import samples
+
+LINE, BARS = samples.line_chart(), samples.bar_chart()
+
+
+def read(chart):
+    return ElementTree.fromstring(str(svg(chart)))
+
+
+def found(chart, tag, kind):
+    return [e for e in read(chart).iter(tag) if kind in e.get("class", "").split()]
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        LINE,
+        BARS,
+        replace(LINE, series=(Series("a", (None,) * 73),)),
+        replace(LINE, times=LINE.times[:1], series=(Series("a", (1.0,)),)),
+        replace(LINE, times=(), series=()),
+        replace(BARS, categories=()),
+        Chart(ChartKind.BAR, "c", "$", (Series("a", (-5.0, float("nan"), 3.0)),), categories=("x", "y", "z")),
+    ],
+)
+def test_every_chart_is_well_formed_and_named(chart):
+    drawn = read(chart)
+    assert drawn.find("title").text == chart.title
+    assert (drawn.find("desc").text or "") == chart.summary
+    assert drawn.get("role") == "img"
+    assert "nan" not in str(svg(chart))
+
+
+def test_a_gap_breaks_the_line():
+    paths = found(LINE, "path", "s0")
+    assert paths[0].get("d").count("M") == 2
+
+
+def test_a_reading_alone_between_gaps_is_a_dot():
+    chart = replace(LINE, times=LINE.times[:3], series=(Series("a", (None, 4.0, None)),), shaded=None)
+    assert found(chart, "path", "s0")[0].get("d").endswith("h0")
+
+
+def test_the_incident_says_since_when_and_what_is_now():
+    words = [e.text for e in read(LINE).iter("text")]
+    assert "since 14:00" in words
+    assert "20 %" in words
+    assert "85-95 %" in words
+    assert len(found(LINE, "path", "alarm")) == 1
+
+
+def test_each_time_and_each_bar_tells_its_values():
+    assert [e.find("title").text for e in found(LINE, "rect", "hit")][-1] == "20 Nov 14:25 UTC · 20 %"
+    assert [e.find("title").text for e in found(LINE, "rect", "hit")][30].endswith("no reading")
+    assert found(BARS, "rect", "hit")[0].find("title").text.startswith("13 Nov · research $21,400, speech $8,200")
+
+
+def test_stacks_stand_on_each_other():
+    first = found(BARS, "rect", "bar")[:4]
+    for lower, upper in itertools.pairwise(first):
+        top = float(upper.get("y")[:-1]) + float(upper.get("height")[:-1])
+        assert top == pytest.approx(float(lower.get("y")[:-1]), abs=0.02)
+
+
+def test_labels_of_many_lines_do_not_touch():
+    chart = Chart(ChartKind.LINE, "t", "%", tuple(Series(f"n{i}", (50.0, 50.0)) for i in range(6)), times=LINE.times[:2])
+    places = sorted(float(e.get("y")[:-1]) for e in read(chart).iter("text") if "now" in e.get("class", ""))
+    assert min(b - a for a, b in itertools.pairwise(places)) > 5
