@@ -57,55 +57,45 @@ def _report(crew: Crew, row: int, minute: int, fleet: Fleet) -> dict[str, Any]:
 
 
 def _runtime(crew: Crew, row: int, minute: int) -> dict[str, Any]:
-    s, machine = crew.signals, crew.nodes[row].hardware
-    span = slice(max(0, minute - EVERY_MINUTES), minute)
-    errors, broken = int(s.errors[row, span].sum()), int(s.hardware_errors[row, span].sum())
-    latency = float(s.latency[row, minute])
-    used = s.memory[row, minute] * machine.device_memory_bytes / machine.cores
-    percent = round(float(s.utilization[row, minute]) * 100, 2)
-    executing = np.isfinite(latency) and percent > 0.5
-    parts = {"constants": 0, "model_shared_scratchpad": 0, "runtime_memory": int(used * 0.06)}
-    core_memory = parts | {"model_code": int(used * 0.04), "tensors": int(used * 0.90)}
-    spread = (
-        {p: round(latency * f, 6) for p, f in (("p0", 0.97), ("p50", 1), ("p99", 1.05), ("p100", 1.08))} if executing else None
-    )
-    cores = [str(c) for c in range(machine.cores)]
     report = {
-        "neuroncore_counters": {
-            "period": EVERY_MINUTES * 60.0,
-            "neuroncores_in_use": {c: {"neuroncore_utilization": percent} for c in cores},
-            "error": "",
-        },
-        "execution_stats": {
-            "period": EVERY_MINUTES * 60.0,
-            "error_summary": {
-                "generic": 0,
-                "numerical": 0,
-                "transient": errors - broken,
-                "model": 0,
-                "runtime": 0,
-                "hardware": broken,
-            },
-            "execution_summary": {
-                "completed": int(300 / latency) if executing else 0,
-                "completed_with_err": errors,
-                "timed_out": 0,
-            },
-            "latency_stats": {"total_latency": spread, "device_latency": spread},
-            "error": "",
-        },
-        "memory_used": {
-            "period": EVERY_MINUTES * 60.0,
-            "neuron_runtime_used_bytes": {
-                "host": 6_997_643_264,
-                "neuron_device": int(used * machine.cores * 1.01),
-                "usage_breakdown": {"neuroncore_memory_usage": dict.fromkeys(cores, core_memory)},
-            },
-            "loaded_models": [],
-            "error": "",
-        },
+        "neuroncore_counters": _group(neuroncores_in_use=_cores(crew, row, minute)),
+        "execution_stats": _executions(crew, row, minute),
+        "memory_used": _memory(crew, row, minute),
     }
     return {"pid": 4711, "address": "", "neuron_runtime_tag": crew.nodes[row].job.name, "error": "", "report": report}
+
+
+def _group(**figures: Any) -> dict[str, Any]:
+    return {"period": EVERY_MINUTES * 60.0, **figures, "error": ""}
+
+
+def _cores(crew: Crew, row: int, minute: int) -> dict[str, Any]:
+    percent = round(float(crew.signals.utilization[row, minute]) * 100, 2)
+    return {str(core): {"neuroncore_utilization": percent} for core in range(crew.cores)}
+
+
+def _executions(crew: Crew, row: int, minute: int) -> dict[str, Any]:
+    s, span = crew.signals, slice(max(0, minute - EVERY_MINUTES), minute)
+    errors, broken = int(s.errors[row, span].sum()), int(s.hardware_errors[row, span].sum())
+    latency = float(s.latency[row, minute])
+    executing = bool(np.isfinite(latency) and s.utilization[row, minute] > 0.005)
+    shape = (("p0", 0.97), ("p1", 0.975), ("p25", 0.99), ("p50", 1.0), ("p75", 1.01), ("p99", 1.05), ("p100", 1.08))
+    spread = {name: round(latency * factor, 6) for name, factor in shape} if executing else None
+    none = {"generic": 0, "numerical": 0, "model": 0, "runtime": 0}
+    return _group(
+        error_summary=none | {"transient": errors - broken, "hardware": broken},
+        execution_summary={"completed": int(300 / latency) if executing else 0, "completed_with_err": errors, "timed_out": 0},
+        latency_stats={"total_latency": spread, "device_latency": spread},
+    )
+
+
+def _memory(crew: Crew, row: int, minute: int) -> dict[str, Any]:
+    used = float(crew.signals.memory[row, minute]) * crew.nodes[row].hardware.device_memory_bytes / crew.cores
+    parts = {"constants": 0, "model_shared_scratchpad": 0, "runtime_memory": int(used * 0.06)}
+    each = parts | {"model_code": int(used * 0.04), "tensors": int(used * 0.90)}
+    cores = {str(core): each for core in range(crew.cores)}
+    held = {"host": 6_997_643_264, "neuron_device": int(used * crew.cores * 1.01)}
+    return _group(neuron_runtime_used_bytes=held | {"usage_breakdown": {"neuroncore_memory_usage": cores}}, loaded_models=[])
 
 
 def _system(crew: Crew, row: int, minute: int) -> dict[str, Any]:
@@ -118,18 +108,12 @@ def _system(crew: Crew, row: int, minute: int) -> dict[str, Any]:
     devices = [device | {"neuron_device_index": i} | (sick if i == 3 else fine) for i in range(machine.devices)]
     busy = float(s.cpu[row, minute]) * 100
     return {
-        "neuron_hw_counters": {"period": EVERY_MINUTES * 60.0, "neuron_devices": devices, "error": ""},
-        "vcpu_usage": {
-            "period": EVERY_MINUTES * 60.0,
-            "average_usage": {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2), "idle": round(100 - busy, 2)},
-            "error": "",
-        },
-        "memory_info": {
-            "period": EVERY_MINUTES * 60.0,
-            "memory_total_bytes": total,
-            "memory_used_bytes": int(total * s.host_memory[row, minute]),
-            "swap_total_bytes": 0,
-            "swap_used_bytes": 0,
-            "error": "",
-        },
+        "neuron_hw_counters": _group(neuron_devices=devices),
+        "vcpu_usage": _group(average_usage={"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}),
+        "memory_info": _group(
+            memory_total_bytes=total,
+            memory_used_bytes=int(total * s.host_memory[row, minute]),
+            swap_total_bytes=0,
+            swap_used_bytes=0,
+        ),
     }

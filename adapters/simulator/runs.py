@@ -35,7 +35,7 @@ def follow(crew: Crew) -> Progress:
     written = (s.write.max(axis=0) > 1e8) & (s.saving > 0)
     for minute in range(pods.size):
         if minute and pods[minute] and not pods[minute - 1]:
-            at = saved
+            at, since = saved, (since or minute)
         at += s.progress[minute] * rate
         if written[minute]:
             saved, since = at, minute
