@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from adapters.teams.inert import bare, short
@@ -22,6 +22,7 @@ SERIES_MOST = 8
 BARS_MOST = 30
 _COLORS = ("categoricalBlue", "categoricalMarigold", "categoricalTeal", "categoricalPurple")
 _USUAL = "neutral"
+_LONG = timedelta(days=3)
 
 
 def chart_elements(chart: Chart) -> list[Json]:
@@ -50,31 +51,42 @@ def _title(chart: Chart) -> str:
 
 
 def _line(chart: Chart) -> Json:
-    """Return a `Chart.Line`; the usual band becomes two quiet level lines."""
+    """Return a `Chart.Line`; the usual band becomes two quiet level lines.
+
+    Teams draws instants as categories, one label each, so they are written as hours (or days) before the end.
+    """
+    if not chart.times:
+        return {"data": []}
+    at, title = _scale(chart.times)
     data = []
     for series, color in zip(chart.series[:SERIES_MOST], _cycle(), strict=False):
-        points = _points(chart.times, series.values)
+        points = _points(at, series.values)
         if points:
             data.append({"legend": _legend(series.name), "color": color, "values": points})
-    if chart.band and data and chart.times:
-        data += [_level(name, chart.times, at) for name, at in zip(("usual low", "usual high"), chart.band, strict=True)]
-    return {"type": "Chart.Line", "title": _title(chart), "xAxisTitle": "UTC", "yAxisTitle": _unit(chart), "data": data}
+    if chart.band and data:
+        data += [_level(name, (at[0], at[-1]), y) for name, y in zip(("usual low", "usual high"), chart.band, strict=True)]
+    return {"type": "Chart.Line", "title": _title(chart), "xAxisTitle": title, "yAxisTitle": _unit(chart), "data": data}
 
 
-def _level(name: str, times: Sequence[datetime], at: float) -> Json:
-    ends = [{"x": _iso(time), "y": _rounded(at)} for time in (times[0], times[-1])]
-    return {"legend": name, "color": _USUAL, "values": ends}
+def _scale(times: Sequence[datetime]) -> tuple[list[float], str]:
+    """Return each instant as its distance to the last, and what the axis counts."""
+    unit, name = (86_400.0, "days") if times[-1] - times[0] > _LONG else (3_600.0, "hours")
+    return [_rounded((time - times[-1]).total_seconds() / unit) for time in times], f"{name} before {times[-1]:%d %b %H:%M} UTC"
 
 
-def _points(times: Sequence[datetime], values: Sequence[float | None]) -> list[Json]:
+def _level(name: str, ends: tuple[float, float], y: float) -> Json:
+    return {"legend": name, "color": _USUAL, "values": [{"x": x, "y": _rounded(y)} for x in ends]}
+
+
+def _points(at: Sequence[float], values: Sequence[float | None]) -> list[Json]:
     """Return at most `POINTS_MOST` points, each the mean of its stretch; a stretch without a reading has none."""
-    n = min(len(times), len(values))
+    n = min(len(at), len(values))
     stride = max(1, math.ceil(n / POINTS_MOST))
     points = []
     for start in range(0, n, stride):
         seen = [v for v in values[start : start + stride] if v is not None and math.isfinite(v)]
         if seen:
-            points.append({"x": _iso(times[start]), "y": _rounded(math.fsum(v / len(seen) for v in seen))})
+            points.append({"x": at[min(start + stride, n) - 1], "y": _rounded(math.fsum(v / len(seen) for v in seen))})
     return points
 
 
@@ -109,10 +121,6 @@ def _unit(chart: Chart) -> str:
 
 def _cycle() -> Sequence[str]:
     return _COLORS * (SERIES_MOST // len(_COLORS))
-
-
-def _iso(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _rounded(value: float) -> float:

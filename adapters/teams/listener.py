@@ -52,6 +52,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         self._hints = hints
         self._patience_s = patience_s
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self._greeted: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def drain(self) -> None:
@@ -91,7 +92,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
 
     async def on_installation_update_remove(self, turn_context: TurnContext) -> None:
         """Forget a place that the bot was removed from."""
-        await self._conversations.forget(conversation_of(turn_context.activity).id)
+        await self._leave(turn_context.activity)
 
     async def on_conversation_update_activity(self, turn_context: TurnContext) -> None:
         """Greet when the bot itself was added, forget when it was removed."""
@@ -100,7 +101,12 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         if any(member.id == own for member in activity.members_added or []):
             await self._greet(activity)
         if any(member.id == own for member in activity.members_removed or []):
-            await self._conversations.forget(conversation_of(activity).id)
+            await self._leave(activity)
+
+    async def _leave(self, activity: Activity) -> None:
+        gone = conversation_of(activity).id
+        self._greeted.discard(gone)
+        await self._conversations.forget(gone)
 
     async def _refresh(self, activity: Activity) -> None:
         here = conversation_of(activity)
@@ -113,8 +119,9 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
     async def _greet(self, activity: Activity) -> None:
         here = conversation_of(activity)
         known = await self._conversations.known(here.id)
-        if known is not None and known.greeted:
+        if here.id in self._greeted or (known is not None and known.greeted):
             return
+        self._greeted.add(here.id)  # installation and conversation update arrive together
         await self._conversations.remember(replace(known or here, greeted=True))
         hello = greeting(self._hints, here.id)
         self._later(self._send(here, "", hello))

@@ -29,12 +29,12 @@ _PICTURE_LEAST = 8_000  # under this room no chart ever fits, so none is drawn
 _NOTE = 400
 
 _LOOK = {
-    Tone.CRITICAL: ("attention", "🔴"),
-    Tone.WARNING: ("warning", "🟠"),
-    Tone.INFO: ("accent", "🔵"),
-    Tone.OVER: ("emphasis", "⚪"),
-    Tone.GOOD: ("good", "🟢"),
-    Tone.ERROR: ("attention", "⚠️"),
+    Tone.CRITICAL: "attention",
+    Tone.WARNING: "warning",
+    Tone.INFO: "accent",
+    Tone.OVER: "emphasis",
+    Tone.GOOD: "good",
+    Tone.ERROR: "attention",
 }
 
 
@@ -124,12 +124,11 @@ def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands:
 
 def _shell(card: Card, mentions: Mentions) -> Json:
     """Return the card with its coloured first line and the people it is for."""
-    color, icon = _LOOK[card.tone]
     title = short(card.title, 300) or "trnbot"
-    head = words(f"{icon}  {title}", bold=True)
+    head = words(title, bold=True)
     for run in head["inlines"]:
         run["size"] = "medium"
-    body: list[Json] = [{"type": "Container", "style": color, "bleed": True, "items": [head]}]
+    body: list[Json] = [{"type": "Container", "style": _LOOK[card.tone], "bleed": True, "items": [head]}]
     shell = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

@@ -200,7 +200,9 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
     assert [series["legend"] for series in chart["data"]] == ["llama", "usual low", "usual high"]
     assert 2 < len(chart["data"][0]["values"]) <= 60
     gap = Chart(ChartKind.LINE, "t", "%", (Series("s", (1.0, None, 3.0)),), (AT, AT + timedelta(1), AT + timedelta(2)))
-    assert [p["y"] for p in body(gap)["body"][1]["data"][0]["values"]] == [1.0, 3.0]
+    drawn = body(gap)["body"][1]
+    assert drawn["data"][0]["values"] == [{"x": -48.0, "y": 1.0}, {"x": 0.0, "y": 3.0}]
+    assert drawn["xAxisTitle"] == "hours before 22 Nov 09:00 UTC"
 
 
 def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:
