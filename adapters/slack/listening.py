@@ -13,6 +13,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 
 from adapters.slack.asking import Asker, Desk
+from adapters.slack.hints import only_reads, usage_hint
 from adapters.slack.modal import ASK, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
@@ -53,8 +54,9 @@ class Listening:
         """Answer `/trn LINE`, privately, with a button to share."""
         await ack()
         if not self._seen.again(body.get("trigger_id", "")):
-            asker = self._asker(body, body.get("channel_id", ""), shares=True)
-            self._desk.spawn(self._desk.tell(typed_line(body.get("text") or ""), asker))
+            typed = typed_line(body.get("text") or "")
+            asker = self._asker(body, body.get("channel_id", ""), shares=only_reads(typed, self._hints))
+            self._desk.spawn(self._desk.tell(typed, asker))
 
     async def on_mention(self, body: Json) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
@@ -92,7 +94,9 @@ class Listening:
         if view or action_id.startswith("opens"):
             work = self._desk.tell_in_modal(typed, asker, body.get("trigger_id", ""), push=view == "modal")
         else:
-            work = self._desk.tell(typed, replace(asker, pressed_share=action_id == "share"))
+            work = self._desk.tell(
+                typed, replace(asker, pressed_share=action_id == "share", shares=only_reads(typed, self._hints))
+            )
         self._desk.spawn(work)
 
     async def on_shortcut(self, ack: AsyncAck, body: Json) -> None:
@@ -104,8 +108,8 @@ class Listening:
         words = without_mention(found.get("text") or "").split(maxsplit=1)
         known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
         filled = typed_line(" ".join(words)) if known else ""
-        example = self._hints[0].example if self._hints else "cost 7d by team"
-        self._desk.spawn(self._desk.open(body.get("trigger_id", ""), ask_view(example, filled, origin)))
+        view = ask_view(usage_hint(self._hints), filled, origin)
+        self._desk.spawn(self._desk.open(body.get("trigger_id", ""), view))
 
     async def on_submit(self, ack: AsyncAck, body: Json) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from adapters.slack.hints import usage_hint
 from adapters.slack.modal import ASK
 from bot.ports import CommandHint
 
@@ -14,7 +15,6 @@ COMMAND = "/trn"
 SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:write", "groups:history", "im:history")
 """Least scopes: read mentions and direct messages, speak, find own messages again, upload charts."""
 EVENTS = ("app_home_opened", "app_mention", "message.im")
-_HINT_LENGTH = 100
 
 
 def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
@@ -52,16 +52,6 @@ def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
 def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
     command = {"command": COMMAND, "description": "Ask what Trainium costs and wastes", "usage_hint": usage_hint(hints)}
     return {**command, "should_escape": False, **({"url": events} if events else {})}
-
-
-def usage_hint(hints: Sequence[CommandHint]) -> str:
-    """Return the examples that fit beside the command while it is typed."""
-    shown = "help"
-    for example in (hint.example or hint.name for hint in hints):
-        if len(longer := f"{shown} | {example}") > _HINT_LENGTH:
-            break
-        shown = longer
-    return shown
 
 
 def _shortcuts() -> list[dict[str, str]]:

@@ -18,7 +18,10 @@ from bot.ports import CommandHint
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 NOW = datetime(2026, 11, 20, 14, 25, tzinfo=UTC)
-HINTS = (CommandHint("cost", "What Trainium costs.", "cost 7d by team"), CommandHint("why", "Why it fired.", "why a1"))
+HINTS = (
+    CommandHint("cost", "What Trainium costs.", "cost 7d by team", changes=False),
+    CommandHint("ack", "Acknowledge.", "ack a1"),
+)
 
 
 class FakeSlack:
@@ -42,9 +45,9 @@ class FakeSlack:
         if request.content_type == "application/json":
             return await request.json()
         if request.content_type == "application/x-www-form-urlencoded":
-            form = dict(await request.post())
+            form = dict(request.query) | dict(await request.post())
             return form | ({"view": json.loads(form["view"])} if "view" in form else {})
-        return {"bytes": await request.read()}
+        return dict(request.query) | {"bytes": await request.read()}
 
     def _answer(self, method, body):
         return {
@@ -156,7 +159,9 @@ class Workspace:
 
     async def interact(self, payload, *, drain=True):
         base = {"team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}, "trigger_id": self._fresh()}
-        return await self.send(urlencode({"payload": json.dumps(base | payload)}), "application/x-www-form-urlencoded", drain=drain)
+        return await self.send(
+            urlencode({"payload": json.dumps(base | payload)}), "application/x-www-form-urlencoded", drain=drain
+        )
 
     async def press(self, value, action_id="line:0", **fields):
         action = {"type": "button", "action_id": action_id, "block_id": "b", "value": value, "action_ts": "1.1"}

@@ -38,9 +38,15 @@ async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(
     assert bot.asked[-1].line == "share cost 7d"
 
 
+@pytest.mark.parametrize("line", ["ack a1", "cots"])
+async def test_what_changes_something_is_not_shared_by_doing_it_again(workspace, slack, line):
+    await workspace.command(line)
+    assert "share" not in json.dumps(slack.sent("response"))
+
+
 async def test_an_error_has_nothing_to_share(workspace, slack, bot):
-    bot.card = Card("'cots' is not a command; did you mean 'cost'?", Tone.ERROR)
-    await workspace.command("cots")
+    bot.card = Card("'7x' is not a window; write 7d.", Tone.ERROR)
+    await workspace.command("cost 7x")
     assert "share" not in json.dumps(slack.sent("response"))
 
 
@@ -182,15 +188,15 @@ async def test_a_modal_of_another_time_is_refused_in_one_sentence(workspace, bot
 
 
 async def test_the_message_shortcut_asks_in_the_thread_of_the_message(workspace, slack, bot):
-    found = {"ts": "5.5", "text": "<@U0BOT> why a1"}
+    found = {"ts": "5.5", "text": "<@U0BOT> ack a1"}
     payload = {"type": "message_action", "callback_id": "trn_ask", "channel": {"id": "C1"}, "message": found}
     await workspace.interact(payload)
     view = slack.sent("views.open")[0]["view"]
-    assert view["blocks"][0]["element"]["initial_value"] == "why a1"
-    state = {"values": {"line": {"line": {"type": "plain_text_input", "value": "why a1"}}}}
+    assert view["blocks"][0]["element"]["initial_value"] == "ack a1"
+    state = {"values": {"line": {"line": {"type": "plain_text_input", "value": "ack a1"}}}}
     await workspace.submit({"callback_id": "trn_ask", "private_metadata": view["private_metadata"], "state": state})
     (answer,) = slack.sent("chat.postMessage")
-    assert (answer["thread_ts"], bot.asked[0].line) == ("5.5", "why a1")
+    assert (answer["thread_ts"], bot.asked[0].line) == ("5.5", "ack a1")
 
 
 async def test_app_home_shows_the_home_card(workspace, slack, bot):

@@ -1,0 +1,160 @@
+"""Messages are posted, replaced and found again; what Slack refuses becomes one sentence."""
+
+import asyncio
+
+import pytest
+
+from adapters.slack.pace import Pace
+from adapters.slack.surface import SlackSurface
+from bot.cards.card import Card, Chart, ChartKind, Tone, text
+from bot.errors import Unavailable, WrongInput
+
+CHART = Chart(ChartKind.LINE, "Utilization", "%", (), summary="It fell to 20 %.")
+ALERT = Card("FIRING", Tone.CRITICAL, (text("Wasting $1,083 an hour"), CHART))
+OVER = Card("OVER after 1 h 10 min", Tone.OVER)
+
+
+async def test_a_post_carries_its_key_twice_and_unfurls_nothing(surface, slack):
+    ts = await surface.post("C1", OVER, "incident-1")
+    (body,) = slack.sent("chat.postMessage")
+    assert ts == "1.0001"
+    assert body["metadata"] == {"event_type": "trnbot_notice", "event_payload": {"key": "incident-1"}}
+    assert body["blocks"][0]["block_id"].startswith("trnbot:")
+    assert (body["unfurl_links"], body["unfurl_media"]) == (False, False)
+
+
+@pytest.mark.parametrize("kept", ["metadata", "blocks"])
+async def test_a_post_is_found_by_either_of_its_two_keys(surface, slack, kept):
+    await surface.post("C1", OVER, "incident-1")
+    (body,) = slack.sent("chat.postMessage")
+    slack.history = [{"ts": "2.2", "text": "other"}, {"ts": "1.1", kept: body[kept]}]
+    assert await surface.find("C1", "incident-1") == "1.1"
+    assert await surface.find("C1", "incident-2") == ""
+
+
+async def test_what_may_not_be_looked_at_is_not_found(surface, slack):
+    slack.failing["conversations.history"] = ["missing_scope"]
+    assert await surface.find("C1", "incident-1") == ""
+
+
+async def test_an_edit_replaces_the_message(surface, slack):
+    assert await surface.edit("C1", "1.1", OVER, "k") == "1.1"
+    assert slack.sent("chat.update")[0]["ts"] == "1.1"
+
+
+@pytest.mark.parametrize("code", ["message_not_found", "cant_update_message"])
+async def test_a_deleted_message_is_posted_fresh(surface, slack, code):
+    slack.failing["chat.update"] = [code]
+    assert await surface.edit("C1", "1.1", OVER, "k") == "2.0001"
+    assert slack.sent("chat.postMessage")[0]["metadata"]["event_payload"] == {"key": "k"}
+
+
+async def test_a_reply_goes_into_the_thread(surface, slack):
+    await surface.reply("C1", "1.1", OVER)
+    assert slack.sent("chat.postMessage")[0]["thread_ts"] == "1.1"
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("channel_not_found", "invite the bot"),
+        ("not_in_channel", "/invite"),
+        ("token_revoked", "reinstall the app"),
+        ("missing_scope", "scope 'chat:write'"),
+        ("strange_new_error", "refused with 'strange_new_error'"),
+        ("<b>xoxb-leak", "refused with 'unknown_error'"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(surface, slack, code, advice):
+    slack.failing["chat.postMessage"] = [code]
+    with pytest.raises(Unavailable, match=advice) as caught:
+        await surface.post("C1", OVER, "k")
+    assert "xoxb" not in str(caught.value)
+
+
+async def test_a_rate_limit_is_waited_out(surface, slack):
+    slack.failing["chat.postMessage"] = ["429"]
+    assert await surface.post("C1", OVER, "k") == "2.0001"
+
+
+async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, caplog):
+    made = SlackSurface(
+        bot_token="xoxb-secret-token",
+        app_token="",
+        signing_secret="s",
+        api_url="http://127.0.0.1:9/xoxb-in-url/",
+        answer=bot,
+        clock=lambda: None,
+        draw=lambda chart: b"",
+        shelf=None,
+        hints=(),
+    )
+    caplog.set_level("DEBUG")
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+        await made.find("C1", "k")
+    assert "xoxb" not in f"{caught.value}{caplog.text}"
+
+
+async def test_a_response_address_never_reaches_the_log(workspace, caplog):
+    caplog.set_level("DEBUG")
+    await workspace.command("cost", response_url="http://127.0.0.1:9/_hooks/response/T1/secret-ticket")
+    assert "secret-ticket" not in caplog.text
+
+
+async def test_a_chart_is_uploaded_once_and_shown_until_it_changes(surface, slack):
+    await surface.post("C1", ALERT, "k")
+    first = slack.sent("chat.postMessage")[0]["blocks"][-1]["slack_file"]["id"]
+    assert slack.sent("upload")
+    await surface.edit("C1", "1.1", ALERT, "k")
+    assert slack.sent("chat.update")[0]["blocks"][-1]["slack_file"]["id"] == first
+    changed = Card("FIRING", Tone.CRITICAL, (Chart(ChartKind.LINE, "Utilization", "%", (), summary="Lower still."),))
+    await surface.edit("C1", "1.1", changed, "k")
+    assert slack.sent("chat.update")[1]["blocks"][-1]["slack_file"]["id"] != first
+
+
+async def test_a_failed_upload_leaves_the_summary(surface, slack):
+    slack.failing["files.getUploadURLExternal"] = ["missing_scope"]
+    await surface.post("C1", ALERT, "k")
+    assert "It fell to 20 %." in slack.sent("chat.postMessage")[0]["blocks"][-1]["elements"][0]["text"]
+
+
+async def test_a_picture_slack_will_not_show_goes_into_the_thread(surface, slack):
+    slack.failing["chat.postMessage"] = ["invalid_blocks", "invalid_blocks"]
+    ts = await surface.post("C1", ALERT, "k")
+    assert "slack_file" not in str(slack.sent("chat.postMessage")[-1]["blocks"])
+    shared = slack.sent("files.completeUploadExternal")[-1]
+    assert (shared["channel_id"], shared["thread_ts"]) == ("C1", ts)
+
+
+async def test_messages_of_one_channel_keep_their_distance_and_order():
+    pace, loop, times = Pace(0.05), asyncio.get_running_loop(), []
+
+    async def send(n):
+        async with pace.turn("C1"):
+            times.append((n, loop.time()))
+
+    await asyncio.gather(*(send(n) for n in range(3)))
+    assert [n for n, _ in times] == [0, 1, 2]
+    assert times[2][1] - times[0][1] >= 0.099
+
+
+async def test_an_edit_overtaken_by_a_newer_one_is_not_sent(surface, slack):
+    newer = Card("FIRING 30 min", Tone.CRITICAL)
+    await asyncio.gather(*(surface.edit("C1", "1.1", card, "k") for card in (OVER, ALERT, newer)))
+    assert [body["blocks"][0].get("text", {}).get("text") for body in slack.sent("chat.update")][-1] == "🔴 FIRING 30 min"
+    assert len(slack.sent("chat.update")) < 3
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ({"bot_token": ""}, "SLACK_BOT_TOKEN"),
+        ({"bot_token": "xapp-1"}, "SLACK_BOT_TOKEN"),
+        ({"app_token": "xoxb-1"}, "SLACK_APP_TOKEN"),
+        ({"signing_secret": ""}, "SLACK_SIGNING_SECRET"),
+    ],
+)
+def test_missing_secrets_are_refused_by_name(tokens, said):
+    known = {"bot_token": "xoxb-1", "app_token": "", "signing_secret": "s"}
+    with pytest.raises(WrongInput, match=said):
+        SlackSurface(**(known | tokens), api_url="", answer=None, clock=None, draw=None, shelf=None, hints=())
