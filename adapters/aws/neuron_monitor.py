@@ -6,8 +6,9 @@ has none; a group with an `error` says nothing; counts are of the report's perio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,18 @@ _Values = Iterator[tuple[str, str, float]]
 def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
     rows: list[tuple[int, int, float]] = []
+
+    @cache
+    def series(metric: str, core: str, region: str) -> int:
+        names = {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
+        return gatherer.number(NAMESPACE, metric, names, region, "")
+
     for first, lines in blocks(path, name, problems):
         for number, line in enumerate(lines, first):
             if not line.strip():
                 continue
             try:
-                rows.extend(_rows(orjson.loads(line), instance, gatherer))
+                rows.extend(_rows(orjson.loads(line), series))
             except orjson.JSONDecodeError as error:
                 problems.add(name, f"not JSON ({why(error)}); skipped.", number)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -49,14 +56,10 @@ def _points(rows: list[tuple[int, int, float]]) -> Points:
     return Points(np.array(series), np.array(seconds), np.ones(len(rows)), value, value)
 
 
-def _rows(report: Mapping[str, Any], instance: str, gatherer: Gatherer) -> list[tuple[int, int, float]]:
+def _rows(report: Mapping[str, Any], number: Callable[[str, str, str], int]) -> list[tuple[int, int, float]]:
     seconds = _seconds(report["timestamp"])
     region = (report.get("instance_info") or {}).get("instance_region") or ""
-    found = []
-    for metric, core, value in _values(report):
-        names = {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
-        found.append((gatherer.number(NAMESPACE, metric, names, region, ""), seconds, float(value)))
-    return found
+    return [(number(metric, core, region), seconds, float(value)) for metric, core, value in _values(report)]
 
 
 def _seconds(stamp: Any) -> int:

@@ -29,6 +29,7 @@ def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems
     if not files:
         return
     connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
     layouts: dict[_Columns, list[tuple[Path, str]]] = defaultdict(list)
     for path, name in files:
         try:
