@@ -44,6 +44,7 @@ LINE = samples.line_chart()
 
 def everywhere(words):
     """Return a card with the words in every place that holds text."""
+    unit = f"in {words}"  # `%` alone and `$` are written in their own ways
     field = Field(words, words, FieldKind.TEXT, words, hint=words)
     choice = Field(words, words, FieldKind.CHOICE, words, ((words, words),))
     return Card(
@@ -56,14 +57,12 @@ def everywhere(words):
             Chart(
                 ChartKind.LINE,
                 words,
-                words,
+                unit,
                 (Series(words, LINE.series[0].values), Series(words, (1.0,))),
                 LINE.times,
                 summary=words,
             ),
-            Chart(
-                ChartKind.BAR, words, words, (Series(words, (1.0,)), Series(words, (2.0,))), categories=(words,), summary=words
-            ),
+            Chart(ChartKind.BAR, words, unit, (Series(words, (1.0,)), Series(words, (2.0,))), categories=(words,), summary=words),
             Buttons((Button(words, words),)),
             Form(words, words, (field, choice, Field(words, words, FieldKind.SWITCH, words)), words),
         ),
