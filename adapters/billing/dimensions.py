@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import candidates
@@ -21,6 +22,11 @@ _EXPRESSIONS = {
     "month": "strftime(piece.day, '%Y-%m')",
     "hour": "strftime(piece.hour, '%Y-%m-%dT%H:00:00Z')",
 }
+_TIMES = {
+    "day": ("piece.day", "%Y-%m-%d"),
+    "month": ("date_trunc('month', piece.day)", "%Y-%m"),
+    "hour": ("piece.hour", "%Y-%m-%dT%H:00:00Z"),
+}
 DIMENSIONS: tuple[str, ...] = tuple(sorted(_EXPRESSIONS))
 TAG = "tag:"
 
@@ -35,6 +41,11 @@ def canonical(dimension: str) -> str:
             f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}.".replace("?.", "?")
         )
     return word
+
+
+def written(dimension: str, value: Any) -> str:
+    """Return a key's text as it came from the database."""
+    return f"{value:{_TIMES[dimension][1]}}" if dimension in _TIMES else str(value)
 
 
 @dataclass
@@ -53,6 +64,15 @@ class Asked:
             return self._tag(word.removeprefix(TAG))
         self.used.add(word)
         return _EXPRESSIONS[word]
+
+    def key(self, dimension: str) -> str:
+        """Return SQL to group by: times as they are stored, which `written` turns into text once a group."""
+        expression = self.expression(dimension)
+        return _TIMES[dimension][0] if dimension in _TIMES else expression
+
+    def over_time(self) -> bool:
+        """Tell whether rows of one thing must stay apart by time."""
+        return bool(self.used & _TIMES.keys())
 
     def where(self, filters: Sequence[Filter]) -> str:
         """Return SQL that keeps the rows every filter keeps."""

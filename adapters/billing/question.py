@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from adapters.billing.dimensions import Asked, canonical
+from adapters.billing.dimensions import Asked, canonical, written
 from adapters.billing.sql import sql
 from bot.errors import WrongInput
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -23,22 +23,26 @@ def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where:
     """Return the tally; `pods` tells whether split rows were loaded. Raise `WrongInput` for what cannot be asked."""
     asked = Asked()
     by = tuple(canonical(one) for one in by)
-    keys = "".join(f"{asked.expression(one)}, " for one in by)
+    keys = "".join(f"{asked.key(one)}, " for one in by)
     filters = asked.where(where)
     detail = "pod_detail" if pods and asked.used & _BY_POD else "detail"
-    fine = "hour" in asked.used or detail != "detail"
-    pieces, values = _pieces(window, detail, fine=fine)
-    query = sql("tally", keys=keys, pieces=pieces, tags="\n".join(asked.joins), filters=filters)
+    pieces, values = _pieces(window, detail, asked)
+    rows = "row" if asked.over_time() else sql("piece_sums")
+    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags="\n".join(asked.joins), filters=filters)
     found = db.execute(query, {**asked.values, **values}).fetchall()
     return _tally(db, window, tuple(by), found)
 
 
-def _pieces(window: Window, detail: str, *, fine: bool) -> tuple[str, dict[str, object]]:
+def _pieces(window: Window, detail: str, asked: Asked) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rollup) and what is left at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
     first, last = _midnight(start + _DAY - timedelta(microseconds=1)), _midnight(end)
-    if fine or first >= last:
-        return sql("piece_detail", detail=detail, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {"t0": start, "t1": end}
+    hour = "date_trunc('hour', started) AS hour," if "hour" in asked.used else ""
+    if hour or detail != "detail" or first >= last:
+        return sql("piece_detail", detail=detail, hour=hour, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {
+            "t0": start,
+            "t1": end,
+        }
     spans = [("piece_detail", start, first), ("piece_rollup", first, last), ("piece_detail", last, end)]
     made: list[str] = []
     values: dict[str, object] = {}
@@ -46,7 +50,7 @@ def _pieces(window: Window, detail: str, *, fine: bool) -> tuple[str, dict[str, 
         if low < high:
             n = len(values)
             kind = "DATE" if name == "piece_rollup" else "TIMESTAMP"
-            made.append(sql(name, detail=detail, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
+            made.append(sql(name, detail=detail, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
             values |= {f"t{n}": low, f"t{n + 1}": high}
     return "\nUNION ALL ".join(made), values
 
@@ -58,7 +62,7 @@ def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], f
         raise WrongInput(
             f"The bill holds {' and '.join(currencies)}, which cannot be added; ask again with currency={currencies[-1]}."
         )
-    rows = [Spend(dict(zip(by, row[:n], strict=True)), _money(row[n + 1 : n + 7]), bool(row[n + 7])) for row in found]
+    rows = _rows(by, found)
     rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
     through, usual = db.execute("SELECT billed_through, currency FROM extent").fetchall()[0]
     sources = tuple(
@@ -69,8 +73,24 @@ def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], f
     return Tally(window, by, tuple(rows), _neat(total), currency, through and through.replace(tzinfo=UTC), sources)
 
 
-def _money(amounts: Sequence[Decimal]) -> Money:
-    return _neat(Money(*amounts))
+def _rows(by: tuple[str, ...], found: list[tuple[Any, ...]]) -> list[Spend]:
+    """Join the kinds of each group's amounts: gross, discounts, credits, tax."""
+    n = len(by)
+    sums: dict[tuple[str, ...], tuple[list[Decimal], Decimal, bool]] = {}
+    for row in found:
+        kind, net, amortised, estimated = row[n + 1 :]
+        amounts, before, was = sums.get(row[:n], ([Decimal(0)] * 4, Decimal(0), False))
+        amounts[kind] += net
+        sums[row[:n]] = amounts, before + amortised, was or bool(estimated)
+    return [
+        Spend({name: written(name, value) for name, value in zip(by, key, strict=True)}, _money(amounts, amortised), estimated)
+        for key, (amounts, amortised, estimated) in sums.items()
+    ]
+
+
+def _money(kinds: Sequence[Decimal], amortised: Decimal) -> Money:
+    gross, discounts, credits, tax = kinds
+    return _neat(Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised))
 
 
 def _neat(money: Money) -> Money:

@@ -96,9 +96,9 @@ def _lead(answer: CostAnswer) -> Text:
     change, tally = answer.change, answer.tally
     words = f"Amortised {_money(tally.total.amortised, tally)}"
     if change is None:
-        words += "; nothing settled to compare yet."
+        words += "; no settled figures to compare it with."
     elif change.ratio is None:
-        words += f"; nothing was billed in {change.before}."
+        words += f"; nothing in {change.before}{_partly(change, tally)}."
     else:
         words += f", {_grown(change.ratio)} against {change.before}{_partly(change, tally)}."
     if forecast := answer.nowcast:

@@ -58,8 +58,7 @@ def line(at: datetime = DAY, cost: str = "1.00", kind: str = "Usage", hours: int
 
 def write_csv(path: Path, rows: Sequence[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    opened = gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="")
-    with opened as file:
+    with gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows({k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()} for row in rows)

@@ -1,3 +1,3 @@
-SELECT started::DATE AS day, date_trunc('hour', started) AS hour, month, thing, kind, net, amortised,
+SELECT started::DATE AS day, {hour} month, thing, kind, net, amortised,
         CASE WHEN usage THEN ended END AS usage_ended, uninvoiced
     FROM {detail} WHERE started >= {start} AND started < {end}

@@ -1,2 +1,2 @@
-SELECT day, day::TIMESTAMP AS hour, month, thing, kind, net, amortised, usage_ended, uninvoiced
+SELECT day, month, thing, kind, net, amortised, usage_ended, uninvoiced
     FROM rollup WHERE day >= {start} AND day < {end}

@@ -1,13 +1,14 @@
-SELECT {keys} thing.currency,
-    coalesce(sum(piece.net) FILTER (piece.kind = 0), 0), coalesce(sum(piece.net) FILTER (piece.kind = 1), 0),
-    coalesce(sum(piece.net) FILTER (piece.kind = 2), 0), coalesce(sum(piece.net) FILTER (piece.kind = 3), 0),
-    sum(piece.net), sum(piece.amortised),
-    bool_or(coalesce(piece.usage_ended > extent.settled, FALSE) OR (piece.uninvoiced AND piece.month = extent.newest_month))
-FROM (
-    {pieces}
-) AS piece
+WITH settled AS (SELECT settled, newest_month FROM extent),
+row AS (
+    SELECT piece.*,
+        coalesce(piece.usage_ended > settled.settled, FALSE) OR (piece.uninvoiced AND piece.month = settled.newest_month) AS estimated
+    FROM (
+        {pieces}
+    ) AS piece CROSS JOIN settled
+)
+SELECT {keys} thing.currency, piece.kind, sum(piece.net), sum(piece.amortised), bool_or(piece.estimated)
+FROM {rows} AS piece
     JOIN thing ON thing.id = piece.thing
-    CROSS JOIN extent
     {tags}
 WHERE {filters}
 GROUP BY ALL
