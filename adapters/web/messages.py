@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from bot.cards.card import Card
 from bot.model.codec import decode, encode
 from bot.ports import Clock, Shelf
 
+log = logging.getLogger("trnbot.web")
+
 SHELF = "web.messages"
-SHOWN, KEPT = 100, 500
+SHOWN, KEPT = 60, 500
 """Messages a channel shows, and messages the shelf keeps of all channels."""
 
 
@@ -97,8 +100,8 @@ class Messages:
     async def shown(self, channel: str) -> list[Message]:
         """Return the newest messages of a channel, the oldest first."""
         found = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
-        found.sort(key=lambda document: int(document["order"]))
-        return [_read(document) for document in found[-SHOWN:]]
+        found.sort(key=lambda document: int(document.get("order", 0)))
+        return [message for document in found[-SHOWN:] if (message := _read(document)) is not None]
 
     async def _newest(self, most: int) -> list[Mapping[str, Any]]:
         rows = await asyncio.to_thread(self._shelf.newest, SHELF, most)
@@ -117,5 +120,10 @@ def _shown(card: Card) -> Card:
     return replace(card, data={})
 
 
-def _read(document: Mapping[str, Any]) -> Message:
-    return decode(Message, document)
+def _read(document: Mapping[str, Any]) -> Message | None:
+    """Return the message, or None where another version wrote what this one cannot read: it must not hide the others."""
+    try:
+        return decode(Message, document)
+    except ValueError as error:
+        log.warning("a message on the shelf cannot be read: %s", error)
+        return None

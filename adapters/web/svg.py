@@ -18,7 +18,7 @@ from bot.cards.card import Chart, ChartKind
 COLOURS = 8
 """Series colours that the style sheet defines, `s0` to `s7`."""
 
-_HEIGHT = 168
+_HEIGHT, _MOST_HITS = 168, 120
 _SHAPES = Markup('<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="100%">{}</svg>')
 
 
@@ -159,9 +159,12 @@ class _Lines(_Plot):
         return middle + 18 if y >= middle or middle < 20 else middle - 18
 
     def _hits(self) -> Iterator[Markup]:
-        """Yield one invisible column a time with its values in words, for the pointer."""
-        half = 50 / max(1, len(self.chart.times) - 1)
-        for i, at in enumerate(self.chart.times):
+        """Yield invisible columns with their time and values in words, for the pointer; few enough to tell apart."""
+        count = len(self.chart.times)
+        stride = axis.thinned(count, _MOST_HITS)
+        half = 50 * stride / max(1, count - 1)
+        for i in range((count - 1) % stride, count, stride):
+            at = self.chart.times[i]
             left, right = max(0.0, self.x(at) - half), min(100.0, self.x(at) + half)
             words = f"{at.astimezone(UTC):%d %b %H:%M} UTC · {_values(self.chart, i)}"
             hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')

@@ -33,6 +33,15 @@ async def test_messages_outlive_the_process(open_console):
     assert "llama-70b" in await body(await client.get("/"))
 
 
+async def test_a_message_of_another_version_hides_no_other(open_console):
+    shelf = MemoryShelf()
+    console, client = await open_console(shelf=shelf)
+    await filled(console)
+    shelf.put("web.messages", "m-old", {"id": "m-old", "channel": "alerts", "key": "k", "card": {"title": 3}})
+    assert (await body(await client.get("/"))).count('class="slot"') == 3
+    assert await console.edit("alerts", "m-old", samples.over_card(), "k") != "m-old"
+
+
 async def test_edit_replaces_in_place_and_keeps_the_thread(open_console):
     console, client = await open_console()
     posted = await filled(console)

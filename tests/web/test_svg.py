@@ -74,3 +74,10 @@ def test_labels_of_many_lines_do_not_touch():
     chart = Chart(ChartKind.LINE, "t", "%", tuple(Series(f"n{i}", (50.0, 50.0)) for i in range(6)), times=LINE.times[:2])
     places = sorted(float(e.get("y")[:-1]) for e in read(chart).iter("text") if "now" in e.get("class", ""))
     assert min(b - a for a, b in itertools.pairwise(places)) > 5
+
+
+def test_long_charts_stay_light():
+    times = tuple(samples.NOW + samples.STEP * i for i in range(600))
+    hits = found(replace(LINE, times=times, series=(Series("a", (1.0,) * 600),), shaded=None), "rect", "hit")
+    assert len(hits) <= 120
+    assert hits[-1].find("title").text.startswith(f"{times[-1]:%d %b %H:%M}")
