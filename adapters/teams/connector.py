@@ -13,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 from botbuilder.schema import Activity, ResourceResponse
 
+from adapters.teams.conversations import TARGETED
 from adapters.teams.credentials import Credentials
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
@@ -103,7 +104,11 @@ class Connector:
         return await self._send("PUT", conversation, f"/{quote(message, safe='')}", activity)
 
     async def _send(self, method: str, conversation: str, path: str, activity: Activity) -> ResourceResponse:
-        made = await self._wire.call(method, self._service_url, conversation, path, activity.serialize())
+        body = activity.serialize()
+        if activity.additional_properties.get(TARGETED):  # botbuilder's model knows neither the mark nor the parameter
+            body["recipient"][TARGETED] = True
+            path += "?isTargetedActivity=true"
+        made = await self._wire.call(method, self._service_url, conversation, path, body)
         return ResourceResponse(id=made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from bot.ports import Shelf
 
 CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
+TARGETED = "isTargeted"
+"""The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
+_LOOKED_AT = 200
 
 _CHANNEL = "channel"
 _PERSONAL = "personal"
@@ -26,6 +30,8 @@ class Conversation:
     reference: ConversationReference
     kind: str
     greeted: bool = False
+    targeted: bool = False
+    """Only one person of the place sees what is said here (the answer to a slash command)."""
 
     @property
     def id(self) -> str:
@@ -34,8 +40,13 @@ class Conversation:
 
     @property
     def personal(self) -> bool:
-        """Tell whether only one person reads it."""
+        """Tell whether it is a chat of one person with the bot."""
         return self.kind == _PERSONAL
+
+    @property
+    def private(self) -> bool:
+        """Tell whether only one person reads it."""
+        return self.personal or self.targeted
 
     def thread(self, message: str) -> str:
         """Return the conversation id of a message's thread; only channels have threads."""
@@ -47,7 +58,8 @@ def conversation_of(activity: Activity) -> Conversation:
     reference = TurnContext.get_conversation_reference(activity)
     reference.activity_id = None
     reference.conversation.id = split_thread(reference.conversation.id)[0]
-    return Conversation(reference, activity.conversation.conversation_type or _PERSONAL)
+    kind = activity.conversation.conversation_type or _PERSONAL
+    return Conversation(reference, kind, targeted=activity.additional_properties.get(TARGETED) is True)
 
 
 def split_thread(conversation: str) -> tuple[str, str]:
@@ -78,10 +90,7 @@ class Conversations:
     async def known(self, conversation: str) -> Conversation | None:
         """Return a conversation, or None."""
         document = await asyncio.to_thread(self._shelf.get, CONVERSATIONS, split_thread(conversation)[0])
-        if document is None:
-            return None
-        reference = ConversationReference().deserialize(dict(document["reference"]))
-        return Conversation(reference, str(document["kind"]), bool(document["greeted"]))
+        return None if document is None else _conversation(document)
 
     async def reach(self, conversation: str) -> Conversation:
         """Return a conversation; raise `Unavailable` with what to do."""
@@ -89,6 +98,11 @@ class Conversations:
         if found is None:
             raise Unavailable(f"Teams has not introduced the bot to '{conversation[:80]}'; say hello to the bot there once.")
         return found
+
+    async def channels(self) -> list[Conversation]:
+        """Return the channels that the bot is in, the last heard first."""
+        newest = await asyncio.to_thread(self._shelf.newest, CONVERSATIONS, _LOOKED_AT)
+        return [_conversation(document) for _, document in newest if document["kind"] == _CHANNEL]
 
     async def note(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
@@ -98,6 +112,11 @@ class Conversations:
         """Return the message that carries a key, "" for none."""
         document = await asyncio.to_thread(self._shelf.get, MESSAGES, f"{conversation}|{key}")
         return str(document["message"]) if document else ""
+
+
+def _conversation(document: Mapping[str, Any]) -> Conversation:
+    reference = ConversationReference().deserialize(dict(document["reference"]))
+    return Conversation(reference, str(document["kind"]), bool(document["greeted"]))
 
 
 def _document(conversation: Conversation) -> dict[str, Any]:

@@ -86,7 +86,9 @@ def _input(field: Field, name: str) -> Json:
             return _choice(field, shared)
         case FieldKind.SWITCH:
             on = field.value.lower() in ("on", "true", "yes")
-            title = escaped(short(field.hint or field.label, 200))
+            title = escaped(short(field.hint or field.label or field.name, 200))
+            if not field.hint:
+                del shared["label"]  # the title says it
             ends = {"valueOn": "on", "valueOff": "off", "value": "on" if on else "off"}
             return {"type": "Input.Toggle", "title": title or "on", **shared, **ends}
         case FieldKind.NUMBER if _number(field.value) is not None or not field.value:

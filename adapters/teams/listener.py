@@ -143,18 +143,28 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
             self._later(self._follow(here, thread, asked))
             return invoke_answer(MESSAGE, "Working on it; the answer follows here.")
         card = asked.result()
+        if card.public and line.startswith("share "):
+            return invoke_answer(MESSAGE, await self._share(here, thread, card))
         if not keeps:
             return invoke_answer(CARD, await asyncio.to_thread(render, card, self._draw, budget=ANSWER_BYTES))
         if not is_short(card):
             self._later(self._send(here, thread, card))
         return invoke_answer(MESSAGE, _in_words(card))
 
+    async def _share(self, here: Conversation, thread: str, card: Card) -> str:
+        """Show a private answer to everyone of the place, or of the one channel; return what was done."""
+        channels = await self._conversations.channels() if here.personal else [replace(here, targeted=False)]
+        if len(channels) != 1:
+            return "Mention the bot in the channel that should see this, and type the line there."
+        await self._send(channels[0], "" if here.personal else thread, unshared(card))
+        return "Shared."
+
     async def _follow(self, here: Conversation, thread: str, asked: asyncio.Task[Card]) -> None:
         await self._send(here, thread, await asked)
 
     async def _ask(self, here: Conversation, request: Request) -> Card:
         card = await self._answer(request)
-        return card if here.personal else unshared(card)
+        return card if here.private else unshared(card)
 
     async def _typing(self, here: Conversation, thread: str) -> None:
         """Show the sign of typing; an answer does not fail for want of it."""

@@ -12,7 +12,7 @@ from botbuilder.schema import Activity
 
 from adapters.teams.cloud import PUBLIC, Cloud, is_loopback, on_loopback
 from adapters.teams.connector import Gone, Wire
-from adapters.teams.conversations import Conversations
+from adapters.teams.conversations import TARGETED, Conversations
 from adapters.teams.credentials import Anonymous, AppSecret
 from adapters.teams.listener import PATIENCE_S, Listener
 from adapters.teams.render import ALERT_BYTES, dumps
@@ -141,6 +141,7 @@ class TeamsSurface:
         try:
             body = await request.json()
             activity = Activity().deserialize(body)
+            activity.additional_properties = {TARGETED: body["recipient"].get(TARGETED)}
         except Exception:  # msrest raises whatever a wrong type trips it into
             raise _Refused(400, "The body is no activity.") from None
         if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):

@@ -53,11 +53,10 @@ def _cell(text: str, column: Column, bold: bool) -> Json:
 
 
 def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
-    """Return relative widths by the longest cell, within 1 to 4 of the narrowest."""
+    """Return relative widths: each column's longest cell, within bounds, and a little air."""
     rows = [*table.rows[:ROWS_MOST], table.total]
     longest = [max([len(c.name), *(len(row[i]) for row in rows if i < len(row))]) for i, c in enumerate(columns)]
-    narrow = max(6, min(longest))
-    return [max(1, min(4, round(n / narrow))) for n in longest]
+    return [max(6, min(30, n)) + 2 for n in longest]
 
 
 def _lines(table: Table) -> Json:

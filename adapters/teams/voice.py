@@ -5,7 +5,7 @@ from __future__ import annotations
 from botbuilder.core import CloudAdapterBase, TurnContext
 from botbuilder.schema import Activity
 
-from adapters.teams.conversations import Conversation
+from adapters.teams.conversations import TARGETED, Conversation
 
 
 class Voice:
@@ -39,6 +39,7 @@ class Voice:
     def _address(self, activity: Activity, where: Conversation, conversation: str) -> None:
         """Write sender, receiver and place on the activity."""
         TurnContext.apply_conversation_reference(activity, where.reference)
+        activity.additional_properties = {TARGETED: True} if where.targeted else {}
         activity.conversation = type(where.reference.conversation)(**_account(where, conversation))
 
 

@@ -47,12 +47,14 @@ class Connector:
     url: str = ""
     calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
     answers: list[web.Response] = field(default_factory=list)
     """What to answer first, in order; afterwards every call succeeds."""
 
     async def take(self, request: web.Request) -> web.Response:
         self.calls.append((request.method, request.path, await request.json()))
         self.headers.append(request.headers)
+        self.queries.append(request.query_string)
         if self.answers:
             return self.answers.pop(0)
         return web.json_response({"id": f"m{len(self.calls)}"}, status=201)

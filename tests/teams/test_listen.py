@@ -158,3 +158,39 @@ async def test_another_person_joining_is_no_reason_to_speak(bot: Any, connector:
     await bot.hear("", type="conversationUpdate", membersAdded=[{"id": "29:sam"}], conversation=CHANNEL)
     await bot.hear("", type="messageReaction", reactionsAdded=[{"type": "like"}])
     assert connector.calls == bot.asked == []
+
+
+async def shareable(request: Request) -> Card:
+    """Answer as the bot does: privately with a button to share, publicly to that button."""
+    shared = request.line.startswith("share ")
+    return Card("Cost", blocks=() if shared else (Buttons((Button("Share", f"share {request.line}"),)),), public=shared)
+
+
+async def test_a_slash_command_is_answered_to_one_person_alone(bot: Any, connector: Any) -> None:
+    bot.answer = shareable
+    await bot.hear("cost", conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True})
+    path, query, body = next(
+        (p, connector.queries[i], b) for i, (_, p, b) in enumerate(connector.calls) if b["type"] == "message"
+    )
+    assert "messageid=100" in path
+    assert query == "isTargetedActivity=true"
+    assert body["recipient"] == {"id": "29:dana", "name": "Dana", "aadObjectId": "0", "isTargeted": True}
+    assert "share cost" in str(connector.cards()[0])
+
+
+async def test_sharing_in_a_channel_shows_the_answer_to_all_in_the_thread(bot: Any, connector: Any) -> None:
+    bot.answer = shareable
+    body = await bot.press({"line": "share cost"}, conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True})
+    assert body["value"] == "Shared."
+    assert "messageid=100" in connector.calls[-1][1]
+    assert connector.queries[-1] == ""
+
+
+async def test_sharing_from_a_personal_chat_goes_to_the_one_channel(bot: Any, connector: Any) -> None:
+    bot.answer = shareable
+    assert "Mention the bot" in (await bot.press({"line": "share cost"}))["value"]
+    await bot.hear("hello", conversation=CHANNEL)
+    assert (await bot.press({"line": "share cost"}))["value"] == "Shared."
+    assert connector.calls[-1][1] == "/v3/conversations/19:c@thread.tacv2/activities"
+    await bot.hear("hello", conversation=CHANNEL | {"id": "19:d@thread.tacv2"})
+    assert "Mention the bot" in (await bot.press({"line": "share cost"}))["value"]

@@ -258,6 +258,7 @@ def test_a_form_draws_every_kind_of_field() -> None:
         "ActionSet",
     ]
     assert [e.get("value") for e in drawn[:5]] == ["v", 1.5, "15%", "x", "on"]
+    assert [e.get("label") for e in drawn[:5]] == ["A", "B", "C", "D", None]
     assert drawn[5]["actions"][0]["data"] == {"line": "tune", "form": 0, "fields": ["a", "b", "c", "d", "e"]}
 
 
