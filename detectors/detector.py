@@ -48,7 +48,11 @@ class Detector:
         with np.errstate(invalid="ignore", divide="ignore"):
             verdict = diagnose(view)
             anomalies = [*verdict.anomalies, *self._odd(view, verdict.explained)]
-            anomalies += [*checkpoint.find(view), *storage.find_orphans(view), *storage.find_unused_capacity(view)]
+            anomalies += [
+                *checkpoint.find(view, verdict.explained & ~verdict.starved),
+                *storage.find_orphans(view),
+                *storage.find_unused_capacity(view),
+            ]
             anomalies += spend.find(view, self._judged_bill(view))
             return Detection(tuple(anomalies), states(view, verdict.starved))
 
@@ -84,7 +88,8 @@ class Detector:
 
     def _odd(self, view: View, explained: np.ndarray) -> list[Anomaly]:
         taught = self._taught_of(view)
-        found, scores = odd.find(view, taught, explained)
+        told_of = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
+        found, scores = odd.find(view, taught, explained | told_of)
         return list(told(view, found, lambda v, _, rows: odd.tell(v, taught, scores, rows))) if taught else []
 
     def _taught_of(self, view: View) -> odd.Taught | None:
@@ -108,7 +113,7 @@ class Detector:
         return self._jumps.get((key, view.policy.values, view.policy.overrides), lambda: spend.jumps(frame, view))
 
 
-_MONEY = (Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE)
+_MONEY = (Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE, Cause.COMMITMENT_UNUSED)
 
 
 class _Memo(Generic[T]):

@@ -58,6 +58,7 @@ class Verdict:
 def diagnose(view: View) -> Verdict:
     """Run every rule over the nodes, settle who explains whom, and put each scope's finding in words."""
     found = [find(view) for find, _ in RULES]
+    found[0] = _with_waiting(found[0], found[-1], view)
     explained = np.zeros(view.n, dtype=bool)
     kept: list[tuple[Found, Tell]] = []
     for one, (_, tell) in zip(found, RULES, strict=True):
@@ -67,7 +68,6 @@ def diagnose(view: View) -> Verdict:
         rest, folded = _fold(rest, [k for k, _ in kept], view)
         explained |= one.hit | folded
         kept.append((rest, tell))
-    kept = [(_with_waiting(one, found[-1], view) if tell is faults.tell_hardware else one, tell) for one, tell in kept]
     anomalies = [a for one, tell in kept for a in told(view, one, tell)]
     silent = silence.find(view)
     anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))

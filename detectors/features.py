@@ -38,7 +38,7 @@ WORDS: tuple[str, ...] = (
 )
 FAR = 10.0
 """Distances are cut here: farther is not stranger."""
-NOTABLE = 3.0
+NOTABLE = 4.0
 """A row without any metric this far from its usual is not odd, by definition; it is not even scored."""
 _LEAST_SPREAD = 0.02
 """No metric's spread is taken as smaller than this share of its median, so that a constant one does not shout."""

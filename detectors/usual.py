@@ -33,7 +33,7 @@ Span = tuple[tuple[str, ...], datetime, datetime]
 
 @dataclass(frozen=True)
 class Usual:
-    """Hold utilization (median, 10th and 90th percentile) and medians of other metrics while active, each (n,); nan = unknown.
+    """Hold utilization (median, 25th and 95th percentile) and medians of other metrics while active, each (n,); nan = unknown.
 
     `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an hour, by weekday/weekend.
     """
@@ -84,7 +84,7 @@ def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tu
     active = level > floor[:, None]
     enough = active.sum(axis=1) >= max(3, LEAST // part.step)
     level[~active] = np.nan
-    low, middle, high = percentiles(level, (0.1, 0.5, 0.9))
+    low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
     for array in (low, middle, high):
         array[~enough] = np.nan
     _borrow((low, middle, high), roster)

@@ -255,6 +255,12 @@ class View:
         """Return the start of the step that lies `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
 
+    def lasting(self, steps: Numbers, rows: Counts, *rules: str) -> timedelta:
+        """Return how long the nodes at `rows` have been so: as known of an open alert of the rules, else by their streaks."""
+        known = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
+        seen = float(steps[rows].max()) * self.window.step
+        return max(seen, self.now - known.anomaly.window.start) if known else seen
+
     def rows_in(self, labels: Labels) -> Counts:
         """Return the rows of the nodes in the scope of `labels`."""
         scope = scope_of(labels)

@@ -93,12 +93,13 @@ _MONEY = (
     Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
     _switch("spend_new", "report usage that was never billed before"),
     _number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),
+    _switch("commitment_unused", "report commitment that usage no longer covers"),
     _switch("transfer_route", "report data transfer that takes a costly route"),
 )
 _ODD = (
     _switch("odd", "report combinations of metrics that no rule knows (isolation forest)"),
     _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", 0.001, 50),
-    _after("odd.for", 15, "how long before it is told", high=_DAY),
+    _after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY),
     _number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14),
 )
 

@@ -11,7 +11,8 @@ from bot.model.anomaly import Anomaly, Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.rules.found import Words, thing_anomaly
-from detectors.view import View
+from detectors.usual import utilization_of
+from detectors.view import Mask, View
 from detectors.words import lasted
 
 RECENT = timedelta(minutes=20)
@@ -24,8 +25,11 @@ _SUGGESTIONS = (
 )
 
 
-def find(view: View) -> Iterator[Anomaly]:
-    """Yield one anomaly for each reporting run whose newest checkpoint is older than `checkpoint_at_risk.factor` intervals."""
+def find(view: View, explained: Mask) -> Iterator[Anomaly]:
+    """Yield one anomaly for each reporting run that worked for `checkpoint_at_risk.factor` intervals since its last checkpoint.
+
+    Where another rule explains what most of its nodes do, the missing checkpoint is an effect of that.
+    """
     frame = view.reading.frame("run")
     if frame is None or not frame.has("run_checkpoint_age_seconds"):
         return
@@ -33,20 +37,21 @@ def find(view: View) -> Iterator[Anomaly]:
     reporting = ~np.isnan(ages).all(axis=1)
     for row in np.flatnonzero(reporting):
         age = float(ages[row][~np.isnan(ages[row])][-1])
-        if age >= LEAST.total_seconds() and (found := _judge(view, frame, int(row), age)):
+        if age >= LEAST.total_seconds() and (found := _judge(view, frame, int(row), age, explained)):
             yield found
 
 
-def _judge(view: View, frame: Frame, row: int, age: float) -> Anomaly | None:
+def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> Anomaly | None:
     labels = frame.things[row]
     policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
     scope = Labels(cluster=labels.cluster, job=labels.job)
     known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
     interval = known.anomaly.usual[1] if known and known.anomaly.usual else usual_interval(frame, row, age)
-    if not policy.on("checkpoint_at_risk.on") or interval is None or age < policy.number("checkpoint_at_risk.factor") * interval:
+    rows = _rows(view, labels)
+    if not policy.on("checkpoint_at_risk.on") or interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
-    rows = [i for i in view.rows_in(labels) if view.roster.running[i] and labels.job in (view.roster.labels[i].job, "")]
-    rows = rows or [i for i in view.rows_in(labels) if view.roster.running[i]]
+    if worked_seconds(view, rows, age) < policy.number("checkpoint_at_risk.factor") * interval + frame.step.total_seconds():
+        return None
     return thing_anomaly(
         view,
         Cause.CHECKPOINT_AT_RISK,
@@ -56,6 +61,23 @@ def _judge(view: View, frame: Frame, row: int, age: float) -> Anomaly | None:
         view.now - timedelta(seconds=age),
         _words(labels, age, interval),
     )
+
+
+def _rows(view: View, labels: Labels) -> list[int]:
+    every = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
+    return [i for i in every if labels.job and view.roster.labels[i].job == labels.job] or every
+
+
+def worked_seconds(view: View, rows: list[int], age: float) -> float:
+    """Return how much of the last `age` seconds at least half of the nodes worked: only work can be lost."""
+    if not rows:
+        return age
+    part = view.whole.last(timedelta(seconds=age)).pick(rows)
+    level = utilization_of(part)
+    read = ~np.isnan(level)
+    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(read.sum(axis=0), 1)
+    idle = ~busy & read.any(axis=0)
+    return age - float(idle.sum()) * part.step.total_seconds()
 
 
 def _words(labels: Labels, age: float, interval: float) -> Words:
@@ -74,7 +96,7 @@ def _words(labels: Labels, age: float, interval: float) -> Words:
 
 
 def usual_interval(frame: Frame, row: int, age: float) -> float | None:
-    """Return the median age in seconds at which checkpoints were replaced; None if fewer than three were seen."""
+    """Return the usual age in seconds at which checkpoints are replaced; None if fewer than three were seen."""
     n = frame.steps(LEARNT + timedelta(seconds=age))
     ages = frame.of("run_checkpoint_age_seconds")[row, -n:]
     known = ages[~np.isnan(ages)]
@@ -82,4 +104,4 @@ def usual_interval(frame: Frame, row: int, age: float) -> float | None:
     peaks = peaks[peaks > 60]
     if len(peaks) < 3:
         return None
-    return float(np.median(peaks)) + frame.step.total_seconds() / 2
+    return float(np.quantile(peaks, 0.75)) + frame.step.total_seconds()

@@ -41,7 +41,7 @@ FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
 
 def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Say how long the compile lasts, on how many nodes, and whether it was to be expected."""
-    longest = float(found.steps[rows].max()) * view.window.step
+    longest = view.lasting(found.steps, rows, *FAMILY)
     cause, reason = _cause(view, rows, longest)
     nodes = count(len(rows), "node")
     waste = f"{nodes} compile; one would do" if len(rows) > 1 else "one node compiles"

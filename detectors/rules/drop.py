@@ -17,6 +17,9 @@ from detectors.words import count, percent, rate, span
 
 FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
 SETTLED = timedelta(minutes=30)
+NOW = timedelta(minutes=5)
+DEEPER = 0.78
+"""Share of `starved.deep` under which a drop needs no further sign."""
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start."""
 _LOADER = (
@@ -66,22 +69,20 @@ def find(view: View) -> Found:
     """
     _, middle, _ = view.levels
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
-    deep, steps = _streaks(view, ratio)
+    soon, steps = _soon(view, ratio)
     shallow = trailing(_mostly(view.executing & (ratio < view.number("starved.below")[:, None])), view.unknown)
-    soon = (deep >= view.steps("starved.for")) & ~view.roster.inference
+    soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     begins = view.eligible & (soon | late) & _same_job(view, steps, late)
-    stays = (
-        view.held_open(*FAMILY) & (view.recent(ratio, 2) < view.number("starved.over")) & (view.recent(view.utilization, 3) > 0)
-    )
+    stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     wasted = 1 - view.recent(view.utilization) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
 
 
-def tell(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Name the likeliest cause of the drop, with what speaks for it and what comes next."""
-    signs = read_signs(view, rows)
+    signs = read_signs(view, rows, 1 if found.steps[rows].max() <= SETTLED / view.window.step else 3)
     ranked = rank(signs, view, int(rows[0]))
     cause, confidence = ranked[0]
     return Words(
@@ -117,21 +118,25 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
 
 
-def read_signs(view: View, rows: npt.NDArray[np.intp]) -> Signs:
-    """Read what the nodes at `rows` show now against their usual."""
+def read_signs(view: View, rows: npt.NDArray[np.intp], steps: int = 3) -> Signs:
+    """Read what the nodes at `rows` show in the newest `steps` against their usual; the step of the onset is half and half."""
+
+    def now(values: Floats) -> Floats:
+        return view.recent(values, steps)[rows]
+
     low, middle, high = (level[rows] for level in view.levels)
-    latency = _ratio(view.recent(view.latency)[rows], view.beside("neuron_execution_latency_seconds")[rows])
-    efa = view.recent(view.efa)[rows]
-    arriving = view.recent(view.metric("network_in_bytes_per_second"))[rows]
-    leaving = view.recent(view.metric("network_out_bytes_per_second"))[rows]
+    latency = _ratio(now(view.latency), view.beside("neuron_execution_latency_seconds")[rows])
+    efa = now(view.efa)
+    arriving = now(view.metric("network_in_bytes_per_second"))
+    leaving = now(view.metric("network_out_bytes_per_second"))
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     return Signs(
-        level=_median(view.recent(view.utilization)[rows]),
+        level=_median(now(view.utilization)),
         usual=_median(middle),
         low=_median(low),
         high=_median(high),
-        cpu=_median(view.recent(view.cpu)[rows]),
+        cpu=_median(now(view.cpu)),
         cpu_usual=_median(view.beside("host_cpu_utilization_ratio")[rows]),
         latency_ratio=_median(latency),
         efa_share=_median(efa / view.roster.nic[rows]),
@@ -145,11 +150,28 @@ def read_signs(view: View, rows: npt.NDArray[np.intp]) -> Signs:
     )
 
 
-def _streaks(view: View, ratio: Floats) -> tuple[npt.NDArray[np.intp], Numbers]:
-    """Return the streak of deep drops, and the longest streak of any kind to date an onset, both (n,)."""
-    deep = trailing(_mostly(view.executing & (ratio < view.number("starved.deep")[:, None])), view.unknown)
-    any_drop = trailing(_mostly(view.executing & (ratio < view.number("starved.over")[:, None])), view.unknown)
-    return deep, np.maximum(deep, any_drop).astype(np.float64)
+def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
+    """Tell which nodes fell deep for long enough, and return the streak of any drop, which dates the onset; both (n,).
+
+    A checkpoint at the edge of an evaluation makes two deep steps as well: without busy CPUs a drop is deeper or lasts longer.
+    """
+
+    def under(key: str, share: float = 1.0) -> npt.NDArray[np.intp]:
+        below = view.executing & (ratio < share * view.number(key)[:, None])
+        return trailing(_mostly(below), view.unknown)
+
+    needed = view.steps("starved.for")
+    deep = under("starved.deep")
+    soon = (deep >= needed) & (_loader_busy(view) | (deep >= needed + view.window.steps(NOW)))
+    soon |= under("starved.deep", DEEPER) >= needed
+    return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
+
+
+def _loader_busy(view: View) -> Mask:
+    """Tell which hosts' CPUs are far busier than usual, as when the data loader cannot keep up, (n,)."""
+    cpu = view.recent(view.cpu, view.window.steps(NOW))
+    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < view.beside("host_cpu_utilization_ratio") + 0.25)
+    return busy
 
 
 def _mostly(below: Mask) -> Mask:
@@ -173,9 +195,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     fell = (before >= 0.5) & ~(rested > 0)
     held = _ratio(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
-    cpu = view.recent(view.cpu)
-    loader = (cpu >= view.number("starved.cpu")) & ~(cpu < view.beside("host_cpu_utilization_ratio") + 0.25)
-    return (alike & fell) | (late & loader)
+    return np.asarray((alike & fell) | (late & _loader_busy(view)))
 
 
 def _held_still(view: View) -> Mask:

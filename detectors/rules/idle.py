@@ -33,7 +33,7 @@ def find(view: View) -> Found:
 
 def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Say how many nodes do nothing, and since when."""
-    longest = float(found.steps[rows].max()) * view.window.step
+    longest = view.lasting(found.steps, rows, Cause.IDLE.value)
     level = view.recent(view.utilization)[rows]
     value = float(np.nanmean(level)) if np.isfinite(level).any() else 0.0
     runtime = "no runtime is loaded" if (view.held[rows] == 0).any() else "whether a runtime is loaded is not known"

@@ -82,14 +82,17 @@ def find(view: View, taught: Taught | None, explained: npt.NDArray[np.bool_]) ->
     nobody = Found(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
     if taught is None or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
         return nobody, scores
-    rows = np.flatnonzero(view.eligible & ~explained & view.executing[:, -1] & view.limits.on("odd.on"))
-    far = _now(view, taught, rows)
-    notable = np.abs(far).max(axis=1, initial=0) >= NOTABLE
-    rows, far = rows[notable], far[notable]
-    scores[rows] = taught.forest.score(far)
+    if not view.n:
+        return nobody, scores
+    working = view.executing[:, -_half(view) * 2 :].all(axis=1)
+    rows = np.flatnonzero(view.eligible & ~explained & working & view.limits.on("odd.on"))
+    far, before = _now(view, taught, rows), _now(view, taught, rows, 1)
+    notable = np.minimum(_farthest(far), _farthest(before)) >= NOTABLE
+    rows = rows[notable]
+    scores[rows] = np.minimum(taught.forest.score(far[notable]), taught.forest.score(before[notable]))
     limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
     hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
-    return Found(Cause.ODD, hit, np.full(view.n, float(view.window.steps(SMOOTH)))), scores
+    return Found(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
 def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp]) -> Words:
@@ -118,9 +121,20 @@ def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp])
     )
 
 
-def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp]) -> Floats:
-    smooth = view.window.steps(SMOOTH)
-    near = [(view.utilization if i == 0 else view.metric(name))[rows, -smooth:] for i, name in enumerate(METRICS)]
+def _half(view: View) -> int:
+    """Return half of `odd.for` in steps: both halves must be odd."""
+    return max(1, view.window.steps(view.policy.duration("odd.for") / 2))
+
+
+def _farthest(far: Floats) -> Floats:
+    return np.asarray(np.abs(far).max(axis=-1, initial=0))
+
+
+def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp], halves_ago: int = 0) -> Floats:
+    """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
+    half, n_steps = _half(view), view.window.n_steps
+    cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
+    near = [(view.utilization if i == 0 else view.metric(name))[rows, cut] for i, name in enumerate(METRICS)]
     scale = Scale(taught.scale.middle[rows], taught.scale.spread[rows])
     return distances(median_of(np.stack(near, axis=2)), scale)
 
@@ -138,12 +152,13 @@ def _limit(view: View, taught: Taught, scope: int) -> float:
 
 
 def _scored(forest: Forest, far: Floats, active: npt.NDArray[np.bool_]) -> Scores:
-    """Return the scores of the samples worth scoring (n, n_samples), 0 elsewhere."""
+    """Return the samples' lasting scores (n, n_samples): of two neighbours the lower, 0 where not worth scoring."""
     scores = np.zeros(active.shape)
-    worth = active & (np.abs(far).max(axis=2) >= NOTABLE)
+    worth = active & (_farthest(far) >= NOTABLE)
     chosen = far[worth]
     parts = [forest.score(chosen[i : i + 4096]) for i in range(0, len(chosen), 4096)]
     scores[worth] = np.concatenate(parts) if parts else np.zeros(0)
+    scores[:, 1:] = np.minimum(scores[:, 1:], scores[:, :-1])
     return scores
 
 

@@ -36,7 +36,7 @@ def find(view: View) -> Found:
 
 def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Say how long nothing was heard, and whether the host itself still speaks."""
-    longest = float(found.steps[rows].max()) * view.window.step
+    longest = view.lasting(found.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
     if alive.any() and not alive.all():

@@ -26,10 +26,14 @@ DAY = timedelta(days=1)
 LEAST_DAYS = 7
 """Settled days before the bill is judged at all."""
 _ROUTE = re.compile(r"NatGateway-Bytes|DataTransfer-Regional|DataTransfer-xAZ|AWS-Out-Bytes|DataTransfer-Out", re.IGNORECASE)
+_FEE = re.compile(r"SavingsPlan|^(?:\w+-)?(?:EC2SP|ComputeSP):|HeavyUsage", re.IGNORECASE)
+_EMPTY = re.compile(r"Unused(?:Box|Ded)", re.IGNORECASE)
 _HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
 _SUGGESTIONS = {
     Cause.SPEND_JUMP: ("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",),
     Cause.SPEND_NEW: ("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",),
+    Cause.COMMITMENT_UNUSED: ("Move nodes that run on demand under the plan, or let it run out instead of renewing it.",),
+    Cause.UNUSED_CAPACITY: ("Launch into the reservation or cancel it.",),
     Cause.TRANSFER_ROUTE: (
         "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of charge.",
         "Keep the nodes of a job, their data and their file system in one zone and region.",
@@ -97,13 +101,25 @@ def _judge(values: Numbers, row: int, first_day: datetime, frame: Frame, view: V
     if first is None:
         return None
     low, high = usual_day(series, first)
-    usage = frame.things[row].usage_type
     before = series[:first]
     new = not (np.nan_to_num(before) > 0.01).any()
-    cause = Cause.TRANSFER_ROUTE if _ROUTE.search(usage) else Cause.SPEND_NEW if new else Cause.SPEND_JUMP
+    cause = _cause(frame.things[row], new)
+    if cause is Cause.UNUSED_CAPACITY and view.reading.inventory.reservations:
+        return None
     if cause is Cause.SPEND_NEW and (first < LEAST_DAYS or series[last] < policy.number("spend_new.least")):
         return None
     return Jump(row, first, float(series[last]), low, high, cause) if policy.on(f"{cause}.on") else None
+
+
+def _cause(labels: Labels, new: bool) -> Cause:
+    """Return what growth of a line means: a fee that grows is commitment that usage no longer covers."""
+    if _ROUTE.search(labels.usage_type):
+        return Cause.TRANSFER_ROUTE
+    if _FEE.search(labels.usage_type) or _FEE.search(labels.service):
+        return Cause.COMMITMENT_UNUSED
+    if _EMPTY.search(labels.usage_type):
+        return Cause.UNUSED_CAPACITY
+    return Cause.SPEND_NEW if new else Cause.SPEND_JUMP
 
 
 def _onset(series: Numbers, last: int, share: float, least: float) -> int | None:
@@ -149,9 +165,10 @@ def _used(values: Numbers, frame: Frame, jump: Jump, view: View) -> bool:
         return False
     end = frame.start + frame.n_steps * frame.step
     last = end - (frame.n_steps - _newest(frame)) * DAY
-    now = busy_hours(view.whole, view, match[1], last - DAY, last)
+    region = frame.things[jump.row].region
+    now = busy_hours(view, match[1], region, last - DAY, last)
     start = last - (values.shape[1] - jump.first) * DAY
-    before = np.array([busy_hours(view.whole, view, match[1], start - (d + 1) * DAY, start - d * DAY) for d in range(7)])
+    before = np.array([busy_hours(view, match[1], region, start - (d + 1) * DAY, start - d * DAY) for d in range(7)])
     before = before[~np.isnan(before)]
     if np.isnan(now) or not len(before):
         return False
@@ -165,9 +182,10 @@ def _newest(frame: Frame) -> int:
     return int(settled[-1]) + 1
 
 
-def busy_hours(whole: Frame, view: View, instance_type: str, start: datetime, end: datetime) -> float:
+def busy_hours(view: View, instance_type: str, region: str, start: datetime, end: datetime) -> float:
     """Return the node-hours that nodes of a type worked within the span; nan where the frame does not reach back so far."""
-    rows = [i for i, x in enumerate(view.roster.labels) if x.instance_type == instance_type]
+    whole = view.whole
+    rows = [i for i, x in enumerate(view.roster.labels) if x.instance_type == instance_type and x.region in (region, "")]
     part = whole.until(end).since(start)
     if not rows or part.n_steps < 0.8 * ((end - start) / whole.step):
         return float("nan")

@@ -50,7 +50,7 @@ def find_hung(view: View) -> Found:
 
 def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Say how much memory is held for nothing, and since when."""
-    longest = float(found.steps[rows].max()) * view.window.step
+    longest = view.lasting(found.steps, rows, Cause.ALLOCATED_UNUSED.value)
     held = view.recent(view.memory)[rows]
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
     value = _mean(view.recent(view.utilization)[rows])
@@ -68,7 +68,7 @@ def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
 
 def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     """Say that the work stopped, when, and what still looks alive."""
-    longest = float(found.steps[rows].max()) * view.window.step
+    longest = view.lasting(found.steps, rows, Cause.HUNG.value)
     value = _mean(view.recent(view.utilization)[rows])
     usual = view.levels[2][rows]
     was = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
