@@ -187,7 +187,7 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
     return App(ports, channels_of(settings), admins, time.monotonic), opened
 
 
-def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock) -> Bot:
+def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, speed: float) -> Bot:
     """Build the bot that serves: every surface that is configured, on one core."""
     from adapters.web.surface import WebSurface
 
@@ -201,7 +201,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock) ->
         answer=answer,
         clock=clock,
         shelf=store,
-        health=lambda: health(door[0], settings, clock),
+        health=lambda: health(door[0], settings, clock, speed),
         metrics=lambda: door[0].health.exposition(),  # noqa: PLW0108 - the door opens later
         hints=hints,
     )
@@ -252,11 +252,9 @@ def facts(settings: Settings) -> dict[str, str]:
     return {"version": product_version(), **{name: str(value) for name, value in settings.facts().items()}}
 
 
-def health(app: App, settings: Settings, clock: Clock) -> dict[str, Any]:
+def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str, Any]:
     """Return how the watch stands, for the console's strip and `/healthz`."""
-    speed: float = settings["speed"]
-    live = settings.source == "aws"
-    return {**app.health.facts(), "now": clock(), "live": live, "speed": None if live else speed, "source": settings.source}
+    return {**app.health.facts(), "now": clock(), "live": not speed, "speed": speed or None, "source": settings.source}
 
 
 def checks(settings: Settings, opened: Opened) -> list[Check]:

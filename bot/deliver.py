@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.alerts.news import said_of
-from bot.cards.card import Card
+from bot.cards.alert import decided_words, worth
+from bot.cards.card import Card, Tone
+from bot.cards.money import usd
 from bot.errors import TrnbotError
 from bot.model.alert import Notice, Reason, Said
 from bot.ports import Changes, Store, Surface
@@ -80,13 +82,16 @@ class Undeliverable(TrnbotError):
 
 def thread_line(notice: Notice, card: Card) -> Card:
     """Return the short line that the thread keeps of a change."""
-    words = {
-        Reason.DECIDED: "Changed by a person",
-        Reason.WORSE: "Worse",
-        Reason.OVER: "Over",
-        Reason.REMINDER: "Still firing and not acknowledged",
-    }
-    return Card(f"{words[notice.reason]}: {card.title}", card.tone)
+    worst = max(notice.alerts, key=worth)
+    match notice.reason:
+        case Reason.DECIDED:
+            return Card(decided_words(worst), Tone.INFO)
+        case Reason.WORSE if worst.waste:
+            return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
+        case Reason.REMINDER:
+            return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone)
+        case _:
+            return Card(card.title, card.tone)
 
 
 def _urgency(notice: Notice) -> tuple[int, float]:

@@ -58,7 +58,7 @@ async def _serve(settings: Settings, plan: Plan) -> None:
     extent = await asyncio.to_thread(lambda: opened.recording().extent())
     since = store.load(extent.end).ticked_at
     play = Play(settings, extent, since, plan)
-    bot = build.running_bot(settings, store, opened, play.clock)
+    bot = build.running_bot(settings, store, opened, play.clock, play.speed)
     play.bot = bot
     try:
         await serve([*bot.listeners, play], settings["host"], settings["port"], lambda address: _ready(address, plan))
@@ -75,7 +75,7 @@ class Play:
         shown = max(start, extent.end - DEMO_SHOWN) if plan.demo else start
         self._ahead = [at for at in grid(start, shown, self._interval) if at < shown]
         self._rest = Window(min(shown, extent.end), extent.end)
-        self._speed = DEMO_SPEED if plan.demo and settings["speed"] == 1 else settings["speed"]
+        self.speed = DEMO_SPEED if plan.demo and settings["speed"] == 1 else settings["speed"]
         self._at = min(start, extent.end)
         self._replay: ReplayClock | None = None
         self._task: asyncio.Task[None] | None = None
@@ -108,7 +108,7 @@ class Play:
         for at in self._ahead:
             await self.bot.app.tick(at)
             self._at = at
-        self._replay = ReplayClock(self._rest, self._speed, self._interval)
+        self._replay = ReplayClock(self._rest, self.speed, self._interval)
         self._timer = ReplayTimer(self.bot.app.tick, self._replay)
         await self._timer.start()
 

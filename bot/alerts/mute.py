@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.model.alert import Alert, Silence
-from bot.model.anomaly import Cause
+from bot.model.anomaly import Cause, Severity
 from bot.model.policy import Policy
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
@@ -56,7 +56,7 @@ def _muted_by(alert: Alert, firing: Sequence[Alert], silences: Sequence[Silence]
         if other.id != alert.id and _explains(other, alert):
             return f"inhibit:{other.key}"
     least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
-    if alert.waste is not None and alert.waste.per_hour < least:
+    if alert.severity is not Severity.CRITICAL and alert.waste is not None and alert.waste.per_hour < least:
         return "policy:alert.least_usd_per_hour"
     return ""
 

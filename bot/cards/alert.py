@@ -96,6 +96,14 @@ def money_line(waste: Waste) -> Text:
     )
 
 
+def decided_words(alert: Alert) -> str:
+    """Say in one line what people decided last."""
+    if alert.muted_by.startswith("silence:"):
+        return "Snoozed"
+    ack = alert.acknowledged
+    return f"Acknowledged by {ack.by_name or ack.by}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
+
+
 def cause_words(cause: Cause) -> str:
     """Say a cause as people do."""
     return _WORDS.get(cause, cause.value.replace("_", " "))

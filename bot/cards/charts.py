@@ -41,7 +41,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     if not np.isfinite(values).any():
         return None
     unit, scale = unit_of(anomaly.metric)
-    band = (anomaly.usual[0] * scale, anomaly.usual[1] * scale) if anomaly.usual else None
+    band = (anomaly.usual[0] * scale, anomaly.usual[1] * scale) if anomaly.usual and anomaly.usual[1] > 0 else None
     name = _name(anomaly.metric)
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(

@@ -7,7 +7,7 @@ import pytest
 
 from bot.alerts.mute import mute
 from bot.model.alert import Silence
-from bot.model.anomaly import Cause
+from bot.model.anomaly import Cause, Severity
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from tests.builders import NOON, alert, anomaly, waste
@@ -58,6 +58,11 @@ def test_other_nodes_of_the_cluster_are_not_explained_away() -> None:
 def test_waste_under_the_least_is_muted_by_the_policy_and_says_so() -> None:
     (found,) = mute([alert(waste=waste("0.99"))], [], POLICY, NOON)
     assert found.muted_by == "policy:alert.least_usd_per_hour"
+
+
+def test_a_critical_alert_is_told_however_little_it_wastes() -> None:
+    (found,) = mute([alert(anomaly(severity=Severity.CRITICAL), waste=waste("0.99"))], [], POLICY, NOON)
+    assert found.muted_by == ""
 
 
 def test_an_alert_without_dollars_is_not_cheap() -> None:

@@ -123,7 +123,7 @@ async def test_one_message_from_first_to_over() -> None:
     assert len(chat.messages) == 1
     assert chat.messages["m0"].tone is Tone.OVER
     assert chat.messages["m0"].title.startswith("OVER after 15 min · cost $15.00 · starved, llama")
-    assert chat.threads == [f"Over: {chat.messages['m0'].title}"]
+    assert chat.threads == [chat.messages["m0"].title]
 
 
 async def test_a_failed_send_is_retried_by_the_next_tick() -> None:
