@@ -10,7 +10,8 @@ from decimal import Decimal
 from bot.model.window import Window
 
 _FEWEST, _MOST = 3, 14
-_Z80 = Decimal("1.2816")
+# Student's t at 90 % (two-sided 80 %) for 2 to 13 degrees of freedom.
+_T80 = (1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Nowcast:
 def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -> Nowcast | None:
     """Forecast from the last 3 to 14 settled days (days of the month before count), None with fewer.
 
-    Range: the prediction interval of a sum of m further days after n observed, 1.28 s sqrt(m + m²/n); low is never under `spent`
+    Range: the prediction interval of a sum of m further days after n observed, t s sqrt(m + m²/n); low is never under `spent`
     unless days were negative.
     """
     until = min(settled, month.end).date()
@@ -42,7 +43,7 @@ def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -
     n = Decimal(len(values))
     mean = sum(values, Decimal(0)) / n
     spread = (sum(((value - mean) ** 2 for value in values), Decimal(0)) / (n - 1)).sqrt()
-    reach = _Z80 * spread * (left + left * left / n).sqrt()
+    reach = Decimal(str(_T80[len(values) - _FEWEST])) * spread * (left + left * left / n).sqrt()
     forecast = spent + left * mean
     floor = spent if min(values) >= 0 else forecast - reach
     return Nowcast(month, settled, spent, forecast, max(floor, forecast - reach), forecast + reach, len(values))

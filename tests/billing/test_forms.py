@@ -107,6 +107,8 @@ def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
         ("Usage", {"line_item_usage_type": "USW2-SpotUsage:trn1.32xlarge"}, "spot"),
         ("SavingsPlanCoveredUsage", {}, "savings-plan"),
         ("DiscountedUsage", {}, "reserved"),
+        ("Fee", {}, ""),
+        ("Credit", {}, ""),
         ("Usage", {"product": {"marketoption": "CapacityBlock"}}, "capacity-block"),
         ("Fee", {"line_item_line_item_description": "EC2 Capacity Block for ML, 24 hours"}, "capacity-block"),
     ],

@@ -17,7 +17,8 @@ SELECT
         WHEN line_type LIKE 'SavingsPlan%' THEN 'savings-plan'
         WHEN line_type IN ('DiscountedUsage', 'RIFee') OR (line_type = 'Fee' AND ri_arn IS NOT NULL) THEN 'reserved'
         WHEN usage_type ILIKE '%SpotUsage%' OR term = 'Spot' THEN 'spot'
-        ELSE 'on-demand'
+        WHEN coalesce(line_type, 'Usage') = 'Usage' THEN 'on-demand'
+        ELSE ''
     END AS purchase,
     coalesce(resource, '') AS resource,
     description,

@@ -1,0 +1,150 @@
+"""The cost answer over a real export, from typed line to card."""
+
+import csv
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from adapters.billing import open_billing
+from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
+from bot.commands.cost import cost
+from bot.commands.line import understand
+from bot.errors import WrongInput
+from bot.model.request import Request, User
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+COLUMNS = ["bill_payer_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
+           "line_item_usage_end_date", "line_item_unblended_cost", "resource_tags"]  # fmt: skip
+
+
+def line(at, amount, team="search", service="AmazonEC2", kind="Usage"):
+    tags = f'{{"user_team": "{team}"}}' if team else ""
+    return ["1", kind, service, f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}", amount, tags]
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Return a function that answers a line over 40 days of two teams, one untagged row, a credit."""
+    (tmp_path / "billing").mkdir()
+    days = [NOW.replace(hour=0) - timedelta(days=n) for n in range(1, 41)]
+    rows = [line(day + timedelta(hours=h), "10") for day in days for h in (3, 20)]
+    rows += [line(day + timedelta(hours=5), "2.5", "ads & co", "AmazonS3") for day in days]
+    rows += [line(days[3], "7.77", ""), line(days[2], "-20", "", kind="Credit")]
+    with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    ports = SimpleNamespace(billing=open_billing(tmp_path))
+
+    async def answer(words):
+        call = understand(words, NOW)
+        return await cost(ports, Request(words, User("slack:U1"), NOW, "slack"), **call.arguments)
+
+    return answer
+
+
+def only(card, kind):
+    return [block for block in card.blocks if isinstance(block, kind)]
+
+
+async def test_the_data_is_the_contract(ask):
+    data = (await ask("cost 2026-11-13..2026-11-19 by team")).data
+    assert list(data) == ["window", "by", "currency", "rows", "total", "billed_through", "rest"]
+    assert data["window"] == {"start": datetime(2026, 11, 13, tzinfo=UTC), "end": datetime(2026, 11, 20, tzinfo=UTC)}
+    assert (data["by"], data["currency"], data["rest"]) == (["team"], "USD", None)
+    assert [row["key"] for row in data["rows"]] == [{"team": "search"}, {"team": "ads & co"}, {"team": ""}]
+    assert list(data["rows"][0]) == [
+        "key",
+        "gross_usd",
+        "discounts_usd",
+        "credits_usd",
+        "tax_usd",
+        "net_usd",
+        "amortised_usd",
+        "estimated",
+    ]
+    assert data["billed_through"] == NOW.replace(hour=0) - timedelta(hours=3)
+
+
+async def test_gross_credits_and_net_stand_apart(ask):
+    total = (await ask("cost 2026-11-13..2026-11-19 by team")).data["total"]
+    assert {k: str(v) for k, v in total.items()} == {
+        "gross_usd": "165.27", "discounts_usd": "0.00", "credits_usd": "-20.00", "tax_usd": "0.00", "net_usd": "145.27",
+        "amortised_usd": "165.27",
+    }  # fmt: skip
+
+
+async def test_rows_are_the_total_for_any_grouping(ask):
+    for by in ("service", "team,service", "day", "tag:nothing", "instance_type"):
+        data = (await ask(f"cost 30d by {by}")).data
+        assert sum(row["net_usd"] for row in data["rows"]) == data["total"]["net_usd"]
+
+
+async def test_the_card_reads_well(ask):
+    card = await ask("cost 2026-11-13..2026-11-19 by team")
+    assert card.title == "$145 net, 2026-11-13..2026-11-19 by team"
+    assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"), ("Amortised", "$165"))
+    table = only(card, Table)[0]
+    assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "12 %")
+    assert table.rows[2][0] == "(no team)"
+    assert table.total == ("total", "$145", "$165", "100 %")
+
+
+async def test_only_the_settled_part_is_compared(ask):
+    lead = plain(only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)[0].spans)
+    assert lead.startswith(
+        "Amortised $165, up 9 % against 2026-11-06..2026-11-09 (settled part 2026-11-13..2026-11-16: $97.77 against $90.00)"
+    )
+
+
+async def test_a_bill_that_does_not_reach_back_is_not_compared(ask):
+    lead = plain(only(await ask("cost 35d by team"), Text)[0].spans)
+    assert "no settled figures to compare" in lead
+
+
+async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
+    notes = [plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)]
+    assert any(note.startswith("-$12.23 says no team: tag the resources") for note in notes)
+    assert any(
+        note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it. Estimated since 2026-11-18")
+        for note in notes
+    )
+
+
+async def test_the_chart_has_a_bar_a_day_for_each_team(ask):
+    chart = only(await ask("cost 2026-11-13..2026-11-19 by team"), Chart)[0]
+    assert [series.name for series in chart.series] == ["search", "ads & co", "(no team)"]
+    assert chart.categories == ("11-13", "11-14", "11-15", "11-16", "11-17", "11-18", "11-19")
+    assert chart.series[0].values == (20.0,) * 7
+
+
+@pytest.mark.parametrize(
+    "words", ["cost 7d by team", "cost 2026-11-13..2026-11-19 by service", "cost last-month by team team!=x", "cost 5h"]
+)
+async def test_every_button_is_a_line_that_answers(ask, words):
+    for button in only(await ask(words), Buttons)[0].buttons if "5h" not in words else ():
+        again = await ask(button.line)
+        assert again.data["total"]["net_usd"] != 0
+
+
+async def test_a_row_opens_on_its_own_even_with_an_odd_name(ask):
+    buttons = only(await ask('cost 7d by team team="ads & co"'), Buttons)[0].buttons
+    assert (await ask(buttons[0].line)).data["rows"][0]["net_usd"] == 15
+
+
+async def test_this_month_is_forecast(ask):
+    lead = plain(only(await ask("cost mtd by team"), Text)[0].spans)
+    assert "About $6" in lead
+    assert "from 14 settled days" in lead
+
+
+async def test_an_empty_answer_says_so(ask):
+    card = await ask("cost 2020-01 by team")
+    assert card.data["rows"] == []
+    assert plain(only(card, Text)[0].spans) == "The bill holds no row for this question."
+
+
+@pytest.mark.parametrize(("words", "hint"), [("cost 7d by servise", "did you mean 'service'"), ("cost 7d by team,team", "twice"),
+                                             ("cost 7d taem=x", "did you mean 'team'")])  # fmt: skip
+async def test_what_cannot_be_asked_names_the_nearest(ask, words, hint):
+    with pytest.raises(WrongInput, match=hint):
+        await ask(words)

@@ -1,0 +1,71 @@
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from bot.costs.tally import Change, comparable, settled_until, share, top, untagged
+from bot.model.spend import Money, Spend, Tally
+from bot.model.window import Window
+
+NOV = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def day(n, hour=0):
+    return NOV + timedelta(days=n - 1, hours=hour)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "billed", "part", "before"),
+    [
+        # settled whole: all of it against as much before
+        (day(8), day(15), day(20), (day(8), day(15)), (day(1), day(8))),
+        # the newest two days may still change: five days against five
+        (day(8), day(15), day(15, 7), (day(8), day(13)), (day(1), day(6))),
+        # a rolling week that began in the afternoon keeps its start
+        (day(8, 15), day(15, 15), day(14), (day(8, 15), day(12)), (day(1, 15), day(5))),
+        # a whole month of 30 days against the first 30 days of the 31 before it
+        (day(1), day(31), day(40), (day(1), day(31)), (NOV - timedelta(days=31), NOV - timedelta(days=1))),
+        # two settled hours of long ago
+        (day(3), day(3, 2), day(20), (day(3), day(3, 2)), (day(2, 22), day(3))),
+    ],
+)
+def test_only_what_is_settled_is_compared_and_over_one_length(start, end, billed, part, before):
+    assert comparable(Window(start, end), billed) == (Window(*part), Window(*before))
+
+
+@pytest.mark.parametrize("billed", [None, day(9), day(10, 23)])
+def test_less_than_a_settled_day_is_not_compared(billed):
+    assert comparable(Window(day(8), day(15)), billed) is None
+
+
+def test_settled_until_is_a_midnight_two_days_back():
+    assert settled_until(day(15, 7)) == day(13)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "ratio"), [("12", "10", "0.2"), ("5", "10", "-0.5"), ("1", "0", None), ("1", "-3", None)]
+)
+def test_growth_needs_something_to_grow_from(now, then, ratio):
+    span = Window(day(1), day(2))
+    assert Change(span, span, Decimal(now), Decimal(then)).ratio == (None if ratio is None else Decimal(ratio))
+
+
+def rows(n):
+    return [Spend({"team": f"t{i}"}, Money(gross=Decimal(n - i), net=Decimal(n - i))) for i in range(n)]
+
+
+@pytest.mark.parametrize(("n", "kept", "folded", "rest"), [(3, 3, 0, 0), (11, 11, 0, 0), (12, 10, 2, 3), (20, 10, 10, 55)])
+def test_top_and_rest_are_everything(n, kept, folded, rest):
+    first, others, count = top(rows(n), 10)
+    assert (len(first), count, others.net) == (kept, folded, rest)
+    assert sum(row.money.net for row in first) + others.net == sum(range(1, n + 1))
+
+
+def test_a_share_needs_a_positive_whole():
+    assert share(Decimal(1), Decimal(4)) == Decimal("0.25")
+    assert share(Decimal(1), Decimal(0)) is None
+
+
+def test_untagged_is_what_says_nothing():
+    tally = Tally(Window(day(1), day(2)), ("team",), (Spend({"team": ""}, Money(net=Decimal(3))), *rows(2)), Money())
+    assert untagged(tally, "team").net == 3
