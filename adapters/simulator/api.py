@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier
+from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier, reservation_id
 from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, spot_history
 from adapters.simulator.scenario import Cluster, Scenario
 from adapters.simulator.storage import FileSystemSpec, VolumeSpec, file_systems, volumes
@@ -39,7 +40,7 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
 
 def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict[str, Any]:
     """Return the instances EC2 shows at a minute, terminated ones for an hour more."""
-    shown = [n for n in nodes if n.launched_minute <= minute < (n.ended_minute or 10**9) + KEPT_AFTER_END_MINUTES]
+    shown = [n for n in nodes if n.launched_minute <= minute < _forgotten(n)]
     return {
         "Reservations": [
             {
@@ -51,6 +52,11 @@ def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict
             for n in shown
         ]
     }
+
+
+def _forgotten(node: Node) -> float:
+    """Return the minute since when EC2 no longer shows a node."""
+    return inf if node.ended_minute is None or node.stops else node.ended_minute + KEPT_AFTER_END_MINUTES
 
 
 def describe_volumes(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
@@ -103,7 +109,7 @@ def _instance(node: Node, fleet: Fleet, minute: int) -> dict[str, Any]:
         "InstanceId": node.id,
         "InstanceType": node.cluster.instance_type,
         "LaunchTime": fleet.at(node.launched_minute),
-        "State": {"Code": 48, "Name": "terminated"} if ended else {"Code": 16, "Name": "running"},
+        "State": _state(node, ended),
         "Placement": {"AvailabilityZone": node.zone, "Tenancy": "default"},
         "PrivateDnsName": node.name,
         "StateTransitionReason": f"User initiated ({fleet.at(node.ended_minute or 0):%Y-%m-%d %H:%M:%S} GMT)" if ended else "",
@@ -111,6 +117,12 @@ def _instance(node: Node, fleet: Fleet, minute: int) -> dict[str, Any]:
     }
     lifecycle = {"spot": "spot", "capacity-block": "capacity-block"}.get(node.market)
     return shown | ({"InstanceLifecycle": lifecycle} if lifecycle else {})
+
+
+def _state(node: Node, ended: bool) -> dict[str, Any]:
+    if not ended:
+        return {"Code": 16, "Name": "running"}
+    return {"Code": 80, "Name": "stopped"} if node.stops else {"Code": 48, "Name": "terminated"}
 
 
 def _volume(spec: VolumeSpec, fleet: Fleet, minute: int) -> dict[str, Any]:
@@ -146,9 +158,11 @@ def _file_system(spec: FileSystemSpec, fleet: Fleet) -> dict[str, Any]:
 
 
 def _reservation(cluster: Cluster, fleet: Fleet, minute: int) -> dict[str, Any]:
-    running = [n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (n.ended_minute or 10**9)]
+    running = [
+        n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
+    ]
     return {
-        "CapacityReservationId": identifier(fleet.seed, "cr-", cluster.name),
+        "CapacityReservationId": reservation_id(cluster, fleet.seed),
         "OwnerId": ACCOUNT,
         "InstanceType": cluster.instance_type,
         "InstancePlatform": "Linux/UNIX",

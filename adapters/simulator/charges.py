@@ -9,8 +9,9 @@ from decimal import Decimal
 from math import ceil
 
 from adapters.simulator.fleet import ACCOUNT, Fleet, Node
+from adapters.simulator.hardware import hardware
 from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate, usage_prefix
-from adapters.simulator.scenario import Cluster, Kind, Scenario
+from adapters.simulator.scenario import Cluster, Incident, Kind, Scenario
 from adapters.simulator.signals import generator
 from adapters.simulator.storage import file_systems, volumes
 from bot.model.anomaly import Cause
@@ -242,21 +243,38 @@ def _account(begin: datetime, end: datetime) -> Iterator[Charge]:
     yield replace(credit, usage_type="BoxUsage", starts=begin.replace(hour=0), description="AWS Activate credit")
 
 
+@dataclass(frozen=True)
+class Usage:
+    """Name what an incident of money shows up as in the bill."""
+
+    product: str
+    usage_type: str
+    region: str
+    rate: Decimal
+
+
+def usage_of(incident: Incident, cluster: Cluster) -> Usage | None:
+    """Return the usage an incident adds to the bill, or None when it adds none."""
+    if incident.cause not in _EXTRA:
+        return None
+    product, name, rate, elsewhere = _EXTRA[incident.cause]
+    region = elsewhere or cluster.region
+    usd = Decimal(rate) if rate else hardware(cluster.instance_type).usd_per_hour
+    return Usage(product, usage_prefix(region) + name.format(cluster.instance_type), region, usd)
+
+
 def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
     by_name = {c.name: c for c in scenario.clusters}
     for incident in scenario.incidents:
-        if incident.cause not in _EXTRA or incident.cluster not in by_name or incident.at * 60 >= fleet.minutes:
-            continue
-        product, usage_type, rate, region = _EXTRA[incident.cause]
         cluster = by_name[incident.cluster]
+        usage = usage_of(incident, cluster)
+        if usage is None or incident.at * 60 >= fleet.minutes:
+            continue
         starts, ends = fleet.at(incident.at * 60), fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60))
-        charge = _daily(
-            replace(cluster, region=region or cluster.region), starts, ends, product, usage_type.format(cluster.instance_type)
-        )
-        usd_an_hour = Decimal(str(incident.level)) / 24
-        usd_each = Decimal(rate) if rate else next(n.hardware.usd_per_hour for n in fleet.of(cluster.name))
-        units = (usd_an_hour / usd_each).quantize(Decimal("0.000001"))
-        yield replace(charge, step=HOUR, units=units, rate=usd_each, description=incident.note or usage_type)
+        charge = _daily(replace(cluster, region=usage.region), starts, ends, usage.product, "")
+        units = (Decimal(str(incident.level)) / 24 / usage.rate).quantize(Decimal("0.000001"))
+        words = incident.note or usage.usage_type
+        yield replace(charge, usage_type=usage.usage_type, step=HOUR, units=units, rate=usage.rate, description=words)
 
 
 _EXTRA: Mapping[Cause, tuple[str, str, str, str]] = {

@@ -45,6 +45,11 @@ class Node:
         return {key: value for key, value in every.items() if value}
 
     @property
+    def stops(self) -> bool:
+        """Tell whether its end is a planned stop, which EC2 keeps showing, and not a termination."""
+        return self.row in dict(self.job.leaves)
+
+    @property
     def pod(self) -> str:
         """Return the full name of the pod it runs."""
         return f"{self.job.name}-worker-{self.row}"
@@ -72,6 +77,11 @@ def identifier(seed: int, prefix: str, *names: object, length: int = 17) -> str:
     """Return an AWS-like id that depends on nothing but the seed and the names."""
     digest = blake2b("/".join(map(str, (seed, prefix, *names))).encode(), digest_size=16).hexdigest()
     return f"{prefix}{digest[:length]}"
+
+
+def reservation_id(cluster: Cluster, seed: int) -> str:
+    """Return the id of a cluster's capacity reservation."""
+    return identifier(seed, "cr-", cluster.name)
 
 
 def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) -> Fleet:

@@ -160,6 +160,7 @@ CALM = Scenario(
                     compile_minutes=25,
                     parameters=2e9,
                     joins=((6, 90), (7, 90)),
+                    leaves=((0, 240),),
                     step_seconds=2,
                 ),
                 Job("old-run", 4, usual=0.80, ends=200, run_hours=400),

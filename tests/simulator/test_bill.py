@@ -44,10 +44,11 @@ def test_used_commitment_is_the_effective_cost_of_the_hour(sql: duckdb.DuckDBPyC
 
 
 def test_hours_of_a_node_that_leaves_add_up(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
-    query = "SELECT sum(line_item_usage_amount) FROM BILL WHERE line_item_line_item_type = 'Usage' AND line_item_usage_type = 'BoxUsage:trn1n.32xlarge'"
+    query = "SELECT sum(line_item_usage_amount) FROM BILL WHERE line_item_line_item_type = 'Usage'"
+    query += " AND line_item_usage_type = 'BoxUsage:trn1n.32xlarge'"
     hours = one(sql, bills, query)
-    stay, late, old = 6 * (35 + 14) * 24, 2 * (14 * 24 - 90), 4 * (35 * 24 + 200)
-    assert hours == stay + late + old
+    stay, stopped, late, old = 5 * (35 + 14) * 24, 35 * 24 + 240, 2 * (14 * 24 - 90), 4 * (35 * 24 + 200)
+    assert hours == stay + stopped + late + old
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from botocore.validate import ParamValidator
 
 from adapters.simulator import SCENARIOS, generate
+from adapters.simulator.__main__ import main
+from adapters.simulator.plot import draw
 from bot.errors import WrongInput
 from bot.model.anomaly import Cause
 from bot.model.labels import NAMES
@@ -102,6 +104,29 @@ def test_every_cause_is_labelled(causes: Path) -> None:
     labels = json.loads((causes / "labels.json").read_text())
     assert {x["cause"] for x in labels} == {str(c) for c in Cause}
     assert all(set(x["labels"]) <= set(NAMES) and x["start"] < x["end"] for x in labels)
+
+
+def test_labels_name_what_the_bill_shows(causes: Path, sql: duckdb.DuckDBPyConnection) -> None:
+    labels = json.loads((causes / "labels.json").read_text())
+    named = {x["labels"]["usage_type"] for x in labels if "usage_type" in x["labels"]}
+    billed = sql.sql(f"SELECT DISTINCT line_item_usage_type FROM '{causes}/billing/**/*.parquet'").fetchall()
+    assert len(named) == 3
+    assert named <= {row[0] for row in billed}
+
+
+def test_things_of_storage_and_reservations_are_in_the_inventory(causes: Path) -> None:
+    labels = json.loads((causes / "labels.json").read_text())
+    things = [t for x in labels if x["cause"] in ("orphaned_storage", "unused_capacity") for t in x["things"]]
+    described = "".join(p.read_text() for p in (causes / "api").rglob("*.json"))
+    assert len(things) == 4
+    assert all(thing in described for thing in things)
+
+
+def test_the_command_line_writes_a_recording_that_can_be_drawn(tmp_path: Path) -> None:
+    folder = str(tmp_path / "x")
+    assert main([folder, "--seed", "5", "--scenario", "tiny", "--days", "0.1"]) == 0
+    assert main([folder, "--scenario", "tiny"]) == 2
+    assert len(draw(tmp_path / "x", "tiny").axes[0].lines) == 3
 
 
 def test_nothing_is_wrong_in_calm() -> None:
