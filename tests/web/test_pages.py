@@ -206,6 +206,13 @@ async def test_status_strip_bears_what_is_not_known(open_console, left_out):
     assert ("wasting now" in page) == ("usd_per_hour" not in left_out)
 
 
+async def test_trouble_that_does_not_stop_the_watch_is_said(open_console):
+    _, client = await open_console(health=lambda: {**health(), "problem": "us-west-2: <no> bill"})
+    page = await body(await client.get("/"))
+    assert "us-west-2: &lt;no&gt; bill" in page
+    assert "Replay 60" in page
+
+
 async def test_metrics_are_prometheus_text(open_console):
     _, client = await open_console()
     said = await client.get("/metrics")
