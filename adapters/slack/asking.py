@@ -122,6 +122,9 @@ class Desk:
         around = Around(line=line, share=share, images=await self._pictures.files(card))
         took = await self._hook(asker, card, around, private)
         if not took and around.images:
+            await self._sender.be_patient()
+            took = await self._hook(asker, card, around, private)
+        if not took and around.images:
             took = await self._hook(asker, card, replace(around, images={}), private)
         if took and asker.pressed_share and card.tone is not Tone.ERROR:
             await self._send_hook(asker.response_url, {"delete_original": True})

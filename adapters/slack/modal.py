@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from adapters.slack.render import view_blocks
 from bot.cards.card import Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
 
+_ON = ("true", "yes", "on")
 FORM, ASK, SHOWN = "trn_form", "trn_ask", "trn_shown"
 
 
@@ -117,15 +117,12 @@ def _input(field: Field) -> Json:
 
 def _element(field: Field) -> Json:
     match field.kind:
-        case FieldKind.TEXT:
+        case FieldKind.TEXT | FieldKind.NUMBER:  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
             initial = {"initial_value": mrkdwn.cut(field.value, INPUT)} if field.value else {}
             return {"type": "plain_text_input", **initial}
-        case FieldKind.NUMBER:
-            initial = {"initial_value": field.value} if _is_number(field.value) else {}
-            return {"type": "number_input", "is_decimal_allowed": True, **initial}
         case FieldKind.SWITCH:
             on = _option("true", field.label or field.name)
-            return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value == "true" else {})}
+            return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value.lower() in _ON else {})}
         case FieldKind.CHOICE:
             return _choice(field)
 
@@ -143,13 +140,6 @@ def _choice(field: Field) -> Json:
 
 def _option(value: str, label: str) -> Json:
     return {"text": plain_text(label, OPTION_TEXT), "value": value}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _filled(view: Mapping[str, Any]) -> dict[str, str]:

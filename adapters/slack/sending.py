@@ -74,6 +74,10 @@ class Sender:
                 return found
         return ""
 
+    async def be_patient(self) -> None:
+        """Give Slack the time to make an uploaded picture ready."""
+        await asyncio.sleep(self._patience_s)
+
     async def _replace(self, channel: str, ts: str, card: Card, around: Around) -> str:
         try:
             return await self._send("chat.update", channel, card, around, {"ts": ts})
@@ -90,7 +94,7 @@ class Sender:
         except SlackApiError as error:
             if not around.images or code_of(error) not in BAD_BLOCKS:
                 raise
-        await asyncio.sleep(self._patience_s)
+        await self.be_patient()
         try:
             return await self._call(method, channel, card, around, where)
         except SlackApiError as error:

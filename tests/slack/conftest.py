@@ -38,7 +38,8 @@ class FakeSlack:
             code = codes.pop(0)
             if code == "429":
                 return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "0"})
-            return web.json_response({"ok": False, "error": code, "needed": "chat:write"})
+            status = 400 if method == "response" else 200
+            return web.json_response({"ok": False, "error": code, "needed": "chat:write"}, status=status)
         return web.json_response({"ok": True, **self._answer(method, body)})
 
     async def _body(self, request):

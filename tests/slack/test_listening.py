@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bot.cards.card import Button, Buttons, Card, Field, FieldKind, Form, Tone, text
+from bot.cards.card import Button, Buttons, Card, Chart, ChartKind, Field, FieldKind, Form, Tone, text
 
 MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
 DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
@@ -139,6 +139,15 @@ async def test_an_expired_response_address_falls_back_to_a_message_only_they_see
     await workspace.press("why a1", response_url="http://127.0.0.1:9/gone")
     (answer,) = slack.sent("chat.postEphemeral")
     assert (answer["channel"], answer["user"]) == ("C1", "U1")
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+async def test_a_picture_that_is_not_ready_is_tried_again_then_left_to_its_summary(workspace, slack, bot, refused):
+    slack.failing["response"] = ["invalid_blocks"] * refused
+    bot.card = Card("Cost", blocks=(Chart(ChartKind.BAR, "Cost", "$", (), summary="It rose."),))
+    await workspace.command("cost")
+    last = slack.sent("response")[-1]["blocks"][1]["type"]
+    assert (len(slack.sent("response")), last) == (refused + 1, "image" if refused == 1 else "context")
 
 
 async def test_a_button_that_opens_shows_a_working_modal_then_the_form(workspace, slack, bot):

@@ -1,0 +1,120 @@
+"""Run a real Slack server on loopback: local-slack (npm), with its web page and its `/_control` API."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+PACKAGE = "local-slack-linux-x64@0.1.8"
+CACHE = Path(__file__).parents[2] / "var" / "e2e"
+BINARY = CACHE / "node_modules" / "local-slack-linux-x64" / "bin" / "local-slack"
+BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-test-token", "xapp-test-token", "test-signing-secret"
+ALICE, BOB, GENERAL, FINANCE = "U01ALICE", "U02BOB", "C01GEN", "C02FIN"
+_LOOPBACK = 'const serve = Bun.serve; Bun.serve = (options) => serve({ ...options, hostname: "127.0.0.1" });\n'
+
+
+@dataclass(frozen=True)
+class SlackServer:
+    """Hold where the server listens; drive it as its people do."""
+
+    url: str
+    app_port: int
+    """Where it sends signed events when it was started so."""
+
+    @property
+    def api_url(self):
+        return f"{self.url}/api/"
+
+    async def control(self, path, **body):
+        """Call `/_control/PATH`: POST with a body, GET without."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request("POST" if body else "GET", f"{self.url}/_control/{path}", json=body or None) as response,
+        ):
+            return await response.json()
+
+    async def messages(self, channel):
+        """Return every message of a channel, oldest first, those only one person sees included."""
+        return (await self.control(f"messages/{channel}"))["messages"]
+
+    async def press(self, channel, message, button, user=ALICE):
+        """Press a button of a message."""
+        action = {"type": "button", "action_id": button["action_id"], "value": button["value"], "block_id": "b"}
+        await self.control("interact", channel=channel, messageTs=message["ts"], user=user, action=action)
+
+
+def free_port():
+    """Return a port of loopback that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def slack_server(mode, folder, app_port=0):
+    """Start the server in `socket` or `events` mode with its files in `folder`; stop it at the end."""
+    port = free_port()
+    config = folder / f"slack-{mode}.yaml"
+    config.write_text(yaml.safe_dump(workspace(mode, app_port)))
+    preload = folder / "loopback.js"
+    preload.write_text(_LOOPBACK)
+    command = [str(_installed()), "--config", str(config), "--port", str(port), "--base-host", "127.0.0.1"]
+    environment = os.environ | {"BUN_OPTIONS": f"--preload={preload}"}
+    with (folder / f"slack-{mode}.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    try:
+        _wait(port, process)
+        yield SlackServer(f"http://127.0.0.1:{port}", app_port)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def workspace(mode, app_port):
+    """Return the configuration: two people, two channels, one app."""
+    app = {"appId": "A01APP", "botUserId": "U0BOT", "botName": "trnbot", "botToken": BOT_TOKEN, "appToken": APP_TOKEN}
+    app |= {"signingSecret": SECRET, "mode": mode}
+    if mode == "events":
+        app["requestUrl"] = f"http://127.0.0.1:{app_port}/slack/events"
+    people = [(ALICE, "alice", "Alice Anderson"), (BOB, "bob", "Bob Brown")]
+    return {
+        "workspace": {"name": "Trainium", "domain": "trainium", "teamId": "T01TEST"},
+        "app": app,
+        "users": [{"id": i, "name": n, "real_name": r, "email": f"{n}@example.com"} for i, n, r in people],
+        "channels": [
+            {"id": GENERAL, "name": "general", "members": [ALICE, BOB, "U0BOT"]},
+            {"id": FINANCE, "name": "finops-alerts", "members": [ALICE, "U0BOT"]},
+        ],
+    }
+
+
+def _installed():
+    """Return the server's binary, installed once into the cache; skip where npm is missing."""
+    if not BINARY.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is needed to install local-slack")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [npm, "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), PACKAGE], check=True, capture_output=True
+        )
+    return BINARY
+
+
+def _wait(port, process, seconds=20):
+    """Wait until the port answers."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail("local-slack did not start")
