@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from bot.errors import WrongInput, nearest
 from bot.model.policy import Policy
+from bot.policy.advice import ADVICE
 from bot.policy.alerting import ALERTING
 from bot.policy.detection import DETECTION
 from bot.policy.setting import Setting
 
-SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in (*DETECTION, *ALERTING)}
+SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in (*DETECTION, *ALERTING, *ADVICE)}
 
 
 def setting_of(key: str) -> Setting:

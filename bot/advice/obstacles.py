@@ -1,0 +1,90 @@
+"""Tell what speaks against a faster chip: a cluster that stands, starves or cannot be seen would wait just as long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from bot.model.alert import Alert
+from bot.model.anomaly import Cause, NodeState
+from bot.model.fleet import InstanceType
+from bot.model.price import Price
+
+_WHY: Mapping[Cause, str] = {
+    Cause.IDLE: "it does nothing: stopping nodes saves more than any chip",
+    Cause.ALLOCATED_UNUSED: "cores are held and not used: release them first",
+    Cause.STARVED: "it waits for data, and a faster chip would wait longer",
+    Cause.COMPILING: "it compiles: judge it by its training",
+    Cause.LONG_COMPILE: "it compiles: judge it by its training",
+    Cause.COLD_CACHE: "it compiles what was compiled before: mend the cache first",
+    Cause.HUNG: "it hangs: restart the run first",
+    Cause.NETWORK_BOUND: "the network limits it, not the chip",
+    Cause.COLLECTIVE_PATH: "its collectives seem to take the wrong path: mend that first",
+    Cause.NO_DATA: "its metrics stopped, so nothing can be said of its work",
+}
+_WORKING = {NodeState.BUSY, NodeState.NEW}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """State a cluster as it runs: its most common type, nodes of that type, mean price, mean utilization of 24 hours."""
+
+    cluster: str
+    type: InstanceType
+    nodes: int
+    region: str
+    price: Price | None
+    utilization: float | None
+    states: Mapping[NodeState, int] = field(default_factory=dict)
+    alerts: tuple[Alert, ...] = ()
+    """Open alerts of the cluster."""
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Return what the nodes of the type cost an hour, 0 where no price is known."""
+        return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
+
+
+def refusals(standing: Standing) -> tuple[str, ...]:
+    """Return why no faster chip can be advised now, each a sentence; empty when it can."""
+    found = [
+        f"{x.cause.value.replace('_', ' ')}: {_WHY[x.cause]}" for x in standing.alerts if x.cause in _WHY and _half(x, standing)
+    ]
+    if not found and (sentence := _states(standing)):
+        found.append(sentence)
+    if standing.utilization is None:
+        found.append("no utilization was read in the last 24 hours, so nothing can be said of its work")
+    if standing.price is None:
+        found.append(f"no price of {standing.type.name} is known, so nothing can be compared")
+    return tuple(dict.fromkeys(found))
+
+
+def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
+    """Return what speaks against moving without forbidding it, each a sentence."""
+    found = []
+    if standing.utilization is not None and standing.utilization < least_utilization:
+        used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"
+        found.append(f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones.")
+    for alert in standing.alerts:
+        if alert.cause in _WHY and not _half(alert, standing):
+            words = alert.cause.value.replace("_", " ")
+            found.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are told as {words}: see to them first.")
+    if standing.other_types:
+        found.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
+    return tuple(found)
+
+
+def _half(alert: Alert, standing: Standing) -> bool:
+    return not alert.anomaly.things or 2 * len(alert.anomaly.things) >= standing.nodes
+
+
+def _states(standing: Standing) -> str:
+    """Tell when fewer than half of the nodes work."""
+    total = sum(standing.states.values())
+    working = sum(n for state, n in standing.states.items() if state in _WORKING)
+    if not total or 2 * working >= total:
+        return ""
+    told = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
+    return f"only {working} of {total} nodes work now ({told})"

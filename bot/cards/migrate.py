@@ -1,0 +1,270 @@
+"""Show what a move to another instance type would cost for the same work, or why it is too early to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from bot.advice.migrate import Alike, Migration, Option, SpeedRange, break_even_hours, fp8_gain
+from bot.advice.obstacles import Standing
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Column,
+    Facts,
+    Series,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.model.claims import Conflict
+from bot.model.fleet import InstanceType
+
+_COLUMNS = (
+    Column("how"),
+    Column("region"),
+    Column("nodes", Align.RIGHT),
+    Column("cluster $/h", Align.RIGHT),
+    Column("same work costs", Align.RIGHT),
+    Column("node $/h", Align.RIGHT),
+    Column("price of"),
+)
+_DAYS = 24
+
+
+def refused_card(standing: Standing, to: InstanceType, reasons: Sequence[str]) -> Card:
+    """Say why no comparison is made now."""
+    lines = [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons]
+    buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}")))
+    data = {"cluster": standing.cluster, "to": to.name, "refused": list(reasons), "options": []}
+    return Card(
+        f"Too early to move {standing.cluster} to {to.name}",
+        Tone.WARNING,
+        (
+            *lines,
+            _today(standing),
+            quiet("Ask again once it works; an answer now would promise savings a faster chip cannot give."),
+            buttons,
+        ),
+        data,
+    )
+
+
+def migration_card(found: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None) -> Card:
+    """Show every way to buy, each at the low, middle and high speed-up, with what the numbers rest on."""
+    blocks: list[Block] = [text(_verdict(found)), *(text(doubt) for doubt in (*doubts, *found.cautions))]
+    blocks += [_today(found.standing), _table(found, stale_days)]
+    if found.options:
+        blocks.append(_chart(found))
+    if port_usd is not None and found.moves():
+        blocks.append(_break_even(found, port_usd))
+    blocks += [_voices(found), text(_before_paying(found))]
+    blocks += [
+        quiet(f"Vendors also say: {x.says} ({x.source}, {x.asof:%Y-%m-%d}); not in the range above.") for x in found.savings
+    ]
+    if found.conflicts:
+        blocks.append(_conflicts(found.conflicts))
+    blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={found.standing.cluster}"), Button("Alerts", "alerts"))))
+    return Card(_title(found), _tone(found), tuple(blocks), _data(found, doubts, port_usd))
+
+
+def _title(found: Migration) -> str:
+    moves = found.moves()
+    if not moves:
+        return f"{found.standing.cluster} to {found.to.name}: no price to compare"
+    cost = f"the same work for {_span(moves[0])} of today's cost"
+    return f"{found.standing.cluster} to {found.to.name}: {cost}, by {moves[0].price.market}"
+
+
+def _tone(found: Migration) -> Tone:
+    """Praise a move only where it beats staying however the hour is bought."""
+    moves, stays = found.moves(), found.stays()
+    staying = min([1.0, *(option.middle for option in stays)])
+    if not moves or moves[0].best < staying <= moves[0].worst:
+        return Tone.INFO
+    return Tone.GOOD if moves[0].worst < staying else Tone.WARNING
+
+
+def _verdict(found: Migration) -> str:
+    moves, stays = found.moves(), found.stays()
+    if not moves:
+        return "Only the speed can be compared."
+    said = [
+        _alike(found),
+        "A part of the difference to today is how the hour is bought, not the chip." if _bought_otherwise(found) else "",
+    ]
+    if stays and stays[0].middle < min(1.0, moves[0].middle):
+        said.append(f"Staying and buying as {stays[0].price.market} costs less than moving: {_span(stays[0])} of today's cost.")
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _alike(found: Migration) -> str:
+    alike = found.alike()
+    if alike is None:
+        return f"No way to buy is known for both types, so {found.to.name} cannot be compared like for like."
+    span = f"{alike.best * 100:.0f}-{alike.worst * 100:.0f} %"
+    pays = (
+        "cheaper at every speed"
+        if alike.worst < 1
+        else "dearer at every speed"
+        if alike.best >= 1
+        else "it depends on the speed your model gets"
+    )
+    return f"Like for like, both {alike.market}, the same work costs {span} of staying: {pays}."
+
+
+def _bought_otherwise(found: Migration) -> bool:
+    return bool(found.standing.price and found.moves()[0].price.market is not found.standing.price.market)
+
+
+def _today(standing: Standing) -> Facts:
+    used = "no reading" if standing.utilization is None else f"{standing.utilization * 100:.0f} % over 24 hours"
+    states = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
+    pairs = [
+        ("today", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
+        ("utilization", used),
+        ("now", states or "unknown"),
+    ]
+    if standing.price:
+        pairs.append(("cost", f"{usd(standing.usd_per_hour)} an hour for today's work ({standing.price})"))
+    return Facts(tuple(pairs))
+
+
+def _table(found: Migration, stale_days: float) -> Table:
+    standing, price = found.standing, found.standing.price
+    assert price
+    now = (
+        f"today, {price.market}",
+        price.region,
+        str(standing.nodes),
+        usd(standing.usd_per_hour),
+        "100 %",
+        usd(price.usd_per_hour),
+    )
+    rows: list[tuple[str, ...]] = [(*now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
+    rows += [_row(option, stale_days) for option in found.options]
+    caption = f"Stay = {standing.type.name}, move = {found.to.name}; the same work at today's pace, over the speed-ups below"
+    return Table(_COLUMNS, tuple(rows), caption=caption)
+
+
+def _row(option: Option, stale_days: float) -> tuple[str, ...]:
+    low, _, high = option.scenarios
+    stale = f" ({option.age_days} days old)" if option.age_days > stale_days else ""
+    return (
+        _name(option),
+        option.price.region + ("" if option.here else " (elsewhere)"),
+        str(low.nodes) if low.nodes == high.nodes else f"{high.nodes}-{low.nodes}",
+        usd(low.usd_per_hour) if low.nodes == high.nodes else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour)}",
+        _span(option),
+        usd(option.price.usd_per_hour),
+        f"{option.price.asof:%Y-%m-%d}{stale}, {option.price.basis}",
+    )
+
+
+def _name(option: Option) -> str:
+    return f"{'stay' if option.stays else 'move'}, {option.price.market}"
+
+
+def _span(option: Option) -> str:
+    """Write the range of the same work's cost, with the middle where there is a range."""
+    if option.stays:
+        return f"{option.middle * 100:.0f} %"
+    return f"{option.best * 100:.0f}-{option.worst * 100:.0f} % (middle {option.middle * 100:.0f} %)"
+
+
+def _chart(found: Migration) -> Chart:
+    bars = [("today", 1.0)]
+    for option in found.options:
+        scenarios = option.scenarios[:1] if option.stays else option.scenarios
+        bars += [(_name(option) if option.stays else f"{_name(option)}, {x.speedup:.1f}x", x.relative_cost) for x in scenarios]
+    shares = tuple(round(share * 100, 1) for _, share in bars)
+    summary = f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
+    series = (Series("cost of the same work", shares),)
+    return Chart(ChartKind.BAR, "Cost of the same work", "%", series, categories=tuple(name for name, _ in bars), summary=summary)
+
+
+def _break_even(found: Migration, port_usd: Decimal) -> Facts:
+    pairs = []
+    for words, scenario in zip(("slowest voice", "middle", "fastest voice"), found.moves()[0].scenarios, strict=True):
+        hours = break_even_hours(port_usd, found.standing, scenario.relative_cost)
+        told = "never" if hours is None else f"after {hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
+        pairs.append((f"{usd(port_usd)} of porting pays at {scenario.speedup:.1f}x, the {words}", told))
+    return Facts(tuple(pairs))
+
+
+def _voices(found: Migration) -> Table:
+    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, f"{x.source}, {x.asof:%Y-%m-%d}") for x in found.speeds.voices)
+    caption = f"Work of one {found.to.name} against one {found.standing.type.name} in BF16, as others state it; yours will differ"
+    return Table((Column("speed-up"), Column("kind"), Column("says"), Column("source")), rows, caption=caption)
+
+
+def _conflicts(conflicts: Sequence[Conflict]) -> Table:
+    rows = tuple((x.vendor_says, x.aws_says, f"{x.asof:%Y-%m-%d}, {x.source}") for x in conflicts)
+    columns = (Column("vendor texts say"), Column("AWS says"), Column("source"))
+    return Table(columns, rows, caption="Where vendor texts contradict AWS's own documents; AWS's figures are used")
+
+
+def _before_paying(found: Migration) -> str:
+    gain = fp8_gain(found.to)
+    fp8 = (
+        f" FP8 could add at most {gain:.2f}x on {found.to.name} (peak); check that the loss still converges."
+        if gain and gain > 1
+        else ""
+    )
+    first = "Before paying: compile on one node, train a short run on both, and compare the loss curve and the cost of an epoch."
+    return first + fp8
+
+
+def _data(found: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
+    standing = found.standing
+    return {
+        "cluster": standing.cluster,
+        "from": standing.type.name,
+        "to": found.to.name,
+        "nodes": standing.nodes,
+        "utilization_ratio": standing.utilization,
+        "usd_per_hour": standing.usd_per_hour,
+        "speedup": _speed_data(found.speeds),
+        "options": [_option_data(option) for option in found.options],
+        "alike": _alike_data(found.alike()),
+        "doubts": [*doubts, *found.cautions],
+        "refused": [],
+        "port_usd": port_usd,
+        "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in found.conflicts],
+    }
+
+
+def _alike_data(alike: Alike | None) -> dict[str, Any] | None:
+    if alike is None:
+        return None
+    return {"market": alike.market.value, "best": round(alike.best, 4), "worst": round(alike.worst, 4)}
+
+
+def _speed_data(speeds: SpeedRange) -> dict[str, Any]:
+    voices = [
+        {"factor": x.factor, "kind": x.kind.value, "says": x.says, "source": x.source, "asof": x.asof} for x in speeds.voices
+    ]
+    return {"low": speeds.low, "mid": speeds.mid, "high": speeds.high, "voices": voices}
+
+
+def _option_data(option: Option) -> dict[str, Any]:
+    price = option.price
+    scenarios = [
+        {"speedup": x.speedup, "nodes": x.nodes, "usd_per_hour": x.usd_per_hour, "relative_cost": round(x.relative_cost, 4)}
+        for x in option.scenarios
+    ]
+    named = {
+        "instance_type": price.instance_type,
+        "market": price.market.value,
+        "region": price.region,
+        "basis": price.basis.value,
+    }
+    return named | {"node_usd_per_hour": price.usd_per_hour, "asof": price.asof, "stays": option.stays, "scenarios": scenarios}

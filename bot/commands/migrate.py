@@ -1,0 +1,128 @@
+"""Answer what the same work would cost on another instance type."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.advice.migrate import compare, default_target, speed_range
+from bot.advice.obstacles import Standing, doubts, refusals
+from bot.cards.card import Card
+from bot.cards.fleet import NodeRow
+from bot.cards.migrate import migration_card, refused_card
+from bot.commands.fleet import look_over
+from bot.commands.registry import arg, command
+from bot.errors import WrongInput, nearest
+from bot.model.fleet import InstanceType
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.request import Request
+from bot.ports import Ports
+from bot.watch import Pricing
+
+_USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
+
+
+@command(
+    "migrate",
+    "What a cluster's work would cost on another instance type.",
+    examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000"),
+)
+async def migrate(
+    ports: Ports,
+    request: Request,
+    cluster: str = arg(None, "the cluster"),
+    to: str = arg("", "the instance type; what sources compare with today's when left out", keyword=True),
+    port_usd: Decimal | None = arg("", "what porting the code costs, in USD; tells when it has paid for itself", keyword=True),
+) -> Card:
+    """Compare by the cost of the same work, or say why it is too early."""
+    return await asyncio.to_thread(_answer, ports, request, cluster, to, port_usd)
+
+
+def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Decimal | None) -> Card:
+    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    if port_usd is not None and not 0 <= port_usd < 10**12:
+        raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
+    standing = _standing(ports, request, cluster)
+    target = _target(to, standing, types) if to else default_target(standing.type, types, claims)
+    speeds = speed_range(standing.type, target, types, claims)
+    if reasons := refusals(standing):
+        return refused_card(standing, target, reasons)
+    policy = ports.policy.at(Labels(cluster=cluster))
+    found = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
+    against = doubts(standing, policy.number("advice.least_utilization"))
+    return migration_card(found, against, policy.number("advice.stale_days"), port_usd)
+
+
+def _target(name: str, standing: Standing, types: Mapping[str, InstanceType]) -> InstanceType:
+    if name.lower() not in types:
+        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
+    found = types[name.lower()]
+    if found.name == standing.type.name:
+        raise WrongInput(f"{standing.cluster} already runs {found.name}; name another type.")
+    return found
+
+
+def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
+    """Return how the cluster runs now; raise `WrongInput` for one that does not run, or of unknown types."""
+    rows, reading = look_over(ports, request)
+    mine = [row for row in rows if row.instance.labels.cluster == cluster]
+    if not mine:
+        known = sorted({row.instance.labels.cluster for row in rows} - {""})
+        raise WrongInput(f"No running cluster is called '{cluster}'{nearest(cluster, known)}.")
+    types = ports.knowledge.types()
+    counts = Counter(row.instance.labels.instance_type for row in mine)
+    accelerated = [name for name, _ in counts.most_common() if name in types]
+    if not accelerated:
+        raise WrongInput(f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))}).")
+    chosen = [row for row in mine if row.instance.labels.instance_type == accelerated[0]]
+    memory = ports.store.load(request.at)
+    return Standing(
+        cluster,
+        types[accelerated[0]],
+        len(chosen),
+        Counter(row.instance.labels.region for row in chosen).most_common(1)[0][0],
+        _price(chosen),
+        _utilization(reading, cluster),
+        Counter(row.state for row in chosen),
+        tuple(x for x in memory.alerts if x.firing and _label(x.anomaly.scope, x.anomaly.labels) == cluster),
+        tuple(sorted(set(counts) - {accelerated[0]})),
+    )
+
+
+def _label(scope: Labels, labels: Labels) -> str:
+    return scope.cluster or labels.cluster
+
+
+def _price(rows: Sequence[NodeRow]) -> Price | None:
+    """Return the price that most of the nodes have."""
+    prices = Counter(row.price for row in rows if row.price)
+    return prices.most_common(1)[0][0] if prices else None
+
+
+def _utilization(reading: Reading, cluster: str) -> float | None:
+    """Return the mean of what was read over 24 hours, None where nothing was."""
+    frame = reading.frame("node")
+    if frame is None:
+        return None
+    mine = frame.pick([i for i, thing in enumerate(frame.things) if thing.cluster == cluster]).last(timedelta(days=1))
+    found = [mean for name in _USED if (mean := _mean(mine, name)) is not None]
+    return found[0] if found else None
+
+
+def _mean(frame: Frame, metric: str) -> float | None:
+    values = frame.of(metric)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _quotes(ports: Ports, request: Request, standing: Standing, target: InstanceType) -> list[Price]:
+    pricing = Pricing(ports).at(request.at)
+    return [price for kind in (target.name, standing.type.name) for price in pricing.quotes(kind, standing.region)]
