@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bot.commands import about, alerts, backtest, config, cost, doctor, fleet
+from bot.commands import about, alerts, backtest, config, cost, doctor, fleet, migrate
 
-FAMILIES = (about, alerts, backtest, config, cost, doctor, fleet)
+FAMILIES = (about, alerts, backtest, config, cost, doctor, fleet, migrate)
