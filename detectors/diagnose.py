@@ -71,7 +71,8 @@ def diagnose(view: View) -> Verdict:
     anomalies = [a for one, tell in kept for a in told(view, one, tell)]
     silent = silence.find(view)
     anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
-    return Verdict(tuple(anomalies), explained | silent.hit, found[-1].hit & ~_any([k.hit for k, _ in kept[:-1]], view.n))
+    starved = next((one.hit for one, tell in kept if tell is drop.tell), np.zeros(view.n, dtype=bool))
+    return Verdict(tuple(anomalies), explained | silent.hit, starved)
 
 
 def told(view: View, found: Found, tell: Tell) -> Iterator[Anomaly]:
@@ -134,7 +135,3 @@ def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
     waiting = drops.hit & ~fault.hit & (drops.steps <= since[scope] + FOLD_STEPS) & (since[scope] > 0)
     wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)
     return replace(fault, hit=fault.hit | waiting, wasted=wasted)
-
-
-def _any(masks: Sequence[Mask], n: int) -> Mask:
-    return np.logical_or.reduce(masks) if masks else np.zeros(n, dtype=bool)

@@ -1,0 +1,144 @@
+"""Grade alerts against what is known to have happened; pure, and never used while detecting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from bot.model.alert import Alert, Notice, Reason
+from bot.model.anomaly import Cause
+from bot.model.labels import NAMES, Labels
+from bot.model.window import Window
+
+EARLY = timedelta(minutes=30)
+LATE = timedelta(minutes=30)
+"""How far outside an incident an alert may open and still be about it."""
+_MONEY = {Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE, Cause.BUDGET_BURN, Cause.COMMITMENT_UNUSED}
+_STORED = {Cause.ORPHANED_STORAGE}
+_RESERVED = {Cause.UNUSED_CAPACITY}
+
+
+@dataclass(frozen=True)
+class Incident:
+    """State one thing that happened; `things` may be empty."""
+
+    cause: Cause
+    labels: Labels
+    window: Window
+    things: frozenset[str]
+
+
+def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[Incident]:
+    """Read rows of `{"cause","labels","start","end"}`; more keys are allowed, states that no alert should tell are left out."""
+    return [_incident(row) for row in truth if not row.get("state_only") and row["cause"] != Cause.COMPILING.value]
+
+
+def grade(
+    alerts: Sequence[Alert],
+    truth: Sequence[Mapping[str, Any]],
+    notices: Sequence[Notice] = (),
+    window: Window | None = None,
+    clusters: int = 0,
+) -> dict[str, Any]:
+    """Return recall, precision, share of right causes, median delay in minutes, false alerts and messages.
+
+    `cause_top1` judges the first alert about an incident, `cause_any` all of them. An alert is about an incident when kind,
+    place, things and time fit, whatever its cause; muted alerts do not count. `false_alerts_per_cluster_week` needs the span
+    and the number of clusters: taken from what is given where not said.
+    """
+    incidents = read_truth(truth)
+    told = [a for a in alerts if not a.muted_by]
+    about = {i: [a for a in told if _fits(a, one)] for i, one in enumerate(incidents)}
+    found = {i: min(matching, key=lambda a: (a.opened, a.key)) for i, matching in about.items() if matching}
+    false = [a for a in told if not any(_touches(a, one) for one in incidents)]
+    right = [i for i in about if any(a.cause is incidents[i].cause for a in about[i])]
+    delays = [max(timedelta(0), found[i].opened - incidents[i].window.start) / timedelta(minutes=1) for i in found]
+    firsts = sum(notice.reason is Reason.FIRST for notice in notices)
+    return {
+        "incidents": len(incidents),
+        "alerts": len(told),
+        "recall": _share(len(found), len(incidents)),
+        "precision": _share(len(told) - len(false), len(told)),
+        "cause_top1": _share(sum(found[i].cause is incidents[i].cause for i in found), len(found)),
+        "cause_any": _share(len(right), len(incidents)),
+        "median_delay_minutes": round(median(delays), 1) if delays else None,
+        "false_alerts": len(false),
+        "false_alerts_per_cluster_week": _weekly(len(false), told, incidents, window, clusters),
+        "messages_per_incident": _share(firsts, len(incidents)),
+        "notices_per_incident": _share(len(notices), len(incidents)),
+        "by_cause": _by_cause(incidents, found, right),
+        "false": [{"key": a.key, "opened_at": a.opened.isoformat(), "cause": a.cause.value} for a in false],
+    }
+
+
+def _incident(row: Mapping[str, Any]) -> Incident:
+    labels = Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES})
+    return Incident(
+        Cause(row["cause"]), labels, Window(_time(row["start"]), _time(row["end"])), frozenset(row.get("things") or ())
+    )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _kind(cause: Cause) -> str:
+    return "money" if cause in _MONEY else "stored" if cause in _STORED else "reserved" if cause in _RESERVED else "node"
+
+
+def _place(alert: Alert, incident: Incident) -> bool:
+    """Tell whether no label contradicts, and things overlap where both name any."""
+    if _kind(alert.cause) != _kind(incident.cause):
+        return False
+    mine = alert.anomaly.labels.merge(alert.anomaly.scope)
+    if any(value and mine.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
+        return False
+    return not incident.things or not alert.anomaly.things or bool(incident.things & set(alert.anomaly.things))
+
+
+def _touches(alert: Alert, incident: Incident) -> bool:
+    if not _place(alert, incident) and not (
+        alert.anomaly.scope.cluster and alert.anomaly.scope.cluster == incident.labels.cluster
+    ):
+        return False
+    if _kind(alert.cause) != _kind(incident.cause):
+        return False
+    late = LATE if _kind(alert.cause) == "node" else timedelta(days=3)
+    ends = alert.closed or incident.window.end
+    return alert.opened <= incident.window.end + late and ends >= incident.window.start
+
+
+def _fits(alert: Alert, incident: Incident) -> bool:
+    late = LATE if _kind(alert.cause) == "node" else timedelta(days=3)
+    opens = incident.window.start - EARLY <= alert.opened <= incident.window.end + late
+    return opens and _place(alert, incident)
+
+
+def _weekly(
+    false: int, told: Sequence[Alert], incidents: Sequence[Incident], window: Window | None, clusters: int
+) -> float | None:
+    times = [a.opened for a in told] + [t for i in incidents for t in (i.window.start, i.window.end)]
+    if window is None and len(times) >= 2 and min(times) < max(times):
+        window = Window(min(times), max(times))
+    names = {i.labels.cluster for i in incidents} | {a.anomaly.labels.cluster for a in told}
+    clusters = clusters or len(names - {""})
+    if window is None or not clusters:
+        return None
+    return round(false / (clusters * (window.length / timedelta(weeks=1))), 3)
+
+
+def _by_cause(incidents: Sequence[Incident], found: Mapping[int, Alert], right: Sequence[int]) -> dict[str, dict[str, int]]:
+    rows: dict[str, dict[str, int]] = {}
+    for i, incident in enumerate(incidents):
+        row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0})
+        row["incidents"] += 1
+        row["found"] += i in found
+        row["cause_right"] += i in right
+    return rows
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
