@@ -42,8 +42,8 @@ class Bill:
         self._files: dict[str, File] | None = None
         self._notes: list[str] = []
         self._pods = False
-        self._frames: dict[tuple[datetime, int], Frame | None] = {}
-        self._rates: dict[datetime, tuple[Price, ...]] = {}
+        self._seen_frames: dict[tuple[datetime, int], Frame | None] = {}
+        self._seen_rates: dict[datetime, tuple[Price, ...]] = {}
         self._db = self._open(cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
@@ -59,18 +59,20 @@ class Bill:
         """Return the `spend` frame of the last `days` whole days seen at `now`; no frame while nothing is seen."""
         seen = self._seen(now)
         with self._reader() as db:
-            if (seen, days) not in self._frames:
-                self._frames[seen, days] = spend_frame(db, seen, days) if self._files else None
-            frame = self._frames[seen, days]
+            frames = self._seen_frames
+            if (seen, days) not in frames:
+                frames[seen, days] = spend_frame(db, seen, days) if self._files else None
+            frame = frames[seen, days]
         return Reading(now, {"spend": frame} if frame else {}, gaps=() if frame else ("No billed day is seen yet.",))
 
     def rates(self, now: datetime) -> Sequence[Price]:
         """Return effective USD an hour over the last 7 days seen at `now`, by instance type, region and market."""
         seen = self._seen(now)
         with self._reader() as db:
-            if seen not in self._rates:
-                self._rates[seen] = rates(db, seen) if self._files else ()
-            return self._rates[seen]
+            known = self._seen_rates
+            if seen not in known:
+                known[seen] = rates(db, seen) if self._files else ()
+            return known[seen]
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
@@ -89,25 +91,26 @@ class Bill:
     @contextmanager
     def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor of the caller's own, over tables that match the folder."""
-        self._catch_up()
-        cursor = self._db.cursor()
         try:
-            yield cursor
-        finally:
-            cursor.close()
+            self._catch_up()
+            with self._db.cursor() as cursor:
+                yield cursor
+        except duckdb.Error as problem:
+            raise Unavailable(
+                f"The bill could not be asked ({type(problem).__name__}); look at the export with 'doctor'."
+            ) from problem
 
     def _catch_up(self) -> None:
         with self._lock:
             files = list_files(self._folder)
             if files == self._files:
                 return
-            db = self._db.cursor()
-            refresh(db, self._folder, files, self._names)
-            self._pods = has_pods(db)
-            db.close()
+            with self._db.cursor() as db:
+                refresh(db, self._folder, files, self._names)
+                self._pods = has_pods(db)
             self._files = files
-            self._frames.clear()
-            self._rates.clear()
+            # New dictionaries: a reader that still works on the tables of before keeps its own.
+            self._seen_frames, self._seen_rates = {}, {}
 
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
         db = self._connect(cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -138,16 +138,19 @@ def _table(tally: Tally) -> Table:
         *(Column(name.replace("_", " ")) for name in tally.by),
         *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share")),
     )
-    lines = [(*(_said(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, row.estimated)) for row in rows]
+    mixed = len({row.estimated for row in tally.rows}) > 1
+    lines = [
+        (*(_said(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows
+    ]
     if folded:
         lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
     note = f"{folded} smaller rows are folded into one." if folded else ""
-    caption = "~ estimated: AWS may still rewrite it" if any(row.estimated for row in rows) else ""
+    caption = "~ estimated: AWS may still rewrite it" if mixed else ""
     return Table(columns, tuple(lines), (*_first("total", len(tally.by)), *_amounts(tally.total, tally)), caption, note)
 
 
 def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
-    part = share(money.net, tally.total.net)
+    part = share(money.amortised, tally.total.amortised)
     percent = f"{part * 100:.0f} %" if part is not None else ""
     return f"{'~' if estimated else ''}{_money(money.net, tally)}", _money(money.amortised, tally), percent
 
@@ -159,7 +162,7 @@ def _first(word: str, columns: int) -> tuple[str, ...]:
 def _said(value: str, dimension: str) -> str:
     if value:
         return value
-    return f"(no {dimension.removeprefix('tag:')})"
+    return f"(no {dimension.removeprefix('tag:').replace('_', ' ')})"
 
 
 def _charts(answer: CostAnswer) -> list[Chart]:
@@ -191,7 +194,7 @@ def _largest(tally: Tally, dimension: str) -> list[str]:
 def _values(tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]) -> tuple[float | None, ...]:
     sums = dict.fromkeys(times, Decimal(0))
     for row in tally.rows:
-        if all(row.key[name] in values for name, values in keep.items()):
+        if row.key[tally.by[0]] in sums and all(row.key[name] in values for name, values in keep.items()):
             sums[row.key[tally.by[0]]] += row.money.amortised
     return tuple(round(float(sums[at]), 2) for at in times)
 
@@ -202,21 +205,34 @@ def _short(at: str) -> str:
 
 
 def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
-    values = [value or 0.0 for value in _values(tally, times, {})]
-    highest = times[values.index(max(values))]
-    amounts = [_money(Decimal(str(value)), tally) for value in (min(values), max(values))]
-    return f"Between {amounts[0]} and {amounts[1]} a {step}, highest on {highest}."
+    """Say lowest and highest; a day cut by the window's edge is not compared with full ones."""
+    whole = [at for at in times if step != "day" or _is_whole(at, tally)] or times
+    values = [value or 0.0 for value in _values(tally, whole, {})]
+    low, high = (_money(Decimal(str(value)), tally) for value in (min(values), max(values)))
+    return f"Between {low} and {high} a {step}, highest on {whole[values.index(max(values))]}."
+
+
+def _is_whole(at: str, tally: Tally) -> bool:
+    start = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    end = min(tally.window.end, tally.billed_through or tally.window.end)
+    return start >= tally.window.start and start + timedelta(days=1) <= end
 
 
 def _hints(tally: Tally) -> list[Text]:
+    """Say how much nobody owns, and how to change that."""
     found = []
     for name in tally.by:
-        lost = untagged(tally, name).net
-        if lost and (name in _OWNERS or name.startswith("tag:")):
+        lost = untagged(tally, name).amortised
+        if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
             tag = name.removeprefix("tag:")
-            remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
-            found.append(quiet(f"{_money(lost, tally)} says no {tag}: {remedy}."))
+            found.append(quiet(f"{_money(lost, tally)} (amortised) says no {tag}: {_remedy(name, tag)}."))
     return found
+
+
+def _remedy(dimension: str, tag: str) -> str:
+    if dimension in {"namespace", "pod"}:
+        return "turn on split cost allocation data for EKS in the export"
+    return f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
 
 
 def _age(answer: CostAnswer) -> list[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.card import Card
@@ -51,7 +51,7 @@ class _Asked:
 
     def answer(self, request: Request) -> CostAnswer:
         tally = self.billing.tally(self.window, self.by, self.where)
-        return CostAnswer(tally, self.where, self._over_time(), self._change(tally), self._nowcast(tally, request))
+        return CostAnswer(tally, self.where, self._over_time(), self._change(tally, request), self._nowcast(tally, request))
 
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""
@@ -59,9 +59,9 @@ class _Asked:
         asked = [name for name in self.by if name in _TIME][:1]
         return self.billing.tally(self.window, [*(asked or [_step(self.window)]), *groups], self.where)
 
-    def _change(self, tally: Tally) -> Change | None:
+    def _change(self, tally: Tally, request: Request) -> Change | None:
         """Compare the settled part with as much of the window before; None when the bill does not reach back."""
-        spans = comparable(self.window, tally.billed_through)
+        spans = comparable(self.window, _known_until(tally, request))
         if spans is None:
             return None
         billed = self.billing.tally(spans[1], ("day",)).rows
@@ -72,15 +72,19 @@ class _Asked:
 
     def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
         """Forecast only when this whole month is asked for, from its start."""
-        month = month_of(request.at)
-        if self.window.start != month.start or self.window.end > month.end or tally.billed_through is None:
-            return None
-        if self.window.end < request.at:
+        month, known = month_of(request.at), _known_until(tally, request)
+        whole = self.window.start == month.start and request.at <= self.window.end <= month.end
+        if not whole or known is None:
             return None
         span = Window(month.start - timedelta(days=14), month.end)
         found = self.billing.tally(span, ("day",), self.where)
         daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in found.rows}
-        return month_end(daily, month, settled_until(tally.billed_through))
+        return month_end(daily, month, settled_until(known))
+
+
+def _known_until(tally: Tally, request: Request) -> datetime | None:
+    """Return how far the bill reaches, never past the time of the question (a recording may hold later rows)."""
+    return min(tally.billed_through, request.at) if tally.billed_through else None
 
 
 def _step(window: Window) -> str:

@@ -84,7 +84,7 @@ async def test_the_card_reads_well(ask):
     assert card.title == "$145 net, 2026-11-13..2026-11-19 by team"
     assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"), ("Amortised", "$165"))
     table = only(card, Table)[0]
-    assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "12 %")
+    assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %")
     assert table.rows[2][0] == "(no team)"
     assert table.total == ("total", "$145", "$165", "100 %")
 
@@ -103,7 +103,7 @@ async def test_a_bill_that_does_not_reach_back_is_not_compared(ask):
 
 async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
     notes = [plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)]
-    assert any(note.startswith("-$12.23 says no team: tag the resources") for note in notes)
+    assert any(note.startswith("$7.77 (amortised) says no team: tag the resources") for note in notes)
     assert any(
         note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it. Estimated since 2026-11-18")
         for note in notes
