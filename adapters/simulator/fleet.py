@@ -10,6 +10,8 @@ from adapters.simulator.hardware import Hardware, hardware
 from adapters.simulator.scenario import FOREVER, Cluster, Job, Scenario
 
 ACCOUNT = "111122223333"
+SPOT_WAIT_MINUTES = 6
+"""From the loss of a spot node to the launch of the next."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _nodes_of(cluster: Cluster, job: Job, minutes: int, seed: int, before: int) 
         )
         for row in range(job.nodes)
     ] + [
-        _node(cluster, job, job.nodes + i, at + 0.2, job.ends, minutes, seed, before + job.nodes + i)
+        _node(cluster, job, job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends, minutes, seed, before + job.nodes + i)
         for i, (_, at) in enumerate(job.replaced)
     ]
 

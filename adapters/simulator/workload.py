@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from adapters.simulator.fleet import Node
+from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Node
 from adapters.simulator.scenario import FOREVER, Job, Kind
 from adapters.simulator.signals import Array, Signals, alive, generator, quiet, wander
 
 LOAD_MINUTES = 5
+RESIZE_MINUTES = 12
+BOOT_MINUTES = 3
 
 
 def healthy(job: Job, nodes: Sequence[Node], start: datetime, minutes: int, seed: int, missing: float) -> Signals:
@@ -57,10 +59,10 @@ def compile_graph(part: Signals, rng: np.random.Generator) -> None:
     part.eni[:] = np.abs(rng.normal(2e6, 5e5, (n, minutes)))
 
 
-def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0) -> None:
+def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0, gap_minutes: int = 0) -> None:
     """Begin with a gap, a compile if asked for, the load of the weights, then the ramp; the rest of `part` trains."""
     minutes = part.cpu.shape[1]
-    gap = min(minutes, int(rng.integers(4, 9)))
+    gap = min(minutes, gap_minutes or int(rng.integers(4, 9)))
     every = slice(None)
     stand_still(part.part(every, slice(0, gap)))
     if compile_minutes:
@@ -80,7 +82,7 @@ def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0) -
 
 def _train(signals: Signals, rows: slice, job: Job, rng: np.random.Generator, minutes: int) -> None:
     part = signals.part(rows, slice(0, minutes))
-    begin = max(0, round(job.begins * 60) + 3) if job.begins > -FOREVER else 0
+    begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
     _steady(part, job, rng)
     _evaluations(part, job, rng)
     _checkpoints(part, job, rng)
@@ -91,6 +93,14 @@ def _train(signals: Signals, rows: slice, job: Job, rng: np.random.Generator, mi
     while at < minutes:
         restart(part.part(slice(None), slice(at, minutes)), rng, job.compile_minutes)
         at += round(job.run_hours * 60 * rng.uniform(0.8, 1.2))
+    for at in _resized(job, minutes):
+        restart(part.part(slice(None), slice(at, minutes)), rng, gap_minutes=RESIZE_MINUTES)
+
+
+def _resized(job: Job, minutes: int) -> list[int]:
+    """Return when nodes come or go: synchronous training stops whole and goes on with the new set."""
+    hours = {hour for _, hour in (*job.joins, *job.leaves, *job.replaced)}
+    return sorted(round(hour * 60) for hour in hours if 0 < hour * 60 < minutes)
 
 
 def _steady(part: Signals, job: Job, rng: np.random.Generator) -> None:
@@ -183,12 +193,12 @@ def _background(signals: Signals, rng: np.random.Generator) -> None:
 def _join_late(signals: Signals, nodes: Sequence[Node], rng: np.random.Generator) -> None:
     for row, node in enumerate(nodes):
         if node.job.begins == -FOREVER and node.launched_minute >= 0:
-            at = node.launched_minute + 3
+            at = node.launched_minute + BOOT_MINUTES
             before = signals.part(slice(row, row + 1), slice(0, at))
             fresh = signals.part(slice(row, row + 1), slice(at, None))
             pace = signals.progress.copy()
             stand_still(before)
-            restart(fresh, rng)
+            restart(fresh, rng, gap_minutes=RESIZE_MINUTES - SPOT_WAIT_MINUTES - BOOT_MINUTES)
             signals.progress[:] = pace
 
 
