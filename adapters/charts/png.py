@@ -102,10 +102,10 @@ def _frame(axes: Axes, chart: Chart) -> None:
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    for mark in marks:
+    for mark, label in zip(marks, axis.tick_labels(marks, chart.unit), strict=True):
         axes.axhline(mark, color=_RULE if mark else "#c9cdd3", linewidth=0.8, zorder=0.5)
         where = axes.get_yaxis_transform()
-        _say(axes, -_GAP * 0.8, mark, axis.tick_label(mark, chart.unit), color=_GREY, ha="right", va="center", transform=where)
+        _say(axes, -_GAP * 0.8, mark, label, color=_GREY, ha="right", va="center", transform=where)
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -142,7 +142,7 @@ def _clock(axes: Axes, chart: Chart) -> None:
         x = _days(instant)
         axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
         _say(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
-    _say(axes, 1 + _GAP, -0.06, "UTC", color=_GREY, ha="left", va="top", transform=axes.transAxes)
+    _say(axes, -2.6 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
 
 
 def _usual(axes: Axes, chart: Chart) -> None:
@@ -217,7 +217,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     if count <= 10:
         for x, top in enumerate(above):
             if top:
-                _say(axes, x, top, axis.figure(top, chart.unit), ha="center", va="bottom", weight="bold", size=8)
+                _say(axes, x, top, axis.amount(top, chart.unit), ha="center", va="bottom", weight="bold", size=8)
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:

@@ -53,7 +53,8 @@ class Pages:
 
     def card(self, card: Card, where: str = "") -> Markup:
         """Return a card; `where` is the id of the message that its buttons answer under."""
-        return Markup(self.page("card.html", it=card, where=where))  # noqa: S704  # the template escapes
+        blocks = _joined(card.blocks)
+        return Markup(self.page("card.html", it=card, blocks=blocks, where=where))  # noqa: S704  # the template escapes
 
     def block(self, block: Block, where: str) -> Markup:
         """Return one block of a card."""
@@ -119,6 +120,17 @@ def ago(seconds: float) -> str:
 def usd(amount: Decimal | float | str) -> str:
     """Write dollars whole: `$1,083`."""
     return f"${Decimal(str(amount)):,.0f}"
+
+
+def _joined(blocks: tuple[Block, ...]) -> list[Block]:
+    """Put rows of buttons that follow each other into one."""
+    found: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Buttons) and found and isinstance(found[-1], Buttons):
+            found[-1] = Buttons((*found[-1].buttons, *block.buttons))
+        else:
+            found.append(block)
+    return found
 
 
 def _headline(card: Card) -> tuple[str, str]:

@@ -50,10 +50,9 @@ class _Plot:
 
     def grid(self) -> Iterator[Markup]:
         """Yield a hairline and a label for each tick of the value axis."""
-        for mark in self.marks:
+        for mark, label in zip(self.marks, axis.tick_labels(self.marks, self.chart.unit), strict=True):
             y, kind = _n(self.y(mark)), "base" if mark == 0 else "rule"
             yield Markup('<line class="{}" x1="0" x2="100%" y1="{}%" y2="{}%"/>').format(kind, y, y)
-            label = axis.tick_label(mark, self.chart.unit)
             yield Markup('<text class="tick" x="0" y="{}%" dx="-8" dy="4" text-anchor="end">{}</text>').format(y, label)
 
 
@@ -105,7 +104,7 @@ class _Lines(_Plot):
             odd = " odd" if i % 2 else ""
             text = Markup('<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>')
             yield text.format(odd, _n(self.x(at)), label)
-        yield Markup('<text class="tick" x="100%" y="100%" dx="10" dy="18">UTC</text>')
+        yield Markup('<text class="tick" x="0" y="100%" dx="-21" dy="18" text-anchor="end">UTC</text>')
 
     def _paths(self) -> Iterator[Markup]:
         for i, series in enumerate(self.chart.series):
@@ -205,7 +204,7 @@ class _Bars(_Plot):
         """Yield the value over the bar where there is room, and the pointer's column."""
         if len(self.chart.categories) <= 10 and above + below:
             text = Markup('<text class="sum" x="{}%" y="{}%" dy="-5" text-anchor="middle">{}</text>')
-            yield text.format(_n((i + 0.5) * width), _n(self.y(above)), axis.figure(above + below, self.chart.unit))
+            yield text.format(_n((i + 0.5) * width), _n(self.y(above)), axis.amount(above + below, self.chart.unit))
         words = f"{self.chart.categories[i] or 'none'} · {_values(self.chart, i)}"
         hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')
         yield hit.format(_n(i * width), _n(width), words)

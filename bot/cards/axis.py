@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.cards.card import Chart, ChartKind
@@ -61,6 +61,16 @@ def span(low: float, high: float, unit: str) -> str:
     return f"{low:.4g}-{high:.4g} {unit}".rstrip()
 
 
+def tick_labels(marks: Sequence[float], unit: str) -> tuple[str, ...]:
+    """Label each tick: signs (`$`, `%`) on every one, a unit in words on the highest alone."""
+    return tuple(tick_label(mark, unit if _is_sign(unit) or mark == marks[-1] else "") for mark in marks)
+
+
+def amount(value: float, unit: str) -> str:
+    """Write a value where the axis already says its unit: a unit in words is left out."""
+    return figure(value, unit if _is_sign(unit) else "")
+
+
 def tick_label(value: float, unit: str) -> str:
     """Write a tick's value shortly: `$12k`, `1.5M`, `40 %`."""
     sign, size = ("-" if value < 0 else ""), abs(value)
@@ -96,6 +106,10 @@ def newest(values: Iterable[float | None]) -> tuple[int, float] | None:
 def known(value: float | None) -> bool:
     """Tell a reading from a gap: neither None nor nan."""
     return value is not None and not math.isnan(value)
+
+
+def _is_sign(unit: str) -> bool:
+    return unit.startswith("$") or unit == "%"
 
 
 def _heights(chart: Chart) -> list[float]:

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.cards.card import Card, Tone, text
+from bot.cards.card import Button, Buttons, Card, Tone, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf, filled, health
 
@@ -232,6 +232,12 @@ async def test_static_files_have_their_type(open_console, name, kind):
 async def test_nothing_else_is_static(open_console, name):
     _, client = await open_console()
     assert (await client.get(f"/static/{name}")).status == 404
+
+
+async def test_rows_of_buttons_that_follow_each_other_are_one(open_console):
+    console, client = await open_console()
+    await console.post("alerts", Card("x", blocks=(Buttons((Button("A", "a"),)), Buttons((Button("B", "b"),)))), "k")
+    assert (await body(await client.get("/"))).count('class="buttons"') == 1
 
 
 async def test_quiet_cards_without_blocks_and_long_ones_draw(open_console):

@@ -81,3 +81,10 @@ def test_long_charts_stay_light():
     hits = found(replace(LINE, times=times, series=(Series("a", (1.0,) * 600),), shaded=None), "rect", "hit")
     assert len(hits) <= 120
     assert hits[-1].find("title").text.startswith(f"{times[-1]:%d %b %H:%M}")
+
+
+def test_a_unit_in_words_stands_once_on_the_axis():
+    chart = Chart(ChartKind.BAR, "t", "nodes", (Series("a", (64.0,)),), categories=("x",))
+    words = [e.text for e in read(chart).iter("text")]
+    assert [word for word in words if "nodes" in word] == ["80 nodes"]
+    assert "64" in words
