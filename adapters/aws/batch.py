@@ -91,12 +91,14 @@ def _in_order(points: Points, rank: Ints) -> Points:
     key = series * LAST_SECOND + points.seconds
     order = np.argsort(key, kind="stable")
     key = key[order]
-    order = order[np.append(key[1:] != key[:-1], True)] if len(key) else order
-    peak = points.peak[order]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        unsaid = np.isnan(peak)
-        peak[unsaid] = (points.total[order] / points.count[order])[unsaid]
-    return Points(series[order], points.seconds[order], points.count[order], points.total[order], peak)
+    if len(key) and (again := key[1:] == key[:-1]).any():
+        last = np.append(~again, True)
+        key, order = key[last], order[last]
+    count, total, peak = points.count[order], points.total[order], points.peak[order]
+    if (unsaid := np.isnan(peak)).any():
+        peak[unsaid] = total[unsaid] / np.maximum(count[unsaid], 1)
+    series, seconds = np.divmod(key, LAST_SECOND)
+    return Points(series, seconds, count, total, peak)
 
 
 def _starts(series: Ints, n_series: int) -> Ints:

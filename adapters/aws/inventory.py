@@ -44,7 +44,7 @@ class Snapshots:
         self._file_systems = said("fsx", "describe_file_systems", fleet.file_systems)
         self._reservations = said("ec2", "describe_capacity_reservations", fleet.reservations)
         self.types, self._history = types, history
-        self._cached: dict[tuple[int, ...], Described] = {}
+        self._cached: Described | None = None
         self._births = sorted(self._born())
 
     def at(self, now: datetime) -> Described:
@@ -56,9 +56,10 @@ class Snapshots:
             *self._reservations,
         )
         key = (bisect_right(self._births, now), *(newest(history, now) for history in every))
-        if key not in self._cached:
-            self._cached = {key: Described(key, self._inventory(now))}
-        return self._cached[key]
+        cached = self._cached
+        if cached is None or cached.key != key:
+            cached = self._cached = Described(key, self._inventory(now))
+        return cached
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""
@@ -102,9 +103,10 @@ class Inventories:
         n_nodes = self._nodes.visible(end) if self._nodes else 0
         reporting = self._reporting(end, n_nodes)
         key = (described.key, n_nodes, reporting.tobytes())
-        if self._cached is None or self._cached[0] != key:
-            self._cached = (key, self._joined(described.inventory, n_nodes, reporting, end))
-        return self._cached[1]
+        cached = self._cached
+        if cached is None or cached[0] != key:
+            cached = self._cached = (key, self._joined(described.inventory, n_nodes, reporting, end))
+        return cached[1]
 
     def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Tell which of the first `n_nodes` had a reading within the last day."""

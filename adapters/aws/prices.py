@@ -37,9 +37,10 @@ class QuotedPrices:
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[_Spot]:
         """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
         key = tuple(newest(history, now) for history in self._spot)
-        if self._changes is None or self._changes[0] != key:
-            self._changes = (key, self._merged(key))
-        return [change for change in self._changes[1].get(instance_type, []) if change[0] <= now]
+        changes = self._changes
+        if changes is None or changes[0] != key:
+            changes = self._changes = (key, self._merged(key))
+        return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
 
     def _merged(self, upto: tuple[int, ...]) -> dict[str, list[_Spot]]:
         """Join the histories that were read by then: each says the last months only."""

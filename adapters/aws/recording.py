@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 
 from adapters.aws.batch import batches
 from adapters.aws.grid import Grid
@@ -76,7 +78,7 @@ def gather(folder: Path, problems: Problems) -> Gatherer:
 class Recording:
     """Read a recording as of any time: `bot.ports.Source` and `bot.ports.Prices`.
 
-    Frames are views into whole-recording arrays and are built when asked for.
+    Frames are views into whole-recording arrays and are built when asked for. Any thread may read.
     """
 
     def __init__(
@@ -101,10 +103,11 @@ class Recording:
         self._cores = _cores(snapshots, every)
         self._sheets = {kind: self._sheet(kind, found) for kind, found in feeding.items() if kind != _LAZY}
         self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
+        self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = Runs(feeding.get("run", []), grid)
         self._inventories = Inventories(snapshots, self._sheets.get("node"))
-        self._named_for: Inventory | None = None
-        self._named: dict[str, tuple[Labels, ...]] = {}
+        self._named: tuple[Inventory | None, dict[str, tuple[Labels, ...]]] = (None, {})
+        self._building = Lock()
 
     def read(self, now: datetime) -> Reading:
         """Return what was visible at the last step's end at or before `now`."""
@@ -130,14 +133,14 @@ class Recording:
         return self._prices.spot_history(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
-        shown = tuple(kind for kind, sheet in self._sheets.items() if sheet.visible(end))
-        waiting = _LAZY not in self._sheets and self._waiting and _first_bin(self._waiting, self._grid) <= end
-        return (*shown, _LAZY) if waiting else shown
+        shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._sheets.get(kind)) and of.visible(end))
+        return (*shown, _LAZY) if _LAZY not in shown and self._lazy_from <= end else shown
 
     def _frame(self, kind: str, end: int, inventory: Inventory) -> Frame:
-        if kind not in self._sheets:
-            self._sheets[kind] = self._sheet(kind, self._waiting)
-            self._waiting = ()
+        with self._building:
+            if kind not in self._sheets:
+                self._sheets[kind] = self._sheet(kind, self._waiting)
+                self._waiting = ()
         return self._sheets[kind].frame(end, self._most, self._names(kind, inventory))
 
     def _sheet(self, kind: str, feeding: Sequence[Source]) -> Sheet:
@@ -145,11 +148,13 @@ class Recording:
 
     def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
         """Return all that is known of each thing of a kind, kept while the inventory stays the same."""
-        if self._named_for is not inventory:
-            self._named_for, self._named = inventory, {}
-        if kind not in self._named:
-            self._named[kind] = _labelled(self._sheets[kind], inventory)
-        return self._named[kind]
+        named_for, named = self._named
+        if named_for is not inventory:
+            named = {}
+            self._named = (inventory, named)
+        if kind not in named:
+            named[kind] = _labelled(self._sheets[kind], inventory)
+        return named[kind]
 
 
 class _Frames(Mapping[str, Frame]):

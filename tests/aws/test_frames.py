@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -207,3 +209,15 @@ def test_the_extent_is_what_the_metrics_cover(build, at):
     build.node(UTILIZATION, dict.fromkeys(range(0, 60, 5), (160, 160)))
     extent = build.open().extent()
     assert (extent.start, extent.end) == (at(0), at(60))
+
+
+def test_threads_may_read_at_once(build, at):
+    for i in range(8):
+        build.add(UTILIZATION, core(i, f"i-{i}"), dict.fromkeys(range(i * 5, 120), (1, i)))
+    recording = build.open()
+    minutes = [30, 60, 90, 120] * 8
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda m: recording.read(at(m)).frames["core"], minutes))
+    for minute, frame in zip(minutes, found, strict=True):
+        assert frame.end == at(minute)
+        assert frame.things == recording.read(at(minute)).frames["core"].things
