@@ -92,16 +92,14 @@ def write_simulation(options: Options) -> int:
 
 def write_manifests(options: Options) -> int:
     """Write manifest/slack.yaml and the Teams package into a folder."""
-    import yaml
-
-    from adapters.slack.manifest import manifest
+    from adapters.slack.manifest import manifest_yaml
     from adapters.teams.manifest import build_package
 
     settings = build.settings_of(options.values)
     folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
     folder.mkdir(parents=True, exist_ok=True)
     slack, teams = folder / "slack.yaml", folder / "teams.zip"
-    slack.write_text(yaml.safe_dump(manifest(build.command_hints()), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    slack.write_text(manifest_yaml(build.command_hints()), encoding="utf-8")
     build_package(teams, app_id=settings.text("teams.app_id"), hints=build.command_hints())
     print(slack, teams, sep="\n")
     return 0

@@ -57,6 +57,12 @@ class Setting:
             return value
         return f"{value * 100:.10g}%" if self.unit is Unit.RATIO else f"{value:.10g}"
 
+    def bounds(self) -> tuple[str, str]:
+        """Return the least and the largest value as text, "–" where there is no bound."""
+        if self.unit in {Unit.SWITCH, Unit.WORD}:
+            return "–", "–"
+        return self._bound(self.low), self._bound(self.high)
+
     def _read(self, text: str) -> Value:
         match self.unit:
             case Unit.DURATION:

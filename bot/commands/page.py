@@ -1,0 +1,62 @@
+"""Write the documentation pages of commands and settings from their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bot.commands.registry import COMMANDS, Command
+from bot.commands.values import type_name
+from bot.policy.schema import SETTINGS
+from bot.policy.setting import Setting
+
+
+def commands_page() -> str:
+    """Return docs/commands.md."""
+    every = sorted({made.name: made for made in COMMANDS.values()}.items())
+    head = [
+        "# Commands",
+        "",
+        "Made by `make docs` from the signatures of the commands; do not edit.",
+        "",
+        "The same line works in Slack (`/trn …`, or a mention in a thread), in Teams, in the console and in a terminal",
+        "(`trnbot …`). `cost 7d by team`, `cost window=7d by=team` and `cost 7d --by team` are one and the same. A value with",
+        'spaces stands in double quotes: `tag:owner="dana x"`. `share LINE` shows the answer to everyone in the channel.',
+        "",
+        "In a terminal three options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME` and `--json`.",
+    ]
+    return "\n".join([*head, *(line for _, made in every for line in _command(made))]) + "\n"
+
+
+def settings_page() -> str:
+    """Return docs/settings.md: the thresholds that admins tune."""
+    head = [
+        "# Thresholds",
+        "",
+        "Made by `make docs` from the schema; do not edit. Set them in the `[policy]` part of the settings file; try a change",
+        "first: `trnbot backtest DIR policy=FILE`, with FILE as `trnbot config export` prints it.",
+        "",
+        "| setting | default | from | to | meaning | source |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *(_setting(setting) for setting in SETTINGS.values())]) + "\n"
+
+
+def _command(made: Command) -> Iterator[str]:
+    yield from ("", f"## {made.name}", "", made.summary)
+    notes = [f"Also typed `{', '.join(made.aliases)}`."] if made.aliases else []
+    notes += ["For admins."] if made.who.value == "admin" else []
+    notes += ["Typed by the home page." if made.hidden else ""] if made.hidden else []
+    if notes:
+        yield from ("", " ".join(notes))
+    if made.parameters:
+        yield from ("", "| argument | is a | when left out | meaning |", "|---|---|---|---|")
+        for p in made.parameters:
+            left_out = "needed" if p.arg.default is None else f"`{p.arg.default}`" if p.arg.default else "–"
+            yield f"| `{p.name}` | {type_name(p)} | {left_out} | {p.arg.meaning} |"
+    yield ""
+    yield from (f"    {example}" for example in made.examples)
+
+
+def _setting(setting: Setting) -> str:
+    low, high = setting.bounds()
+    return f"| `{setting.key}` | {setting.show(setting.default)} | {low} | {high} | {setting.meaning} | {setting.source} |"

@@ -1,0 +1,34 @@
+"""Write the generated pages and manifests again: `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from adapters.slack.manifest import manifest_yaml
+from adapters.teams.manifest import as_text, manifest
+from bot.build import command_hints
+from bot.commands.page import commands_page, settings_page
+
+ROOT = Path(__file__).parents[1]
+
+
+def pages() -> Mapping[str, str]:
+    """Return the text of every generated file by its path."""
+    hints = command_hints()
+    return {
+        "docs/commands.md": commands_page(),
+        "docs/settings.md": settings_page(),
+        "manifest/slack.yaml": manifest_yaml(hints),
+        "manifest/teams/manifest.json": as_text(manifest(hints=hints)),
+    }
+
+
+def main() -> None:
+    """Write them."""
+    for name, text in pages().items():
+        (ROOT / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

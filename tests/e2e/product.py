@@ -1,0 +1,73 @@
+"""Run the product itself: `trnbot serve` as a process of its own, on a recording made by the simulator."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adapters.simulator import generate
+
+CACHE = Path(__file__).parents[2] / "var" / "recordings"
+
+
+def recording(scenario: str, seed: int = 7) -> Path:
+    """Return the folder of a simulated recording, made once."""
+    folder = CACHE / f"{scenario}-{seed}"
+    if not (folder / "labels.json").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        generate(folder, seed, scenario)
+    return folder
+
+
+@dataclass(frozen=True)
+class Product:
+    """Hold where the process answers, and what it printed."""
+
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def health(self) -> dict[str, Any]:
+        """Return `/healthz`."""
+        with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+
+@contextlib.contextmanager
+def product(folder: Path, port: int, environment: Mapping[str, str], words: tuple[str, ...] = ("serve",)) -> Iterator[Product]:
+    """Start it with its state in `folder`, wait until it answers, and stop it by SIGTERM."""
+    log = folder / "trnbot.log"
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("TRNBOT_", "SLACK_", "Microsoft"))}
+    said = {**keep, "TRNBOT_PORT": str(port), "TRNBOT_DATABASE_URL": f"sqlite:///{folder}/trnbot.db", **environment}
+    with log.open("ab") as out:
+        running = subprocess.Popen([sys.executable, "-m", "bot", *words], cwd=folder, env=said, stdout=out, stderr=out)
+    try:
+        started = Product(f"http://127.0.0.1:{port}", log, running)
+        _wait(started)
+        yield started
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGTERM)
+        running.wait(timeout=30)
+
+
+def _wait(started: Product, longest_s: float = 90.0) -> None:
+    end = time.monotonic() + longest_s
+    while time.monotonic() < end and started.process.poll() is None:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+            started.health()
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"trnbot did not answer: {started.log.read_text()[-2000:]}")

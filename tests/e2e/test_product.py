@@ -1,0 +1,135 @@
+"""The product in the real clients: ask, be alerted, acknowledge, hear the end, in one message."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.e2e.playground import playground
+from tests.e2e.product import product, recording
+from tests.e2e.slackserver import ALICE, APP_TOKEN, BOT_TOKEN, FINANCE, GENERAL, SECRET, SlackServer, free_port, slack_server
+from tests.e2e.test_teams import CHROMIUM, FLAGS
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+SPEED = "600"
+"""Recorded time per real time: the idle hour of the tiny fleet lasts six seconds."""
+
+
+async def until(look: Callable[[], Awaitable[Any]], what: str, seconds: float = 90) -> Any:
+    """Return the first true result of `look`, or fail naming what never came."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := await look():
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"never came: {what}")
+
+
+async def message(server: SlackServer, channel: str, words: str) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        every = await server.messages(channel)
+        return next((m for m in every if words in json.dumps(m, ensure_ascii=False)), None)
+
+    found: dict[str, Any] = await until(look, f"'{words}' in {channel}")
+    return found
+
+
+def button(posted: dict[str, Any], label: str) -> dict[str, Any]:
+    rows = [b["elements"] for b in posted["blocks"] if b["type"] == "actions"]
+    found: dict[str, Any] = next(e for row in rows for e in row if e["text"]["text"] == label)
+    return found
+
+
+def slack_settings(server: SlackServer, mode: str) -> dict[str, str]:
+    base = {
+        "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
+        "TRNBOT_SPEED": SPEED,
+        "TRNBOT_ROUTE": f"slack:{FINANCE}",
+        "TRNBOT_ADMINS": f"slack:{ALICE}",
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_SIGNING_SECRET": SECRET,
+        "SLACK_API_URL": server.api_url,
+    }
+    return base | ({"SLACK_APP_TOKEN": APP_TOKEN} if mode == "socket" else {})
+
+
+@pytest.mark.parametrize("mode", ["socket", "events"])
+async def test_slack_from_question_to_the_end_of_an_alert(mode: str, tmp_path: Path) -> None:
+    port = free_port()
+    with slack_server(mode, tmp_path, port) as server, product(tmp_path, port, slack_settings(server, mode)) as bot:
+        await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="cost 7d by team")
+        answer = await message(server, GENERAL, "Amortised")
+        assert answer["ephemeral_to"] == ALICE
+        assert "search" in json.dumps(answer)
+        alert = await message(server, FINANCE, "FIRING")
+        assert "idle" in alert["text"]
+        assert "an hour" in json.dumps(alert)
+        await server.press(FINANCE, alert, button(alert, "Acknowledge"))
+        acknowledged = await message(server, FINANCE, "Acknowledged by")
+        assert acknowledged["ts"] == alert["ts"]
+        over = await message(server, FINANCE, "OVER after")
+        assert over["ts"] == alert["ts"]
+        assert "acknowledged by" in over["text"]
+        assert bot.health()["ok"]
+        if mode == "events":
+            await refuses_forgery(bot.url)
+
+
+async def refuses_forgery(url: str) -> None:
+    headers = {"X-Slack-Signature": "v0=" + "0" * 64, "X-Slack-Request-Timestamp": str(int(time.time()))}
+    body = "command=%2Ftrn&text=alerts&user_id=U01ALICE&channel_id=C01GEN"
+    async with aiohttp.ClientSession() as session, session.post(f"{url}/slack/events", data=body, headers=headers) as answer:
+        assert answer.status == 401
+
+
+async def test_migrate_is_answered_for_a_busy_cluster_and_refused_for_a_starved_one(tmp_path: Path) -> None:
+    port = free_port()
+    with slack_server("socket", tmp_path) as server:
+        settings = slack_settings(server, "socket") | {
+            "TRNBOT_SOURCE": f"recording:{recording('reference')}",
+            "TRNBOT_SPEED": "100000",
+        }
+        with product(tmp_path, port, settings):
+            await message(server, FINANCE, "starved")
+            await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama")
+            await message(server, GENERAL, "starved")
+            await message(server, FINANCE, "OVER after")
+            await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama")
+            await message(server, GENERAL, "trn2.48xlarge")
+
+
+async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> None:
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"needs {CHROMIUM}")
+    api = pytest.importorskip("playwright.async_api")
+    port = free_port()
+    settings = {
+        "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
+        "TRNBOT_SPEED": "240",
+        "TRNBOT_ROUTE": "teams:personal-chat-id",
+        "TRNBOT_TEAMS_DEVELOPMENT": "1",
+    }
+    with product(tmp_path, port, settings) as bot, playground(f"{bot.url}/api/messages") as url:
+        async with api.async_playwright() as driver:
+            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+            page = await browser.new_page(viewport={"width": 1280, "height": 1100})
+            await page.goto(url)
+            await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
+            await page.locator("[contenteditable=true]:visible").first.click()
+            await page.keyboard.type("cost 7d by team")
+            await page.keyboard.press("Enter")
+            await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
+            await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
+            await page.get_by_role("button", name="Acknowledge").last.click()
+            await page.get_by_text("Acknowledged by").first.wait_for(timeout=30_000)
+            await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
+            assert await page.get_by_text("FIRING").count() == 0
+            await browser.close()
