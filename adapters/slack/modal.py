@@ -15,6 +15,7 @@ from adapters.slack.limits import (
     OPTION_VALUE,
     OPTIONS,
     PLACEHOLDER,
+    SECTION,
     VIEW_BLOCKS,
     VIEW_BUTTON,
     VIEW_METADATA,
@@ -71,7 +72,8 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
         return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
     inputs = [_input(field) for field in form.fields]
     shown = view_blocks(around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
-    view = _view(FORM, form.title, [*shown, *inputs][:VIEW_BLOCKS])
+    asked = [*shown, *inputs][:VIEW_BLOCKS] or [{"type": "section", "text": plain_text(form.title, SECTION)}]
+    view = _view(FORM, form.title, asked)
     return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
 
 

@@ -20,6 +20,7 @@ _QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 _USER = re.compile(r"slack:([UW][A-Z0-9]{1,20})")
 _LONGEST_WORD = 200
+_LONGEST_MARKED = 390
 _LONGEST_URL = 700
 
 
@@ -138,18 +139,17 @@ def cut(text: str, most: int) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield spans with neighbouring texts joined, so that no markup hides between two of them."""
-    held = ""
+    """Yield spans with neighbouring texts joined, plain or bold, so that no markup hides between two of them."""
+    held: Span = ""
     for span in spans:
-        if isinstance(span, str):
+        if isinstance(held, str) and isinstance(span, str):
             held += span
-            continue
-        if held:
+        elif isinstance(held, Strong) and isinstance(span, Strong):
+            held = Strong(held.text + span.text)
+        else:
             yield held
-        held = ""
-        yield span
-    if held:
-        yield held
+            held = span
+    yield held
 
 
 def _touch(left: str, right: str) -> bool:
@@ -160,7 +160,10 @@ def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
     """Yield drawn pieces of a long text, with the spaces at its ends outside the markup."""
     if text[:1].isspace():
         yield " "
-    yield from (draw(part) for part in _words(line(text)))
+    for part in _words(line(text), _LONGEST_MARKED):
+        yield draw(part.strip())
+        if part[-1:].isspace():
+            yield " "
     if text[-1:].isspace():
         yield " "
 

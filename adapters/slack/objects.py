@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from adapters.slack import mrkdwn
 
 Json = dict[str, Any]
+_OURS = re.compile(r"<[^>]*>")
+_LINKED = re.compile(r"://|www\.|mailto:|[#@]\w|\w\.[^\W\d_]{2}")
 
 
 def plain_text(text: str, most: int) -> Json:
@@ -16,8 +19,12 @@ def plain_text(text: str, most: int) -> Json:
 
 
 def markup(text: str) -> Json:
-    """Return a mrkdwn object whose plain text Slack leaves alone: no addresses or #names become links."""
-    return {"type": "mrkdwn", "text": text, "verbatim": True}
+    """Return a mrkdwn object; where the text holds an address or a name Slack would link by itself, `verbatim` keeps it text.
+
+    Only there, because some clients and renderers take `verbatim` to mean that nothing at all is formatted.
+    """
+    drawn: Json = {"type": "mrkdwn", "text": text}
+    return {**drawn, "verbatim": True} if _LINKED.search(_OURS.sub("", text)) else drawn
 
 
 def section(text: str) -> Json:

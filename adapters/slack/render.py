@@ -141,13 +141,13 @@ def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator
 
 
 def _title(card: Card) -> list[Json]:
-    """Return a header for what is loud, one bold line for what is quiet; a long title goes on below its header."""
+    """Return a header for what is loud, one line for what is quiet; a long title goes on below its header."""
     title = _titled(card)
     drawn: list[Json] = []
     if card.tone in _LOUD:
         drawn.append({"type": "header", "text": plain_text(title, HEADER)})
     if card.tone not in _LOUD or mrkdwn.size(title) > HEADER:
-        drawn.append(section(mrkdwn.chunks((Strong(title),), SECTION)[0]))
+        drawn.append(section(mrkdwn.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]))
     unseen = _unseen(card)
     if unseen:
         spans: list[Span] = [part for one in unseen for part in (one, " ")]
@@ -195,10 +195,8 @@ def _chart(block: Chart, file: str) -> list[Json]:
     if not file:
         spans = (Strong(title), " " if title else "", summary)
         return [context([text]) for text in mrkdwn.chunks(spans, FIELD)[:1]]
-    drawn: Json = {"type": "image", "slack_file": {"id": file}, "alt_text": mrkdwn.cut(summary or title or "chart", ALT_TEXT)}
-    if title:
-        drawn["title"] = plain_text(title, HEADER)
-    return [drawn]
+    words = ": ".join(part for part in (title, summary) if part) or "chart"  # the picture shows its title itself
+    return [{"type": "image", "slack_file": {"id": file}, "alt_text": mrkdwn.cut(words, ALT_TEXT)}]
 
 
 def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:

@@ -162,9 +162,26 @@ def test_names_and_numbers_are_shown_unchanged(name):
     assert message(Card("t", blocks=(text(name),))).blocks[1]["text"]["text"] == name
 
 
-def test_every_text_is_verbatim_so_that_addresses_in_data_are_no_links():
-    drawn = message(Card("t", blocks=(text("see https://evil.example #general"), quiet("x"), Facts((("a", "b"),)))))
-    assert all(one["verbatim"] for one in texts(drawn.blocks) if one["type"] == "mrkdwn")
+@pytest.mark.parametrize(
+    ("shown", "verbatim"),
+    [
+        ("see https://evil.example", True),
+        ("#general", True),
+        ("@here", True),
+        ("evil.example", True),
+        ("trn1.32xlarge at 0.22x", False),
+    ],
+)
+def test_addresses_and_names_in_data_are_no_links(shown, verbatim):
+    for one in texts(message(Card("t", blocks=(text(shown), quiet(shown), Facts((("a", shown),))))).blocks[1:]):
+        assert one.get("verbatim", False) is verbatim
+
+
+def test_a_leading_paragraph_is_one_bold_text():
+    spans = (" Wasting ", Strong("$1 an hour"), " · so far " + "x " * 250)
+    shown = message(Card("t", blocks=(Text(spans, Style.LEAD),))).blocks[1]["text"]["text"]
+    assert shown.startswith("*Wasting $1 an hour · so far x x")
+    assert "x* *x" in shown
 
 
 def test_spans_are_drawn_with_slacks_own_tokens():
@@ -189,6 +206,11 @@ def test_spans_are_drawn_with_slacks_own_tokens():
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "evil"])
 def test_a_link_that_is_not_http_stays_text(url):
     assert message(Card("t", blocks=(text(Link("here", url)),))).blocks[1]["text"]["text"] == "here"
+
+
+def test_a_form_without_fields_is_a_question_to_confirm():
+    view = answer_view(Card("Reset", blocks=(Form("Reset every setting?", "config reset", ()),)), Origin())
+    assert view["blocks"][0]["text"]["text"] == "Reset every setting?"
 
 
 def test_who_is_pinged_only_by_the_card_is_named_below_its_title():
