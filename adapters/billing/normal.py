@@ -5,6 +5,66 @@ from __future__ import annotations
 from adapters.billing.columns import Columns
 from adapters.billing.sql import sql
 
+# Our word for a column, and what the formats call it.
+_CUR = {
+    "payer": ("bill_payer_account_id",),
+    "invoice": ("bill_invoice_id",),
+    "period": ("bill_billing_period_start_date",),
+    "currency": ("line_item_currency_code",),
+    "account": ("line_item_usage_account_id",),
+    "line_type": ("line_item_line_item_type",),
+    "service": ("line_item_product_code",),
+    "servicecode": ("product_servicecode",),
+    "usage_type": ("line_item_usage_type",),
+    "operation": ("line_item_operation",),
+    "zone": ("line_item_availability_zone",),
+    "resource": ("line_item_resource_id",),
+    "description": ("line_item_line_item_description",),
+    "starts": ("line_item_usage_start_date",),
+    "ends": ("line_item_usage_end_date",),
+    "cost": ("line_item_unblended_cost",),
+    "amount": ("line_item_usage_amount",),
+    "term": ("pricing_term",),
+    "ri_arn": ("reservation_reservation_a_r_n", "reservation_reservation_arn"),
+    "ri_effective": ("reservation_effective_cost",),
+    "ri_unused_upfront": ("reservation_unused_amortized_upfront_fee_for_billing_period",),
+    "ri_unused_recurring": ("reservation_unused_recurring_fee",),
+    "sp_effective": ("savings_plan_savings_plan_effective_cost",),
+    "sp_total": ("savings_plan_total_commitment_to_date",),
+    "sp_used": ("savings_plan_used_commitment",),
+    "parent": ("split_line_item_parent_resource_id",),
+    "split_cost": ("split_line_item_split_cost",),
+    "unused_cost": ("split_line_item_unused_cost",),
+    "split_ratio": ("split_line_item_split_usage_ratio",),
+}
+_FOCUS = {
+    "payer": ("billingaccountid",),
+    "invoice": ("invoiceid",),
+    "period": ("billingperiodstart",),
+    "currency": ("billingcurrency",),
+    "account": ("subaccountid",),
+    "category": ("chargecategory",),
+    "class": ("chargeclass",),
+    "service_code": ("x_servicecode",),
+    "service": ("servicename",),
+    "x_usage_type": ("x_usagetype",),
+    "sku_meter": ("skumeter",),
+    "operation": ("x_operation",),
+    "region": ("regionid",),
+    "zone": ("availabilityzone",),
+    "resource": ("resourceid",),
+    "description": ("chargedescription",),
+    "starts": ("chargeperiodstart",),
+    "ends": ("chargeperiodend",),
+    "billed": ("billedcost",),
+    "effective": ("effectivecost",),
+    "pricing": ("pricingcategory",),
+    "commitment": ("commitmentdiscounttype",),
+    "commitment_category": ("commitmentdiscountcategory",),
+    "quantity": ("consumedquantity",),
+    "unit": ("consumedunit",),
+}
+
 
 def rows_of(columns: Columns, source: str) -> str:
     """Return the SELECT over `source` for a recognised format."""
@@ -18,38 +78,7 @@ def _flag(columns: Columns, column: str) -> str:
 
 
 def _cur(c: Columns) -> str:
-    plain = {
-        "payer": ("bill_payer_account_id",),
-        "invoice": ("bill_invoice_id",),
-        "period": ("bill_billing_period_start_date",),
-        "currency": ("line_item_currency_code",),
-        "account": ("line_item_usage_account_id",),
-        "line_type": ("line_item_line_item_type",),
-        "service": ("line_item_product_code",),
-        "servicecode": ("product_servicecode",),
-        "usage_type": ("line_item_usage_type",),
-        "operation": ("line_item_operation",),
-        "zone": ("line_item_availability_zone",),
-        "resource": ("line_item_resource_id",),
-        "description": ("line_item_line_item_description",),
-        "starts": ("line_item_usage_start_date",),
-        "ends": ("line_item_usage_end_date",),
-        "cost": ("line_item_unblended_cost",),
-        "amount": ("line_item_usage_amount",),
-        "term": ("pricing_term",),
-        "ri_arn": ("reservation_reservation_a_r_n", "reservation_reservation_arn"),
-        "ri_effective": ("reservation_effective_cost",),
-        "ri_unused_upfront": ("reservation_unused_amortized_upfront_fee_for_billing_period",),
-        "ri_unused_recurring": ("reservation_unused_recurring_fee",),
-        "sp_effective": ("savings_plan_savings_plan_effective_cost",),
-        "sp_total": ("savings_plan_total_commitment_to_date",),
-        "sp_used": ("savings_plan_used_commitment",),
-        "parent": ("split_line_item_parent_resource_id",),
-        "split_cost": ("split_line_item_split_cost",),
-        "unused_cost": ("split_line_item_unused_cost",),
-        "split_ratio": ("split_line_item_split_usage_ratio",),
-    }
-    made = {alias: c.text(*names) for alias, names in plain.items()}
+    made = {alias: c.text(*names) for alias, names in _CUR.items()}
     made["region"] = _either(
         c.text("product_region_code", "product_region"), c.inside("product", "region_code", "regionCode", "region")
     )
@@ -59,34 +88,7 @@ def _cur(c: Columns) -> str:
 
 
 def _focus(c: Columns) -> str:
-    plain = {
-        "payer": ("billingaccountid",),
-        "invoice": ("invoiceid",),
-        "period": ("billingperiodstart",),
-        "currency": ("billingcurrency",),
-        "account": ("subaccountid",),
-        "category": ("chargecategory",),
-        "class": ("chargeclass",),
-        "service_code": ("x_servicecode",),
-        "service": ("servicename",),
-        "x_usage_type": ("x_usagetype",),
-        "sku_meter": ("skumeter",),
-        "operation": ("x_operation",),
-        "region": ("regionid",),
-        "zone": ("availabilityzone",),
-        "resource": ("resourceid",),
-        "description": ("chargedescription",),
-        "starts": ("chargeperiodstart",),
-        "ends": ("chargeperiodend",),
-        "billed": ("billedcost",),
-        "effective": ("effectivecost",),
-        "pricing": ("pricingcategory",),
-        "commitment": ("commitmentdiscounttype",),
-        "commitment_category": ("commitmentdiscountcategory",),
-        "quantity": ("consumedquantity",),
-        "unit": ("consumedunit",),
-    }
-    made = {alias: c.text(*names) for alias, names in plain.items()}
+    made = {alias: c.text(*names) for alias, names in _FOCUS.items()}
     made["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
     made["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
     return _select(made, c)

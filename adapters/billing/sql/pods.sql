@@ -24,18 +24,23 @@ SELECT d.rowid AS whole_row, d.* EXCLUDE (thing, net, amortised, hours), d.thing
 FROM detail AS d JOIN thing ON thing.id = d.thing
     JOIN share ON share.parent = thing.resource AND share.started = date_trunc('hour', d.started)
 WHERE d.hours > 0;
+-- The same thing once for each pod that had a part of it.
 CREATE OR REPLACE TEMP TABLE owned AS
-SELECT p.* EXCLUDE (namespace, pod), t.* REPLACE (p.namespace AS namespace, p.pod AS pod) FROM parted AS p JOIN thing AS t ON t.id = p.node;
-UPDATE owned SET id = thing_id(payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line,
-    resource, cluster, namespace, pod, team, project, tagset);
+WITH renamed AS (
+    SELECT p.node, t.* REPLACE (p.namespace AS namespace, p.pod AS pod)
+    FROM (SELECT DISTINCT node, namespace, pod FROM parted) AS p JOIN thing AS t ON t.id = p.node
+)
+SELECT * REPLACE (thing_id(payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line,
+    resource, cluster, namespace, pod, team, project, tagset) AS id)
+FROM renamed;
 INSERT INTO thing
-SELECT DISTINCT id, payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
-    cluster, namespace, pod, team, project, tagset
-FROM owned ANTI JOIN thing AS known ON known.id = owned.id;
+SELECT DISTINCT ON (id) * EXCLUDE (node) FROM owned ANTI JOIN thing AS known ON known.id = owned.id;
 CREATE OR REPLACE TABLE pod_detail AS
-SELECT file, month, id AS thing, kind, started, ended, usage, uninvoiced, net, amortised, NULL::DOUBLE AS hours FROM owned
+SELECT p.file, p.month, o.id AS thing, p.kind, p.started, p.ended, p.usage, p.uninvoiced, p.net, p.amortised, NULL::DOUBLE AS hours
+FROM parted AS p JOIN owned AS o ON o.node = p.node AND o.namespace = p.namespace AND o.pod = p.pod
 UNION ALL
 SELECT d.* REPLACE (d.net - coalesce(p.net, 0) AS net, d.amortised - coalesce(p.amortised, 0) AS amortised)
-FROM detail AS d LEFT JOIN (SELECT whole_row, sum(net) AS net, sum(amortised) AS amortised FROM parted GROUP BY whole_row) AS p ON p.whole_row = d.rowid;
+FROM detail AS d LEFT JOIN (SELECT whole_row, sum(net) AS net, sum(amortised) AS amortised FROM parted GROUP BY whole_row) AS p
+    ON p.whole_row = d.rowid;
 DROP TABLE parted;
 DROP TABLE owned;
