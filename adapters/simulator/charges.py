@@ -201,7 +201,7 @@ def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -
 
 def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
     for instance_type, hourly in commitments(scenario).items():
-        region = next(c.region for c in scenario.clusters if c.instance_type == instance_type)
+        region = next(c.region for c in scenario.clusters if c.instance_type == instance_type and _covered(c))
         yield Charge(
             kind="SavingsPlanRecurringFee",
             product="ComputeSavingsPlans",
@@ -217,6 +217,10 @@ def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> 
         )
     for cluster in scenario.clusters:
         yield from _blocks(cluster, fleet, begin)
+
+
+def _covered(cluster: Cluster) -> bool:
+    return any(job.market == "savings-plan" for job in cluster.jobs)
 
 
 def _blocks(cluster: Cluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]:

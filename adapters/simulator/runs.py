@@ -25,7 +25,7 @@ class Progress:
 
 
 def follow(crew: Crew) -> Progress:
-    """Walk through the minutes: steps add up, a restart falls back to the last checkpoint."""
+    """Walk through the minutes: steps add up, a restart falls back to the last checkpoint, whose age counts from the restore."""
     s, job = crew.signals, crew.nodes[0].job
     pods = s.pod.max(axis=0) * s.runtime.max(axis=0) > 0
     rate = 60 / job.step_seconds
@@ -35,7 +35,7 @@ def follow(crew: Crew) -> Progress:
     written = (s.write.max(axis=0) > 1e8) & (s.saving > 0)
     for minute in range(pods.size):
         if minute and pods[minute] and not pods[minute - 1]:
-            at, since = saved, (since or minute)
+            at, since = saved, minute
         at += s.progress[minute] * rate
         if written[minute]:
             saved, since = at, minute
