@@ -35,7 +35,7 @@ class _Track:
 
     def before(self, now: int) -> int:
         """Return how many values were visible at `now`."""
-        return int(np.searchsorted(self.visible, now, side="right"))
+        return int(self.visible.searchsorted(now, side="right"))
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,11 @@ class Sheet:
 
     def visible(self, end: int) -> int:
         """Return how many things had shown themselves by bin `end`."""
-        return int(np.searchsorted(self.first, end, side="right"))
+        return int(self.first.searchsorted(end, side="right"))
 
     def frame(self, end: int, most: int, things: Sequence[Labels]) -> Frame:
         """Return the last `most` bins up to `end`, a view; `things` are all labels of this sheet's things, in order."""
-        n_things, n_metrics = self.visible(end), int(np.searchsorted(self.metric_first, end, side="right"))
+        n_things, n_metrics = self.visible(end), int(self.metric_first.searchsorted(end, side="right"))
         stop = end - self.base + 1
         n = max(0, min(most, stop))
         values = self._until(stop)[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
