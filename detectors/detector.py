@@ -17,7 +17,7 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from detectors.diagnose import diagnose, states, told
 from detectors.roster import Roster, build_roster
-from detectors.rules import checkpoint, odd, spend, storage
+from detectors.rules import checkpoint, drop, odd, spend, storage
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, Limits, View
 
@@ -49,7 +49,7 @@ class Detector:
             verdict = diagnose(view)
             anomalies = [*verdict.anomalies, *self._odd(view, verdict.explained)]
             anomalies += [
-                *checkpoint.find(view, verdict.explained & ~verdict.starved),
+                *checkpoint.find(view, verdict.stopped),
                 *storage.find_orphans(view),
                 *storage.find_unused_capacity(view),
             ]
@@ -89,7 +89,7 @@ class Detector:
     def _odd(self, view: View, explained: np.ndarray) -> list[Anomaly]:
         taught = self._taught_of(view)
         told_of = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
-        found, scores = odd.find(view, taught, explained | told_of)
+        found, scores = odd.find(view, taught, explained | told_of | drop.falling(view))
         return list(told(view, found, lambda v, _, rows: odd.tell(v, taught, scores, rows))) if taught else []
 
     def _taught_of(self, view: View) -> odd.Taught | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.anomaly import Anomaly, NodeState
+from bot.model.anomaly import Anomaly, Cause, NodeState
 from detectors.rules import compile as compiling
 from detectors.rules import drop, faults, idle, silence, still
 from detectors.rules.found import Found, Words, anomaly_of
@@ -48,11 +48,13 @@ RULES: tuple[tuple[Callable[[View], Found], Tell], ...] = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold the anomalies of nodes, which nodes a rule explains (n,), and which work under their usual (n,)."""
+    """Hold the anomalies of nodes and, each (n,): which nodes a rule explains, which work under their usual, which are sick."""
 
     anomalies: tuple[Anomaly, ...]
     explained: Mask
     starved: Mask
+    stopped: Mask
+    """Nodes whose missing checkpoints need no explanation: a rule other than a drop is about them, or their scope has a fault."""
 
 
 def diagnose(view: View) -> Verdict:
@@ -66,13 +68,18 @@ def diagnose(view: View) -> Verdict:
             continue
         rest = replace(one, hit=one.hit & ~explained)
         rest, folded = _fold(rest, [k for k, _ in kept], view)
+        if tell is faults.tell_errors:
+            folded |= _beside_fault(rest, found[0], view)
+            rest = replace(rest, hit=rest.hit & ~folded)
         explained |= one.hit | folded
         kept.append((rest, tell))
     anomalies = [a for one, tell in kept for a in told(view, one, tell)]
     silent = silence.find(view)
+    silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
     starved = next((one.hit for one, tell in kept if tell is drop.tell), np.zeros(view.n, dtype=bool))
-    return Verdict(tuple(anomalies), explained | silent.hit, starved)
+    sick = np.isin(view.roster.scope, view.roster.scope[found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)])
+    return Verdict(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 
 
 def told(view: View, found: Found, tell: Tell) -> Iterator[Anomaly]:
@@ -125,6 +132,15 @@ def _fold(found: Found, stronger: Sequence[Found], view: View) -> tuple[Found, M
         wide = (2 * held >= sizes) & (sizes > 1)
         folded |= found.hit & wide[scope] & (found.steps <= since[scope] + FOLD_STEPS)
     return replace(found, hit=found.hit & ~folded), folded
+
+
+def _beside_fault(found: Found, fault: Found, view: View) -> Mask:
+    """Tell which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
+    scope = view.roster.scope
+    since = np.zeros(len(view.roster.scopes))
+    np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
+    since[np.unique(scope[view.held_open(Cause.HARDWARE_FAULT.value)])] = np.inf
+    return np.asarray(found.hit & (since[scope] > 0) & (found.steps <= since[scope]))
 
 
 def _with_waiting(fault: Found, drops: Found, view: View) -> Found:

@@ -50,7 +50,10 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     rows = _rows(view, labels)
     if not policy.on("checkpoint_at_risk.on") or interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
-    if worked_seconds(view, rows, age) < policy.number("checkpoint_at_risk.factor") * interval + frame.step.total_seconds():
+    if (
+        worked_seconds(view, frame, row, rows, age)
+        < policy.number("checkpoint_at_risk.factor") * interval + frame.step.total_seconds()
+    ):
         return None
     return thing_anomaly(
         view,
@@ -68,8 +71,15 @@ def _rows(view: View, labels: Labels) -> list[int]:
     return [i for i in every if labels.job and view.roster.labels[i].job == labels.job] or every
 
 
-def worked_seconds(view: View, rows: list[int], age: float) -> float:
-    """Return how much of the last `age` seconds at least half of the nodes worked: only work can be lost."""
+def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
+    """Return how much of the last `age` seconds the run made progress: only work can be lost.
+
+    Told by the run's step count, else by whether at least half of its nodes worked.
+    """
+    steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
+    growth = np.diff(steps)
+    if np.isfinite(growth).any():
+        return age * float((growth[np.isfinite(growth)] > 0).mean())
     if not rows:
         return age
     part = view.whole.last(timedelta(seconds=age)).pick(rows)

@@ -20,6 +20,7 @@ SETTLED = timedelta(minutes=30)
 NOW = timedelta(minutes=5)
 DEEPER = 0.78
 """Share of `starved.deep` under which a drop needs no further sign."""
+EVIDENT = timedelta(minutes=15)
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start."""
 _LOADER = (
@@ -73,8 +74,11 @@ def find(view: View) -> Found:
     shallow = trailing(_mostly(view.executing & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
+    late |= (shallow >= view.window.steps(EVIDENT)) & _network_full(view) & ~view.roster.inference
     begins = view.eligible & (soon | late) & _same_job(view, steps, late)
-    stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
+    stays = view.held_open(*FAMILY, Cause.HARDWARE_FAULT.value) & (
+        view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over")
+    )
     wasted = 1 - view.recent(view.utilization) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
@@ -174,6 +178,18 @@ def _loader_busy(view: View) -> Mask:
     return busy
 
 
+def _network_full(view: View) -> Mask:
+    """Tell which nodes' EFA carries what the NIC can, (n,)."""
+    share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
+    return np.asarray(share >= view.number("network_bound.above"))
+
+
+def falling(view: View) -> Mask:
+    """Tell which nodes work under their usual right now, whether or not that lasts long enough to be told, (n,)."""
+    now = view.recent(view.utilization, view.window.steps(NOW))
+    return np.asarray(now < view.number("starved.over") * view.levels[1])
+
+
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()
@@ -195,7 +211,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     fell = (before >= 0.5) & ~(rested > 0)
     held = _ratio(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
-    return np.asarray((alike & fell) | (late & _loader_busy(view)))
+    return np.asarray((alike & fell) | (late & (_loader_busy(view) | view.roster.inference)))
 
 
 def _held_still(view: View) -> Mask:

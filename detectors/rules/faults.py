@@ -79,8 +79,8 @@ def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
     uncorrected = _total(view.metric("neuron_hardware_ecc_uncorrected_count"), needed, rows)
     broken = _total(view.metric("neuron_execution_errors_hardware_count"), needed, rows)
     failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
-    parts = [f"{ecc:,.0f} ECC events"] if ecc else []
-    parts += [f"{uncorrected:,.0f} of them uncorrected"] if uncorrected else []
+    parts = [f"{ecc:,.0f} ECC events" + (f" ({uncorrected:,.0f} uncorrected)" if uncorrected else "")] if ecc else []
+    parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
     parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
     return Words(

@@ -29,6 +29,8 @@ _ROUTE = re.compile(r"NatGateway-Bytes|DataTransfer-Regional|DataTransfer-xAZ|AW
 _FEE = re.compile(r"SavingsPlan|^(?:\w+-)?(?:EC2SP|ComputeSP):|HeavyUsage", re.IGNORECASE)
 _EMPTY = re.compile(r"Unused(?:Box|Ded)", re.IGNORECASE)
 _HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
+DEAREST = 2.5
+"""More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
 _SUGGESTIONS = {
     Cause.SPEND_JUMP: ("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",),
     Cause.SPEND_NEW: ("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",),
@@ -173,7 +175,8 @@ def _used(values: Numbers, frame: Frame, jump: Jump, view: View) -> bool:
     if np.isnan(now) or not len(before):
         return False
     usual = float(np.median(before))
-    return now * max(jump.high, 1e-9) >= 0.8 * jump.value * usual and now > usual
+    extra_hours, rate = now - usual, jump.high / max(usual, 1e-9)
+    return extra_hours > 0 and jump.value - jump.high <= DEAREST * rate * extra_hours
 
 
 def _newest(frame: Frame) -> int:

@@ -1,0 +1,104 @@
+"""A drop under the usual: who is told, when, and what it is called."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import STEP, Fleet, World, hours, only
+
+from bot.model.anomaly import Cause, NodeState
+from bot.model.labels import Labels
+from bot.policy.schema import default_policy
+
+
+def test_the_reference_fleet_is_told_once_within_a_quarter_of_an_hour():
+    world = World(Fleet(64, days=1.5).starve(hours(30), hours(33)))
+    (alert,) = world.run(hours(29), hours(34.5))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 64)
+    assert alert.opened - hours(30) <= timedelta(minutes=15)
+    assert hours(33) <= alert.closed <= hours(33.5)
+
+
+def test_the_alert_says_the_numbers_and_what_to_do():
+    world = World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
+    starved = only(world.at(hours(30.5)))
+    assert starved.why == "NeuronCore utilization 20 %, usually 89-93 % at this hour. Runtime loaded, host CPU 96 %."
+    assert starved.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
+    assert starved.confidence > 0.8
+    assert [cause for cause, _ in starved.runners_up] == [Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH]
+    assert starved.scope == Labels(cluster="llama")
+    assert world.at(hours(30.5)).states["i-llama000"] is NodeState.STARVED
+
+
+def test_busy_cpus_change_the_advice():
+    busy = only(World(Fleet(4).starve(hours(30), hours(33))).at(hours(31)))
+    idle = only(World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.2)).at(hours(31)))
+    assert any("num_workers" in text for text in idle.suggestions)
+    assert not any("num_workers" in text for text in busy.suggestions)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "level"),
+    [(5, 0.0), (5, 0.3), (20, 0.6), (30, 0.55)],
+    ids=["checkpoint", "slow checkpoint", "evaluation", "long evaluation"],
+)
+def test_what_training_does_anyway_is_not_told(minutes, level):
+    fleet = Fleet(8)
+    for hour in np.arange(26, 46, 2.5):
+        fleet.scale(hours(hour), hours(hour) + timedelta(minutes=minutes), neuroncore_utilization=level, efa=level)
+    assert World(fleet).run(hours(30), hours(46)) == []
+
+
+def test_a_restart_with_its_ramp_is_not_told():
+    fleet = Fleet(8).stop(hours(30), hours(30.25))
+    for i, share in enumerate((0.2, 0.3, 0.4, 0.6)):
+        at = hours(30.25) + i * STEP
+        fleet.scale(at, at + STEP, neuroncore_utilization=share)
+    assert World(fleet).run(hours(29), hours(33)) == []
+
+
+def test_the_end_of_a_job_is_no_starvation():
+    fleet = Fleet(8).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.3).stop(hours(30) + STEP, hours(30.4))
+    assert World(fleet).run(hours(29), hours(30.4)) == []
+
+
+def test_other_memory_is_another_job():
+    fleet = Fleet(4).scale(hours(30), hours(40), neuroncore_utilization=0.3, neuroncore_memory=0.3, neuron_runtime=0.3)
+    assert World(fleet).run(hours(29), hours(34)) == []
+
+
+def test_a_full_network_is_named():
+    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2)
+    bound = only(World(fleet.set(hours(30), hours(34), efa=9.3e10)).at(hours(31)))
+    assert bound.cause is Cause.NETWORK_BOUND
+    assert "93 % of the NIC's limit" in bound.why
+
+
+def test_traffic_of_single_node_work_is_a_possible_wrong_path():
+    fleet = Fleet(2).set(hours(0), hours(48), efa=1e6).scale(hours(30), hours(34), slice(0, 1), neuroncore_utilization=0.42)
+    path = only(World(fleet.set(hours(30), hours(34), slice(0, 1), efa=3e10, network_out=1.9e9)).at(hours(31)))
+    assert path.cause is Cause.COLLECTIVE_PATH
+    assert "possible" in path.why
+
+
+def test_an_open_alert_stays_until_most_of_the_usual_is_back():
+    fleet = Fleet(4, days=2).starve(hours(30), hours(31)).scale(hours(31), hours(33), neuroncore_utilization=0.8)
+    (alert,) = World(fleet).run(hours(29), hours(34))
+    assert alert.closed >= hours(33)
+
+
+def test_a_cluster_may_have_its_own_threshold():
+    policy = default_policy()
+    lax = type(policy)(policy.values, ((Labels(cluster="llama"), "starved.on", False),))
+    fleets = [Fleet(4, cluster=name).starve(hours(30), hours(34)) for name in ("llama", "vision")]
+    assert [a.scope.cluster for a in World(*fleets, policy=lax).at(hours(31)).anomalies] == ["vision"]
+
+
+def test_inference_follows_its_own_hours():
+    fleet = Fleet(3, days=6, cluster="serving", instance_type="inf2.48xlarge")
+    hour = (np.arange(fleet.metrics["efa_tx_bytes_per_second"].shape[1]) / 12) % 24
+    fleet.metrics["neuroncore_utilization_ratio"] *= 0.45 + 0.4 * np.cos((hour - 14) / 24 * 2 * np.pi)
+    assert World(fleet).run(hours(72), hours(110), timedelta(minutes=15)) == []
+    fleet.scale(hours(104), hours(108), neuroncore_utilization=0.3)
+    (alert,) = World(fleet).run(hours(103), hours(108), timedelta(minutes=5))
+    assert alert.cause is Cause.STARVED

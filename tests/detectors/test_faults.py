@@ -1,0 +1,67 @@
+"""Errors, hardware, memory; and who explains whom."""
+
+import pytest
+from builder import HBM, Fleet, World, hours, only
+
+from bot.model.anomaly import Cause, Severity
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"neuron_hardware_ecc_events": 20}, Cause.HARDWARE_FAULT),
+        ({"neuron_hardware_ecc_uncorrected": 1}, Cause.HARDWARE_FAULT),
+        ({"neuron_execution_errors_hardware": 3}, Cause.HARDWARE_FAULT),
+        ({"status_check_failed": 5}, Cause.HARDWARE_FAULT),
+        ({"neuron_execution_errors_count": 9}, Cause.EXECUTION_ERRORS),
+    ],
+)
+def test_errors_have_their_names(values, cause):
+    found = only(World(Fleet(4).set(hours(30), hours(31), slice(2, 3), **values)).at(hours(30.5)))
+    assert (found.cause, found.things) == (cause, ("i-llama002",))
+
+
+@pytest.mark.parametrize("values", [{"neuron_hardware_ecc_events": 1}, {"neuron_execution_errors_count": 1}])
+def test_a_corrected_bit_now_and_then_is_no_fault(values):
+    fleet = Fleet(4)
+    for hour in range(25, 45):
+        fleet.set(hours(hour), hours(hour + 0.1), slice(hour % 4, hour % 4 + 1), **values)
+    assert World(fleet).run(hours(28), hours(45)) == []
+
+
+def test_one_failed_status_check_is_a_reboot():
+    assert World(Fleet(4).set(hours(30), hours(30.08), slice(0, 1), status_check_failed=5)).at(hours(30.25)).anomalies == ()
+
+
+def test_types_of_errors_are_named():
+    fleet = Fleet(2).set(hours(30), hours(31), slice(0, 1), neuron_execution_errors_count=9)
+    fleet.set(hours(30), hours(31), slice(0, 1), neuron_execution_errors_numerical_count=9)
+    assert "numerical" in only(World(fleet).at(hours(30.5))).why
+
+
+def test_full_device_memory_is_told_where_it_is_new():
+    world = World(Fleet(4).set(hours(30), hours(40), slice(0, 1), neuroncore_memory=0.985 * HBM))
+    assert only(world.at(hours(30.5))).cause is Cause.MEMORY_PRESSURE
+    assert World(Fleet(4).set(hours(0), hours(48), neuroncore_memory=0.97 * HBM)).at(hours(31)).anomalies == ()
+
+
+def test_nodes_that_wait_for_a_sick_one_belong_to_its_fault():
+    fleet = Fleet(16).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=25)
+    fleet.scale(hours(30.5), hours(34), neuroncore_utilization=0.3)
+    world = World(fleet)
+    (alert,) = world.run(hours(29), hours(33))
+    assert (alert.cause, alert.severity) == (Cause.HARDWARE_FAULT, Severity.CRITICAL)
+    assert len(alert.anomaly.things) == 16
+    assert alert.anomaly.wasted_shares[0] == pytest.approx(0.7, abs=0.05)
+
+
+def test_errors_beside_a_fault_fold_into_it():
+    fleet = Fleet(16).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=25)
+    fleet.set(hours(31), hours(34), slice(4, 9), neuron_execution_errors_count=20)
+    assert [a.cause for a in World(fleet).run(hours(29), hours(33))] == [Cause.HARDWARE_FAULT]
+
+
+def test_a_hang_of_most_nodes_takes_the_rest_along():
+    fleet = Fleet(8).set(hours(30), hours(34), neuroncore_utilization=0, neuron_execution_latency=float("nan"), efa=0)
+    fleet.stop(hours(30), hours(34), slice(0, 1))
+    assert {a.cause for a in World(fleet).run(hours(29), hours(32))} == {Cause.HUNG}

@@ -1,0 +1,143 @@
+"""Three kinds of zero have three names; a fourth, compiling, is none of them."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import HBM, Fleet, World, hours, only
+
+from bot.model.anomaly import Cause, NodeState
+from bot.policy.schema import default_policy
+
+HELD = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+
+
+def test_a_busy_fleet_is_calm():
+    detection = World(Fleet(8)).at(hours(40))
+    assert detection.anomalies == ()
+    assert set(detection.states.values()) == {NodeState.BUSY}
+
+
+def test_idle_is_told_after_half_an_hour_and_names_its_nodes():
+    world = World(Fleet(4).stop(hours(30), hours(40), slice(0, 2)))
+    assert world.at(hours(30.4)).anomalies == ()
+    idle = only(world.at(hours(30.5)))
+    assert (idle.cause, idle.things, idle.wasted_shares) == (Cause.IDLE, ("i-llama000", "i-llama001"), (1.0, 1.0))
+    assert idle.window.start == hours(30)
+    assert idle.key == "idle/cluster=llama"
+    assert world.at(hours(30.5)).states["i-llama000"] is NodeState.IDLE
+
+
+def test_zero_with_memory_held_is_allocated_unused():
+    world = World(Fleet(4).set(hours(30), hours(40), slice(0, 1), **HELD, neuroncore_memory=0.3 * HBM))
+    unused = only(world.at(hours(31)))
+    assert unused.cause is Cause.ALLOCATED_UNUSED
+    assert world.at(hours(31)).states["i-llama000"] is NodeState.LOADED_IDLE
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_a_job_that_stops_amid_its_work_is_hung(level):
+    world = World(Fleet(4).set(hours(30), hours(40), **(HELD | {"neuroncore_utilization": level})))
+    assert world.at(hours(30.2)).anomalies == ()
+    hung = only(world.at(hours(30.5)))
+    assert (hung.cause, len(hung.things), hung.wasted_shares[0]) == (Cause.HUNG, 4, 1.0)
+
+
+def test_no_reading_is_no_zero():
+    world = World(Fleet(4).silence(hours(30), hours(40), slice(1, 2)))
+    assert world.at(hours(30.2)).anomalies == ()
+    silent = only(world.at(hours(30.25)))
+    assert (silent.cause, silent.things, silent.wasted_shares) == (Cause.NO_DATA, ("i-llama001",), ())
+    assert world.at(hours(30.25)).states["i-llama001"] is NodeState.NO_DATA
+
+
+def test_a_stopped_instance_is_not_silent():
+    fleet = Fleet(4).silence(hours(30), hours(48), slice(1, 2))
+    fleet.ended[1] = hours(30)
+    detection = World(fleet).at(hours(31))
+    assert detection.anomalies == ()
+    assert "i-llama001" not in detection.states
+
+
+def test_an_instance_that_never_reported_is_missed_where_its_peers_do():
+    fleet, extra = Fleet(4), Fleet(1, cluster="llama")
+    extra.ids = ["i-never"]
+    world = World(fleet)
+    world.fleets = (fleet, extra)
+    extra.launched[0] = hours(20)
+    silent = only(world.at(hours(30)))
+    assert (silent.cause, silent.things) == (Cause.NO_DATA, ("i-never",))
+
+
+def test_a_failed_source_is_not_a_silent_fleet():
+    fleet = Fleet(4).silence(hours(30), hours(40))
+    assert World(fleet, gaps=("CloudWatch throttled",)).at(hours(31)).anomalies == ()
+    assert only(World(fleet).at(hours(31))).cause is Cause.NO_DATA
+
+
+def test_idle_goes_on_while_nothing_is_read():
+    world = World(Fleet(2).stop(hours(30), hours(40)).silence(hours(32), hours(40)))
+    alerts = world.run(hours(30), hours(33))
+    assert {a.cause for a in alerts} == {Cause.IDLE, Cause.NO_DATA}
+    assert all(a.firing for a in alerts)
+
+
+def test_a_new_node_may_do_nothing_for_the_grace():
+    fleet = Fleet(2).silence(hours(0), hours(30), slice(0, 1)).stop(hours(30), hours(40), slice(0, 1))
+    fleet.launched[0] = hours(30)
+    world = World(fleet)
+    early = world.at(hours(30.75))
+    assert (early.anomalies, early.states["i-llama000"]) == ((), NodeState.NEW)
+    assert only(world.at(hours(31.25))).cause is Cause.IDLE
+
+
+@pytest.mark.parametrize(("minutes", "causes"), [(40, []), (60, []), (65, [Cause.LONG_COMPILE])])
+def test_a_compile_is_told_past_its_grace(minutes, causes):
+    world = World(Fleet(4).stop(hours(30), hours(40), slice(0, 1), host_cpu=0.8))
+    detection = world.at(hours(30) + timedelta(minutes=minutes))
+    assert [a.cause for a in detection.anomalies] == causes
+    assert detection.states["i-llama000"] is NodeState.COMPILING
+
+
+def test_the_grace_is_a_setting():
+    policy = default_policy()
+    shorter = type(policy)({**policy.values, "compiling.grace": timedelta(minutes=45)})
+    world = World(Fleet(4).stop(hours(30), hours(40), slice(0, 1), host_cpu=0.8), policy=shorter)
+    assert world.at(hours(30.75)).anomalies == ()
+    assert only(world.at(hours(30) + timedelta(minutes=50))).cause is Cause.LONG_COMPILE
+
+
+def test_many_nodes_that_compile_at_once_have_a_cold_cache():
+    cold = only(World(Fleet(6).stop(hours(30), hours(40), host_cpu=0.8)).at(hours(31.2)))
+    assert (cold.cause, len(cold.things)) == (Cause.COLD_CACHE, 6)
+    assert any("NEURON_COMPILE_CACHE_URL" in text for text in cold.suggestions)
+
+
+def test_a_job_that_compiled_before_has_a_cold_cache():
+    fleet = Fleet(4).stop(hours(20), hours(20.7), slice(0, 1), host_cpu=0.8).stop(hours(30), hours(40), slice(0, 1), host_cpu=0.8)
+    assert only(World(fleet).at(hours(31.2))).cause is Cause.COLD_CACHE
+
+
+def test_without_any_metric_nothing_is_guessed():
+    fleet = Fleet(3).silence(hours(0), hours(48))
+    fleet.metrics["host_cpu_utilization_ratio"][:] = 0.02
+    assert [a.cause for a in World(fleet).at(hours(30)).anomalies] in ([], [Cause.NO_DATA])
+
+
+def test_idle_needs_no_knowledge_of_runtimes():
+    fleet = Fleet(3).stop(hours(30), hours(40), slice(0, 1))
+    for name in ("neuroncore_memory_used_bytes", "neuron_runtime_memory_used_bytes", "host_cpu_utilization_ratio"):
+        fleet.metrics[name][:] = np.nan
+    idle = only(World(fleet).at(hours(31)))
+    assert (idle.cause, "not known" in idle.why) == (Cause.IDLE, True)
+
+
+def test_a_rule_that_is_off_says_nothing():
+    policy = default_policy()
+    off = type(policy)({**policy.values, "idle.on": False})
+    assert World(Fleet(2).stop(hours(30), hours(40)), policy=off).at(hours(31)).anomalies == ()
+
+
+def test_no_nodes_no_findings():
+    detection = World().at(hours(1))
+    assert (detection.anomalies, dict(detection.states)) == ((), {})
