@@ -31,7 +31,8 @@ async def about(ports: Ports, request: Request) -> Card:
     extent = await asyncio.to_thread(ports.source.extent)
     problems = [*await asyncio.to_thread(ports.source.problems), *await asyncio.to_thread(ports.billing.problems)]
     memory = await asyncio.to_thread(ports.store.load, request.at)
-    return about_card(dict(ports.settings), extent, memory.ticked_at, problems)
+    here = {"this channel": request.channel} if request.channel else {}
+    return about_card({**ports.settings, **here}, extent, memory.ticked_at, problems)
 
 
 @command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)

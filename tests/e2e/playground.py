@@ -60,7 +60,12 @@ def playground(bot_url: str) -> Iterator[str]:
     command = [node(), str(installed() / _CLI), "start", "-e", bot_url, "-c", "msteams", "-p", str(port), "--disable-telemetry"]
     environment = {**os.environ, "NODE_OPTIONS": f"--require={HERE / 'loopback.cjs'}", "BROWSER": "none"}
     running = subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env=environment,
+        cwd=CACHE,  # it leaves files where it is started
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         _wait(f"http://127.0.0.1:{port}/", running)

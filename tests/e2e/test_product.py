@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from adapters.store.open import open_store
 from tests.e2e.playground import playground
 from tests.e2e.product import product, recording
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOT_TOKEN, FINANCE, GENERAL, SECRET, SlackServer, free_port, slack_server
@@ -113,23 +114,37 @@ async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> Non
     port = free_port()
     settings = {
         "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
-        "TRNBOT_SPEED": "240",
-        "TRNBOT_ROUTE": "teams:personal-chat-id",
+        "TRNBOT_SPEED": "1",
         "TRNBOT_TEAMS_DEVELOPMENT": "1",
+        "MicrosoftAppId": "",
     }
-    with product(tmp_path, port, settings) as bot, playground(f"{bot.url}/api/messages") as url:
+    with playground(f"http://127.0.0.1:{port}/api/messages") as url:
         async with api.async_playwright() as driver:
             browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
             page = await browser.new_page(viewport={"width": 1280, "height": 1100})
-            await page.goto(url)
-            await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
-            await page.locator("[contenteditable=true]:visible").first.click()
-            await page.keyboard.type("cost 7d by team")
-            await page.keyboard.press("Enter")
-            await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
-            await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
-            await page.get_by_role("button", name="Acknowledge").last.click()
-            await page.get_by_text("Acknowledged by").first.wait_for(timeout=30_000)
-            await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
-            assert await page.get_by_text("FIRING").count() == 0
+            with product(tmp_path, port, settings):
+                await page.goto(url)
+                await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
+                await ask(page, "cost 7d by team")
+                await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
+            heard = settings | {"TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}", "TRNBOT_SPEED": "360"}
+            with product(tmp_path, port, heard):
+                await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
+                await page.get_by_role("button", name="Acknowledge").last.click()
+                await page.get_by_text("Acknowledged by").first.wait_for(timeout=30_000)
+                await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
+                assert await page.get_by_text("FIRING").count() == 0
             await browser.close()
+
+
+async def ask(page: Any, line: str) -> None:
+    await page.locator("[contenteditable=true]:visible").first.click()
+    await page.keyboard.type(line)
+    await page.keyboard.press("Enter")
+
+
+def conversation(folder: Path) -> str:
+    """Return the id under which the bot remembers the chat it was greeted in."""
+    store = open_store(f"sqlite:///{folder}/trnbot.db")
+    (key, _), *_ = store.newest("teams.conversations", 1)
+    return key
