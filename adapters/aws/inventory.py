@@ -173,8 +173,8 @@ def _folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[d
 
 def _last_seen(nodes: Sheet) -> Ints:
     """Return, for each bin and node, the newest bin (from the sheet's base) with any reading; shape (n_bins, n_nodes)."""
-    reported = np.zeros(nodes.values.shape[1:], dtype=np.bool_)
-    for metric in nodes.values:
-        reported |= np.isfinite(metric)
+    reported = np.isfinite(nodes.values[0])
+    for metric in range(1, len(nodes.metrics)):
+        reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
     return np.maximum.accumulate(rows, axis=0).astype(np.int64)
