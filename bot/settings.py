@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ from bot.secret import Secret
 SOURCES = "aws, recording:DIR or simulator:SEED"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DAY = timedelta(days=1)
+_SERVICE_LINK = re.compile(
+    r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)", re.DOTALL
+)
+"""What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it: not said by a person."""
 
 
 @dataclass(frozen=True)
@@ -253,11 +258,12 @@ def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, tuple[str, str]]:
-    for variable in environ:
+    said = {name: value for name, value in environ.items() if not _SERVICE_LINK.fullmatch(f"{name}={value}")}
+    for variable in said:
         if variable.startswith("TRNBOT_") and variable not in _VARIABLES:
             close = get_close_matches(variable, _VARIABLES, n=1, cutoff=0.6)
             mistakes.append(f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else "."))
-    return {key.name: (environ[key.variable], key.variable) for key in KEYS if key.variable in environ}
+    return {key.name: (said[key.variable], key.variable) for key in KEYS if key.variable in said}
 
 
 def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:

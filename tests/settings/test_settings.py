@@ -51,6 +51,18 @@ def test_an_empty_variable_stands_for_the_default():
     assert read_settings({"TRNBOT_PORT": " ", "SLACK_BOT_TOKEN": ""})["port"] == 8080
 
 
+def test_what_kubernetes_says_of_a_service_is_not_a_setting():
+    address = "tcp://10.0.0.1:8080"
+    links = {
+        "TRNBOT_PORT": address,
+        "TRNBOT_SERVICE_HOST": "10.0.0.1",
+        "TRNBOT_SERVICE_PORT_HTTP": "8080",
+        "TRNBOT_WEB_PORT": address,
+    }
+    tcp = {f"TRNBOT_PORT_8080_TCP{part}": "8080" for part in ("", "_PROTO", "_PORT", "_ADDR")}
+    assert read_settings(links | tcp)["port"] == 8080
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
