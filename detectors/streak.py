@@ -50,6 +50,18 @@ def drop_singles(holds: Mask) -> Mask:
     return kept
 
 
+def sustained(holds: Mask, steps: int) -> Mask:
+    """Keep only what lasts `steps` or more in a row."""
+    n_steps = holds.shape[1]
+    if steps > n_steps:
+        return np.zeros_like(holds)
+    whole = np.logical_and.reduce([holds[:, i : n_steps - steps + 1 + i] for i in range(steps)])
+    kept = np.zeros_like(holds)
+    for i in range(steps):
+        kept[:, i : n_steps - steps + 1 + i] |= whole
+    return kept
+
+
 def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> npt.NDArray[np.float64]:
     """Return the share of known steps that hold in the `length` steps before a streak of `steps` (n,); nan = none known."""
     n_steps = holds.shape[1]

@@ -16,7 +16,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from detectors.roster import Roster, scope_of
-from detectors.streak import close_gaps, drop_singles, since_last, trailing
+from detectors.streak import close_gaps, drop_singles, since_last, sustained, trailing
 from detectors.usual import Usual, utilization_of
 
 Mask = npt.NDArray[np.bool_]
@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.intp]
 
+PAUSE = timedelta(minutes=5)
+"""How long a checkpoint may stop the work."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 _SPANS = (
@@ -175,6 +177,11 @@ class View:
         return ~self.zero & ~self.unknown
 
     @cached_property
+    def standing(self) -> Mask:
+        """Tell where a node is really stopped: without a runtime, or for longer than a checkpoint takes."""
+        return np.asarray((self.zero & (self.held == 0)) | sustained(self.zero, self.window.steps(PAUSE) + 1))
+
+    @cached_property
     def compiling(self) -> Mask:
         """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held."""
         busy = self.cpu >= self.number("compiling.cpu")[:, None].astype(np.float32)
@@ -260,6 +267,13 @@ class View:
         known = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
         seen = float(steps[rows].max()) * self.window.step
         return max(seen, self.now - known.anomaly.window.start) if known else seen
+
+    def gauge(self, rows: Counts) -> str:
+        """Name the utilization of the nodes at `rows` as their vendor does."""
+        neuron = (~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])).any() or not self.window.has(
+            "gpu_utilization_ratio"
+        )
+        return "NeuronCore utilization" if neuron else "GPU utilization"
 
     def rows_in(self, labels: Labels) -> Counts:
         """Return the rows of the nodes in the scope of `labels`."""

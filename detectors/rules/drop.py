@@ -71,11 +71,11 @@ def find(view: View) -> Found:
     _, middle, _ = view.levels
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
-    shallow = trailing(_mostly(view.executing & (ratio < view.number("starved.below")[:, None])), view.unknown)
+    shallow = trailing(_mostly(~view.standing & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     late |= (shallow >= view.window.steps(EVIDENT)) & _network_full(view) & ~view.roster.inference
-    begins = view.eligible & (soon | late) & _same_job(view, steps, late)
+    begins = view.eligible & view.executing[:, -1] & (soon | late) & _same_job(view, steps, late)
     stays = view.held_open(*FAMILY, Cause.HARDWARE_FAULT.value) & (
         view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over")
     )
@@ -90,7 +90,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     ranked = rank(signs, view, int(rows[0]))
     cause, confidence = ranked[0]
     return Words(
-        why=_why(signs, cause),
+        why=_why(signs, cause, view.gauge(rows)),
         value=signs.level,
         unit="ratio",
         cause=cause,
@@ -161,7 +161,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     """
 
     def under(key: str, share: float = 1.0) -> npt.NDArray[np.intp]:
-        below = view.executing & (ratio < share * view.number(key)[:, None])
+        below = ~view.standing & (ratio < share * view.number(key)[:, None])
         return trailing(_mostly(below), view.unknown)
 
     needed = view.steps("starved.for")
@@ -207,7 +207,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
         steps.astype(np.intp),
         view.window.steps(SETTLED),
     )
-    rested = share_before(view.zero, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
+    rested = share_before(view.standing, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
     fell = (before >= 0.5) & ~(rested > 0)
     held = _ratio(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
@@ -216,7 +216,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
 
 def _held_still(view: View) -> Mask:
     """Tell which nodes execute nothing at all: that is another story."""
-    return trailing(view.zero, view.unknown) >= 2
+    return trailing(view.zero & view.standing, view.unknown) >= 2
 
 
 def _quiet_usually(view: View, rows: npt.NDArray[np.intp]) -> bool:
@@ -239,7 +239,7 @@ def _median(values: npt.NDArray[np.floating]) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _why(signs: Signs, cause: Cause) -> str:
+def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     parts = []
     if not np.isnan(signs.pace):
         parts.append(f"steps go on at {signs.pace:.2f}x")
@@ -250,7 +250,7 @@ def _why(signs: Signs, cause: Cause) -> str:
     if cause is Cause.COLLECTIVE_PATH:
         parts.append(f"possible wrong path of collectives: ENA {rate(signs.ena)}, EFA {rate(signs.efa)}")
     rest = ", ".join(["Runtime loaded", *parts])
-    return f"NeuronCore utilization {percent(signs.level)}, usually {span(signs.low, signs.high)} at this hour. {rest}."
+    return f"{gauge} {percent(signs.level)}, usually {span(signs.low, signs.high)} at this hour. {rest}."
 
 
 def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:

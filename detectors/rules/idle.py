@@ -42,7 +42,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     if (reserved > 0).any():
         evidence.append(f"pods have reserved cores on {count(int((reserved > 0).sum()), 'of the node')}")
     return Words(
-        why=f"NeuronCore utilization {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}.",
+        why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}.",
         value=value,
         unit="ratio",
         score=0.95,

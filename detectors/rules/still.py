@@ -9,7 +9,8 @@ from bot.model.anomaly import Cause, Severity
 from detectors.progress import stuck_scopes
 from detectors.rules.found import Found, Words
 from detectors.streak import share_before, trailing
-from detectors.view import LOOKBACK, Mask, Numbers, View
+from detectors.usual import utilization_of
+from detectors.view import LOOKBACK, Mask, View
 from detectors.words import count, lasted, percent, size
 
 _UNUSED = (
@@ -23,11 +24,15 @@ _HUNG = (
 
 
 def find_unused(view: View) -> Found:
-    """Return nodes with a loaded runtime and no executions for `allocated_unused.for`, as far as they are not hung."""
+    """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
+
+    A server is told only at an hour when it usually has requests, or after a whole day without any.
+    """
     steps = trailing(view.holding, view.unknown)
-    needed = np.maximum(view.steps("allocated_unused.for"), np.where(view.roster.inference, _quiet_hours(view), 0))
+    begins = view.eligible & (steps >= view.steps("allocated_unused.for"))
+    begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
-    hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
+    hit = begins | (view.roster.running & stays)
     return Found(Cause.ALLOCATED_UNUSED, hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
 
 
@@ -55,7 +60,7 @@ def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
     value = _mean(view.recent(view.utilization)[rows])
     return Words(
-        why=f"Runtime loaded on {count(len(rows), 'node')}, but NeuronCore utilization {percent(value)} for {lasted(longest)}.",
+        why=f"Runtime loaded on {count(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
         score=0.93,
@@ -118,9 +123,21 @@ def _together(view: View, begins: Mask, steps: npt.NDArray[np.intp]) -> Mask:
     return mask
 
 
-def _quiet_hours(view: View) -> Numbers:
-    """Return the steps a server may rest: a day, as a night without requests is no waste that anyone can stop."""
-    return np.full(view.n, float(view.window.n_steps if view.window.step.days else 86_400 // view.window.step.total_seconds()))
+def _usually_serves(view: View) -> Mask:
+    """Tell which servers are known to have requests at this hour of such a day, (n,)."""
+    return np.asarray(view.levels[0] > 2 * view.number("idle.below"))
+
+
+def _quiet_day(view: View, asked: Mask) -> Mask:
+    """Tell which of the nodes asked for had no request for a day: a night without any is no waste that anyone can stop."""
+    quiet = np.zeros(view.n, dtype=bool)
+    rows = np.flatnonzero(asked)
+    if len(rows):
+        part = utilization_of(view.whole.last(24 * LOOKBACK).pick(rows))
+        worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
+        read = ~np.isnan(part)
+        quiet[rows] = ~worked & (read.mean(axis=1) >= 0.9) & (part.shape[1] >= view.window.steps(24 * LOOKBACK))
+    return quiet
 
 
 def _band(view: View, rows: npt.NDArray[np.intp]) -> tuple[float, float] | None:
