@@ -21,7 +21,7 @@ from adapters.slack.pictures import Pictures
 from adapters.slack.redact import redact, sdk_logger
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sending import Sender
-from bot.cards.card import Card, Tone
+from bot.cards.card import Block, Buttons, Card, Tone
 from bot.errors import TrnbotError
 from bot.model.request import Request, User
 from bot.ports import Answer, Clock
@@ -39,10 +39,8 @@ class Asker:
     thread: str = ""
     response_url: str = ""
     private: bool = True
-    shares: bool = False
-    """A private answer carries a button to share it."""
     pressed_share: bool = False
-    """The person pressed Share: the private message they pressed it on is taken away."""
+    """The person pressed Share on a message only they see: it is taken away once it is shared."""
 
 
 class Desk:
@@ -80,6 +78,8 @@ class Desk:
     async def deliver(self, card: Card, line: str, asker: Asker) -> None:
         """Show a card: in the channel when it is public, else to the person alone."""
         private = asker.private and not card.public
+        if not private:
+            card = _without_share(card)
         if asker.response_url and await self._respond(card, line, asker, private):
             return
         if private and asker.channel and not asker.channel.startswith("D"):
@@ -97,6 +97,8 @@ class Desk:
             return await self.tell(line, asker)
         card = await self.ask(line, asker)
         await self.show(opened["view"]["id"], card, Origin(asker.channel, asker.thread))
+        if card.public and asker.channel:
+            await self.deliver(card, line, asker)
         return None
 
     async def show(self, view: str, card: Card, origin: Origin) -> None:
@@ -118,8 +120,7 @@ class Desk:
 
     async def _respond(self, card: Card, line: str, asker: Asker, private: bool) -> bool:
         """Answer by the response address; tell whether Slack took it."""
-        share = private and asker.shares and card.tone is not Tone.ERROR
-        around = Around(line=line, share=share, images=await self._pictures.files(card))
+        around = Around(line=line, images=await self._pictures.files(card))
         took = await self._hook(asker, card, around, private)
         if not took and around.images:
             await self._sender.be_patient()
@@ -158,3 +159,14 @@ class Desk:
             _log.warning("an answer was not delivered: %s", code_of(error))
         else:
             _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))
+
+
+def _without_share(card: Card) -> Card:
+    """Return the card without buttons to share it: all can see it already."""
+    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
+
+
+def _unshared(block: Block) -> Block:
+    if not isinstance(block, Buttons):
+        return block
+    return Buttons(tuple(button for button in block.buttons if not button.line.startswith("share ")))

@@ -20,11 +20,5 @@ def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     return shown or "help"
 
 
-def only_reads(line: str, hints: Sequence[CommandHint]) -> bool:
-    """Tell whether the line is surely a question: a known command that changes nothing."""
-    words = f"{line.lower()} "
-    return any(words.startswith(f"{hint.name} ") and not hint.changes for hint in hints)
-
-
 def _rank(hint: CommandHint) -> tuple[int, str]:
     return (_FIRST.index(hint.name) if hint.name in _FIRST else len(_FIRST), hint.name)

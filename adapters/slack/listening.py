@@ -13,7 +13,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 
 from adapters.slack.asking import Asker, Desk
-from adapters.slack.hints import only_reads, usage_hint
+from adapters.slack.hints import usage_hint
 from adapters.slack.modal import ASK, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
@@ -55,8 +55,7 @@ class Listening:
         await ack()
         if not self._seen.again(body.get("trigger_id", "")):
             typed = typed_line(body.get("text") or "")
-            asker = self._asker(body, body.get("channel_id", ""), shares=only_reads(typed, self._hints))
-            self._desk.spawn(self._desk.tell(typed, asker))
+            self._desk.spawn(self._desk.tell(typed, self._asker(body, body.get("channel_id", ""))))
 
     async def on_mention(self, body: Json) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
@@ -94,9 +93,8 @@ class Listening:
         if view or action_id.startswith("opens"):
             work = self._desk.tell_in_modal(typed, asker, body.get("trigger_id", ""), push=view == "modal")
         else:
-            work = self._desk.tell(
-                typed, replace(asker, pressed_share=action_id == "share", shares=only_reads(typed, self._hints))
-            )
+            mine = bool((body.get("container") or {}).get("is_ephemeral")) and typed.startswith("share ")
+            work = self._desk.tell(typed, replace(asker, pressed_share=mine))
         self._desk.spawn(work)
 
     async def on_shortcut(self, ack: AsyncAck, body: Json) -> None:
@@ -164,16 +162,28 @@ class Listening:
         """Return who pressed, in the thread where the button stands."""
         container, found = body.get("container") or {}, body.get("message") or {}
         channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
-        return self._asker(body, channel, thread=container.get("thread_ts") or found.get("thread_ts", ""))
+        thread = container.get("thread_ts") or found.get("thread_ts", "")
+        if view := body.get("view"):
+            origin = _origin(view)
+            channel, thread = origin.channel, origin.thread
+        return self._asker(body, channel, thread=thread)
 
-    def _asker(self, body: Json, channel: str, *, thread: str = "", private: bool = True, shares: bool = False) -> Asker:
+    def _asker(self, body: Json, channel: str, *, thread: str = "", private: bool = True) -> Asker:
         """Return who asks; names are learnt here, for events carry none."""
         user = body.get("user") or {}
         person = body.get("user_id") or user.get("id", "")
         name = line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
         if name:
             self._names[person] = name
-        return Asker(person, name, channel, thread, body.get("response_url") or "", private, shares)
+        return Asker(person, name, channel, thread, body.get("response_url") or "", private)
+
+
+def _origin(view: Json) -> Origin:
+    """Return where a modal was opened; nowhere for App Home and for views of another time."""
+    try:
+        return Origin.load(view.get("private_metadata") or "{}")
+    except (ValueError, TypeError):
+        return Origin()
 
 
 def _sentence(card: Card) -> str:

@@ -60,7 +60,7 @@ def answer_view(card: Card, origin: Origin) -> Json:
     """Return the modal for an answer: its form to fill in, else the card to read."""
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
     if form is None:
-        return _view(SHOWN, card.title, view_blocks(card))
+        return {**_view(SHOWN, card.title, view_blocks(card)), "private_metadata": origin.dump()}
     return form_view(form, Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))), origin)
 
 

@@ -70,7 +70,6 @@ class Around:
 
     key: str = ""
     line: str = ""
-    share: bool = False
     images: Mapping[int, str] = field(default_factory=dict)
     """Slack's file id by the chart's place among the card's charts."""
 
@@ -115,9 +114,6 @@ def _units(card: Card, around: Around) -> Iterator[Unit]:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         for n, drawn in enumerate(_draw(block, around, charts, actions)):
             yield Unit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
-    if around.share and len(around.line) + len("share ") <= BUTTON_VALUE:
-        share = Button("Share", f"share {around.line}")
-        yield Unit("Share", {"type": "actions", "elements": [_button(share, "share")]}, Rank.LATE)
 
 
 def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator[int]) -> list[Json]:

@@ -100,7 +100,7 @@ class Sender:
         except SlackApiError as error:
             if code_of(error) not in BAD_BLOCKS:
                 raise
-        ts = await self._call(method, channel, card, Around(around.key, around.line, around.share), where)
+        ts = await self._call(method, channel, card, Around(around.key, around.line), where)
         if method == "chat.postMessage":
             await self._pictures.share(card, channel, where.get("thread_ts") or ts)
         return ts

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from adapters.slack import mrkdwn
 from bot.cards.card import Align, Column, Table
 
-_WIDEST = 40
+_WIDEST = {1: 90, 2: 64, 3: 48}
+_WIDEST_OF_MANY = 40
 
 
 def table_text(table: Table, most: int) -> str:
@@ -41,7 +42,8 @@ def _lines(table: Table) -> list[str]:
 
 def _row(row: Sequence[str], n: int) -> list[str]:
     """Return exactly `n` cells of one line each."""
-    cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST) for cell in row[:n]]
+    widest = _WIDEST.get(n, _WIDEST_OF_MANY)
+    cells = [mrkdwn.cut(mrkdwn.line(cell), widest) for cell in row[:n]]
     return cells + [""] * (n - len(cells))
 
 

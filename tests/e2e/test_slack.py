@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from adapters.charts.png import draw
 from adapters.slack.surface import SlackSurface
-from bot.cards.card import Card, Code, Tone, text
+from bot.cards.card import Button, Buttons, Card, Code, Tone, text
 from tests.e2e import samples
 from tests.e2e.console_server import HINTS, MemoryShelf
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOB, BOT_TOKEN, FINANCE, GENERAL, SECRET, free_port, slack_server
@@ -24,7 +24,9 @@ async def answer(request):
     """Answer a few lines as the bot would."""
     word = request.line.removeprefix("share ").split()[0]
     if word == "cost":
-        return replace(samples.cost_card(), public=request.line.startswith("share "))
+        card = samples.cost_card()
+        share = Buttons((Button("Share", f"share {request.line}"),))
+        return replace(card, public=True) if request.line.startswith("share ") else replace(card, blocks=(*card.blocks, share))
     if request.line == "snooze a1":
         return samples.form_card()
     return Card(f"{word} done", Tone.GOOD, (text("You typed ", Code(request.line)),))

@@ -26,28 +26,40 @@ async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_a
     assert (request.surface, request.channel) == ("slack", "slack:C1")
 
 
+SHARED = (text("$142,000"), Buttons((Button("Share", "share cost 7d"),)))
+
+
 async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(workspace, slack, bot):
-    await workspace.command("cost 7d")
-    share = slack.sent("response")[0]["blocks"][-1]["elements"][0]
-    assert share["value"] == "share cost 7d"
-    bot.card = Card("Cost of 7 days", public=True)
-    await workspace.press(share["value"], share["action_id"])
-    shared, removed = slack.sent("response")[1:]
+    bot.card = Card("Cost of 7 days", blocks=SHARED, public=True)
+    await workspace.press("share cost 7d", container={"type": "message", "is_ephemeral": True})
+    shared, removed = slack.sent("response")
     assert shared["response_type"] == "in_channel"
     assert removed == {"delete_original": True}
     assert bot.asked[-1].line == "share cost 7d"
 
 
-@pytest.mark.parametrize("line", ["ack a1", "cots"])
-async def test_what_changes_something_is_not_shared_by_doing_it_again(workspace, slack, line):
-    await workspace.command(line)
-    assert "share" not in json.dumps(slack.sent("response"))
+@pytest.mark.parametrize("card", [Card("t", blocks=SHARED), Card("t", Tone.ERROR, SHARED, public=True)])
+async def test_a_message_all_can_see_is_never_taken_away(workspace, slack, bot, card):
+    bot.card = card
+    await workspace.press("share cost 7d")
+    assert {"delete_original": True} not in slack.sent("response")
 
 
-async def test_an_error_has_nothing_to_share(workspace, slack, bot):
-    bot.card = Card("'7x' is not a window; write 7d.", Tone.ERROR)
-    await workspace.command("cost 7x")
-    assert "share" not in json.dumps(slack.sent("response"))
+async def test_what_all_can_see_has_nothing_to_share(workspace, slack, bot):
+    bot.card = Card("Cost of 7 days", blocks=SHARED)
+    await workspace.event(MENTION)
+    assert "share" not in json.dumps(slack.sent("chat.postMessage"))
+    await workspace.command("cost 7d")
+    assert "share cost 7d" in json.dumps(slack.sent("response"))
+
+
+async def test_a_button_in_a_modal_shares_in_the_channel_the_modal_was_opened_from(workspace, slack, bot):
+    await workspace.press("why a1", "opens:1")
+    view = {"type": "modal", "private_metadata": slack.sent("views.update")[0]["view"]["private_metadata"]}
+    bot.card = Card("Why", public=True)
+    await workspace.press("share why a1", channel=None, message=None, view=view, container={"type": "view"}, response_url="")
+    assert slack.sent("views.push")
+    assert slack.sent("chat.postMessage")[0]["channel"] == "C1"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from adapters.slack.hints import only_reads, usage_hint
+from adapters.slack.hints import usage_hint
 from adapters.slack.manifest import manifest, manifest_yaml
 from bot.build import command_hints
 from bot.ports import CommandHint
@@ -87,13 +87,6 @@ def test_the_usage_hint_shows_the_questions_that_fit():
     assert usage_hint(HINTS) == "cost 7d by team"
     assert 80 < len(usage_hint(HINTS * 30)) <= 100
     assert usage_hint(()) == "help"
-
-
-@pytest.mark.parametrize(
-    ("line", "shared"), [("cost", True), ("Cost 7d", True), ("ack a1", False), ("costs", False), ("cots", False)]
-)
-def test_only_questions_may_be_shared(line, shared):
-    assert only_reads(line, HINTS) is shared
 
 
 def test_the_committed_manifest_is_the_generated_one():
