@@ -11,8 +11,8 @@ import numpy as np
 from detectors.novelty import Flags, Pace, Values, excess, flat, speak_then_rest
 
 HISTORY = timedelta(days=14)
-LEARNING = timedelta(days=2)
-REST = timedelta(days=1)
+LEARNING = timedelta(days=1)
+REST = timedelta(hours=12)
 LEAST = 150
 """Rows that are only learnt, however far apart they lie."""
 SPACING_ROWS = 50
@@ -25,7 +25,8 @@ def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Fla
 
     Causal: the first N rows give the same answer alone. Of several metrics the strangest counts, and more when several are.
     """
-    matrix = np.asarray(values, dtype=np.float64).reshape(len(times), -1)
+    matrix = np.asarray(values, dtype=np.float64)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if not matrix.size:
         return np.zeros(len(times)), np.zeros(len(times), dtype=bool)
     pace = pace_of(times)
@@ -39,7 +40,7 @@ def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Fla
 
 def unit(metrics: int) -> float:
     """Return the excess, in ranges, that scores one half: more metrics leave their range more often by chance."""
-    return 0.12 * (1 + 0.5 * log2(max(1, metrics)))
+    return 0.05 * (1 + 0.5 * log2(max(1, metrics)))
 
 
 def pace_of(times: Sequence[datetime]) -> Pace:

@@ -29,6 +29,7 @@ REST = timedelta(hours=24)
 """How long one odd alert may go on; what stays so is learnt as usual after that."""
 MOST_ROWS = 20_000
 STAY = 0.04
+"""How much under its threshold an open odd alert stays, and how much over what was told a new one must be."""
 LEAST_ROWS = 500
 
 
@@ -147,7 +148,7 @@ def _limit(view: View, taught: Taught, scope: int) -> float:
     current = view.open.get((Cause.ODD.value, labels))
     if current:
         return limit - STAY if view.now - current.opened < REST else 1.0
-    told = [a.anomaly.score for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
+    told = [a.anomaly.score + STAY for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
     return max([limit, *told])
 
 

@@ -1,0 +1,89 @@
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import Fleet, World, hours
+
+from bot.model.anomaly import Cause
+from bot.policy.schema import default_policy
+from detectors.features import FAR, Scale, distances, median_of
+from detectors.forest import fit, flatten, grow
+from detectors.rules.odd import Taught
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(3).normal(0, 1, (4000, 6)).astype(np.float32)
+
+
+def test_scores_are_scikit_learns_with_the_sign_flipped(rows):
+    model = grow(rows)
+    strange = np.vstack([rows[:300], np.full((5, 6), 6, np.float32)])
+    assert np.allclose(flatten(model).score(strange), -model.score_samples(strange), atol=1e-6)
+
+
+def test_higher_is_stranger_even_beyond_what_was_seen(rows):
+    near, far, farther = fit(rows).score(np.array([[0] * 6, [4] * 6, [9] * 6], np.float32))
+    assert near < far < farther <= 1
+
+
+def test_the_same_rows_give_the_same_forest(rows):
+    assert (fit(rows).score(rows[:50]) == fit(rows).score(rows[:50])).all()
+
+
+def test_nothing_to_score_is_nothing(rows):
+    assert fit(rows).score(rows[:0]).shape == (0,)
+
+
+def test_what_was_not_read_is_not_strange():
+    scale = Scale(np.full((1, 3), 5, np.float32), np.full((1, 3), 1, np.float32))
+    assert distances(np.array([[np.nan, 5, 50]], np.float32), scale).tolist() == [[0, 0, FAR]]
+
+
+def test_a_median_leaves_out_what_was_not_read():
+    values = np.array([[[1.0], [np.nan], [3.0], [9.0]]], np.float32)
+    assert median_of(values).tolist() == [[3.0]]
+
+
+@pytest.mark.parametrize(("per_week", "limit"), [(10, 0.62), (1, 0.6 + 0.03 * np.log(4)), (0.1, 0.6 + 0.03 * np.log(40))])
+def test_the_threshold_is_an_expected_number_of_false_alerts(per_week, limit):
+    scope = np.array([0.6]), np.array([0.03]), np.array([4.0]), np.array([0.605])
+    assert Taught(None, None, *scope).threshold(0, per_week) == pytest.approx(limit)
+
+
+def odd(fleet, start, end, nodes):
+    fleet.scale(start, end, nodes, efa=0.06, neuron_execution_latency=0.58, network_in=0.1)
+    return fleet.set(start, end, nodes, host_cpu=0.72, host_memory=0.2)
+
+
+def test_an_odd_combination_is_told_once_with_the_metrics_that_made_it():
+    world = World(odd(Fleet(8, days=4), hours(60), hours(64), slice(0, 2)))
+    (alert,) = world.run(hours(58), hours(66))
+    assert (alert.cause, alert.anomaly.things) == (Cause.ODD, ("i-llama000", "i-llama001"))
+    assert alert.opened - hours(60) <= timedelta(minutes=40)
+    assert "host CPU" in alert.anomaly.why
+
+
+def test_the_forest_is_silent_for_two_days():
+    assert World(odd(Fleet(8, days=2), hours(30), hours(34), slice(0, 2))).run(hours(28), hours(36)) == []
+
+
+def test_the_forest_is_silent_on_calm_fleets():
+    world = World(*(Fleet(12, days=5, cluster=f"c{i}", seed=i) for i in range(3)))
+    assert world.run(hours(49), hours(119), timedelta(minutes=10)) == []
+
+
+def test_the_forest_is_silent_where_a_rule_explains():
+    fleet = odd(Fleet(8, days=4), hours(60), hours(64), slice(0, 2)).starve(hours(60), hours(64), slice(0, 2))
+    assert {a.cause for a in World(fleet).run(hours(58), hours(66))} == {Cause.STARVED}
+
+
+def test_after_it_spoke_it_rests():
+    fleet = odd(odd(Fleet(8, days=5), hours(60), hours(62), slice(0, 2)), hours(70), hours(72), slice(0, 2))
+    assert len(World(fleet).run(hours(58), hours(74))) == 1
+
+
+def test_it_can_be_off():
+    policy = default_policy()
+    off = type(policy)({**policy.values, "odd.on": False})
+    assert World(odd(Fleet(8, days=4), hours(60), hours(62), slice(0, 2)), policy=off).run(hours(59), hours(62)) == []

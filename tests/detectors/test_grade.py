@@ -1,0 +1,56 @@
+from datetime import timedelta
+
+import pytest
+from builder import hours
+
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.labels import Labels
+from bot.model.window import Window
+from detectors.grade import grade
+
+
+def alert(cause="starved", start=30.1, end=33, things=("i-1",), cluster="llama", muted=""):
+    scope = Labels(cluster=cluster)
+    anomaly = Anomaly(cause, Cause(cause), scope, scope, things, Window(hours(start), hours(start)), 0.9, 0.2, "ratio")
+    closed = None if end is None else hours(end)
+    return Alert(f"{cause}@{start}", anomaly, hours(start), hours(start), closed, muted_by=muted)
+
+
+def happened(cause="starved", start=30, end=33, things=("i-1", "i-2"), **more):
+    row = {"cause": cause, "labels": {"cluster": "llama"}, "start": hours(start).isoformat(), "end": hours(end).isoformat()}
+    return row | {"things": list(things)} | more
+
+
+def test_what_was_found_in_time_with_its_name_is_whole():
+    found = grade([alert()], [happened()])
+    assert (found["recall"], found["precision"], found["cause_top1"]) == (1, 1, 1)
+    assert found["median_delay_minutes"] == 6
+
+
+@pytest.mark.parametrize(
+    ("told", "recall", "precision", "top1"),
+    [
+        ([], 0, None, None),
+        ([alert("network_bound")], 1, 1, 0),  # found, under another name
+        ([alert(cluster="vision")], 0, 0, None),
+        ([alert(things=("i-9",), start=10, end=12)], 0, 0, None),
+        ([alert(start=10, end=12)], 0, 0, None),
+        ([alert(), alert(start=40, end=41)], 1, 0.5, 1),
+        ([alert(), alert(start=40, end=41, muted="silence:s1")], 1, 1, 1),
+        ([alert("spend_jump")], 0, 0, None),  # money and nodes are different kinds
+    ],
+)
+def test_grades(told, recall, precision, top1):
+    found = grade(told, [happened()])
+    assert (found["recall"], found["precision"], found["cause_top1"]) == (recall, precision, top1)
+
+
+def test_a_state_needs_no_alert():
+    assert grade([], [happened("compiling"), happened("starved", state_only=True)])["incidents"] == 0
+
+
+def test_false_alerts_are_counted_per_cluster_and_week():
+    two_weeks = Window(hours(0), hours(0) + timedelta(weeks=2))
+    assert grade([alert(start=40, end=41)], [], window=two_weeks, clusters=5)["false_alerts_per_cluster_week"] == 0.1
+    assert grade([], [])["false_alerts_per_cluster_week"] is None

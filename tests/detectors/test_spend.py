@@ -1,0 +1,105 @@
+"""The bill: judged by whole, settled days."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from builder import START, Fleet, World, only
+
+from bot.model.anomaly import Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.reading import SPEND_METRIC
+
+DAY = timedelta(days=1)
+FIRST = datetime(2026, 10, 14, tzinfo=UTC)
+NOW = START + 2 * DAY  # 2026-11-04; the day of 11-02 has settled
+
+
+def bill(*lines, first=FIRST):
+    """Return a spend frame of lines (service, usage type, USD a day), the day before NOW not billed yet."""
+    things = tuple(Labels(account="1", region="us-west-2", service=s, usage_type=u) for s, u, _ in lines)
+    days = (NOW - first) // DAY
+    values = np.full((len(lines), days, 1), np.nan, np.float32)
+    for i, (_, _, usd) in enumerate(lines):
+        values[i, : days - 1, 0] = usd[-(days - 1) :] if np.ndim(usd) else usd
+    return Frame("spend", things, first, DAY, (SPEND_METRIC,), values)
+
+
+def usual(last, level=100.0, days=20):
+    """Return `days` of a steady level with a little noise, the last of which is `last`."""
+    series = level + np.random.default_rng(0).normal(0, 0.02 * level, days)
+    series[-1] = last
+    return series
+
+
+def judged(*lines):
+    return World(Fleet(2, days=2.5), frames={"spend": bill(*lines)}).at(NOW)
+
+
+def test_a_steady_bill_is_calm():
+    assert judged(("AmazonS3", "Requests-Tier1", usual(103))).anomalies == ()
+
+
+def test_a_jump_is_told_with_what_it_costs_an_hour():
+    jump = only(judged(("AmazonS3", "Requests-Tier1", usual(340))))
+    assert (jump.cause, jump.things) == (Cause.SPEND_JUMP, ("Requests-Tier1",))
+    assert jump.usd_per_hour == pytest.approx(Decimal(10), abs=Decimal("0.3"))
+    assert jump.scope == Labels(account="1", region="us-west-2", service="AmazonS3")
+    assert "2026-11-02" in jump.why
+
+
+@pytest.mark.parametrize(
+    ("usage", "usd", "cause"),
+    [
+        ("USW2-BoxUsage:p5.48xlarge", [0.0] * 19 + [1300.0], Cause.SPEND_NEW),
+        ("USW2-NatGateway-Bytes", usual(900, 4.0), Cause.TRANSFER_ROUTE),
+        ("EC2SP:trn1.1yrNoUpfront", usual(900, 90.0), Cause.COMMITMENT_UNUSED),
+    ],
+)
+def test_what_grew_says_what_it_is(usage, usd, cause):
+    assert only(judged(("AmazonEC2", usage, np.array(usd)))).cause is cause
+
+
+def test_a_few_dollars_are_not_told():
+    assert judged(("AmazonS3", "Requests-Tier1", usual(18, 3.0))).anomalies == ()
+
+
+def test_weekends_that_always_cost_less_make_no_monday_jump():
+    days = [FIRST + i * DAY for i in range(20)]
+    assert judged(("AmazonEC2", "Serving", np.array([40.0 if d.weekday() >= 5 else 100.0 for d in days]))).anomalies == ()
+
+
+def test_a_fee_at_the_start_of_the_month_is_none():
+    series = usual(100)
+    series[-2] = 900  # 2026-11-01
+    assert judged(("AWSSupport", "Support", series)).anomalies == ()
+
+
+def test_money_that_changes_its_line_is_none():
+    old, new = usual(0.0), np.zeros(20)
+    new[-1] = 100
+    assert judged(("AmazonS3", "TimedStorage", old), ("AmazonS3", "TimedStorage-INT", new)).anomalies == ()
+
+
+@pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
+def test_a_scale_up_that_is_used_is_none(busy, told):
+    fleet = Fleet(8, days=10)
+    late = START + 6 * DAY
+    fleet.stop(START, late, slice(4, 8))
+    if not busy:
+        fleet.stop(late, START + 10 * DAY, slice(4, 8))
+    now = START + 9 * DAY
+    days = (now - FIRST) // DAY
+    usd = np.where(np.arange(days) < days - 3, 2000.0, 4200.0)
+    usd[-1] = np.nan
+    things = (Labels(account="1", region="us-west-2", service="AmazonEC2", usage_type="USW2-BoxUsage:trn1.32xlarge"),)
+    frame = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), usd[None, :, None].astype(np.float32))
+    found = World(fleet, frames={"spend": frame}).at(now).anomalies
+    assert (Cause.SPEND_JUMP in [a.cause for a in found]) is told
+
+
+def test_a_young_bill_is_not_judged():
+    frames = {"spend": bill(("AmazonS3", "Requests-Tier1", np.array([1.0, 1, 1, 500])), first=NOW - 5 * DAY)}
+    assert World(Fleet(2, days=2.5), frames=frames).at(NOW).anomalies == ()

@@ -1,0 +1,88 @@
+"""Storage, reservations and checkpoints."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import START, Fleet, World, hours, only
+
+from bot.model.anomaly import Cause
+from bot.model.fleet import FileSystem, Reservation, Volume
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.reading import FILE_SYSTEM_METRICS, RUN_METRICS, VOLUME_METRICS
+
+HOUR = timedelta(hours=1)
+LONG_AGO = START - timedelta(days=60)
+
+
+def frame(kind, names, values, labels, step=HOUR):
+    """Return a frame of one thing; metrics not given are nan."""
+    n = len(next(iter(values.values())))
+    every = np.full((1, n, len(names)), np.nan, np.float32)
+    for name, column in values.items():
+        every[0, :, list(names).index(name)] = column
+    return Frame(kind, (labels,), START, step, tuple(names), every)
+
+
+def volume(state="available", attached=""):
+    return Volume(Labels(resource="vol-1", region="us-west-2"), 4000, "gp3", state, LONG_AGO, attached)
+
+
+@pytest.mark.parametrize(("one", "causes"), [(volume(), [Cause.ORPHANED_STORAGE]), (volume("in-use", "i-1"), [])])
+def test_an_available_volume_is_an_orphan(one, causes):
+    world = World(Fleet(2), inventory={"volumes": (one,)})
+    assert [a.cause for a in world.at(hours(30)).anomalies] == causes
+
+
+@pytest.mark.parametrize(("hour", "told"), [(90, False), (100, True)])
+def test_a_volume_that_was_attached_is_given_three_days(hour, told):
+    metrics = frame("volume", VOLUME_METRICS, {"ebs_read_bytes": np.where(np.arange(120) < 24, 1.0, np.nan)}, volume().labels)
+    world = World(Fleet(2, days=5), inventory={"volumes": (volume(),)}, frames={"volume": metrics})
+    found = world.at(hours(hour)).anomalies
+    assert bool(found) is told
+    assert not told or (found[0].window.start, found[0].wasted_shares) == (hours(24), (1.0,))
+
+
+@pytest.mark.parametrize(("quiet", "told"), [("all", True), ("used", False), ("unread", False)])
+def test_a_file_system_without_clients_is_an_orphan(quiet, told):
+    clients, reads = np.zeros(120), np.zeros(120)
+    if quiet == "used":
+        reads[80] = 1
+    if quiet == "unread":
+        clients[30:] = reads[30:] = np.nan
+    labels = Labels(resource="fs-1", cluster="llama")
+    values = {"fsx_client_connections_count": clients, "fsx_read_operations_count": reads}
+    system = FileSystem(labels, 9600, "PERSISTENT_2", 125, LONG_AGO)
+    frames = {"file_system": frame("file_system", FILE_SYSTEM_METRICS, values, labels)}
+    found = World(Fleet(2, days=5), inventory={"file_systems": (system,)}, frames=frames).at(hours(110)).anomalies
+    assert [a.cause for a in found] == [Cause.ORPHANED_STORAGE] * told
+
+
+@pytest.mark.parametrize(("available", "told"), [(4, True), (0, False)])
+def test_empty_places_of_a_reservation_are_told(available, told):
+    one = Reservation(Labels(resource="cr-1", instance_type="trn1.32xlarge"), 8, available, hours(20), None)
+    found = World(Fleet(2), inventory={"reservations": (one,)}).at(hours(30)).anomalies
+    assert [(a.cause, a.wasted_shares) for a in found] == [(Cause.UNUSED_CAPACITY, (0.5,))] * told
+
+
+def saved(until, steps_go_on=True):
+    """Return a run that saves every 45 minutes until an hour, then no more."""
+    step = timedelta(minutes=5)
+    minutes = np.arange(576) * 5.0
+    last = np.minimum(minutes, until * 60) // 45 * 45
+    progress = minutes if steps_go_on else np.minimum(minutes, until * 60)
+    values = {"run_checkpoint_age_seconds": (minutes - last) * 60, "run_step_count": progress * 10}
+    return frame("run", RUN_METRICS, values, Labels(cluster="llama", job="llama-70b"), step)
+
+
+def test_a_run_that_stopped_saving_is_at_risk():
+    world = World(Fleet(4), frames={"run": saved(30)})
+    assert world.at(hours(31)).anomalies == ()
+    risk = only(world.at(hours(32.5)))
+    assert (risk.cause, risk.scope, len(risk.things)) == (Cause.CHECKPOINT_AT_RISK, Labels(cluster="llama", job="llama-70b"), 4)
+    assert "usually one every" in risk.why
+
+
+def test_a_run_that_stands_still_has_nothing_new_to_lose():
+    assert World(Fleet(4), frames={"run": saved(30, steps_go_on=False)}).at(hours(32.5)).anomalies == ()
