@@ -44,13 +44,18 @@ class Conversation:
         return self.kind == _PERSONAL
 
     @property
+    def threaded(self) -> bool:
+        """Tell whether messages stand in threads, as in channels alone."""
+        return self.kind == _CHANNEL
+
+    @property
     def private(self) -> bool:
         """Tell whether only one person reads it."""
         return self.personal or self.targeted
 
     def thread(self, message: str) -> str:
         """Return the conversation id of a message's thread; only channels have threads."""
-        return f"{self.id};messageid={message}" if self.kind == _CHANNEL and message else self.id
+        return f"{self.id};messageid={message}" if self.threaded and message else self.id
 
 
 def conversation_of(activity: Activity) -> Conversation:

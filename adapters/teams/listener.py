@@ -167,7 +167,9 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         return card if here.private else unshared(card)
 
     async def _typing(self, here: Conversation, thread: str) -> None:
-        """Show the sign of typing; an answer does not fail for want of it."""
+        """Show the sign of typing, where it is shown: not in channels. An answer does not fail for want of it."""
+        if here.threaded:
+            return
         try:
             await self._voice.say(here, typing(), thread)
         except TrnbotError as error:

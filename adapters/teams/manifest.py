@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from adapters.teams.hints import by_worth
 from adapters.teams.icons import color_icon, outline_icon
 from adapters.teams.inert import short
 from bot.ports import CommandHint
@@ -89,7 +90,7 @@ def as_text(document: Json) -> str:
 
 def _bot(app_id: str, hints: Sequence[CommandHint]) -> Json:
     scopes = ["team", "groupChat", "personal"]
-    commands = [_command(hint) for hint in hints[:COMMANDS_MOST]]
+    commands = [_command(hint) for hint in by_worth(hints)[:COMMANDS_MOST]]
     listed = [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}] if commands else []
     return {
         "botId": app_id,

@@ -25,7 +25,7 @@ ALERT_BYTES = 27_000
 """What a card may weigh in a message of 28 KB, the limit of a Workflows webhook, with room for the envelope."""
 ANSWER_BYTES = 78_000
 """What a card may weigh in a bot's message: Teams takes about 100 KB, 80 leaves room for the envelope."""
-_PICTURE_LEAST = 8_000  # under this room no chart ever fits, so none is drawn
+_PICTURE_LEAST = 16_000  # under this room no chart ever fits, so none is drawn
 _NOTE = 400
 
 _LOOK = {
@@ -124,7 +124,7 @@ def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands:
 
 def _shell(card: Card, mentions: Mentions) -> Json:
     """Return the card with its coloured first line and the people it is for."""
-    title = short(card.title, 300) or "trnbot"
+    title = short(" ".join(card.title.split()), 300) or "trnbot"
     head = words(title, bold=True)
     for run in head["inlines"]:
         run["size"] = "medium"

@@ -14,6 +14,7 @@ from adapters.teams.cloud import PUBLIC, Cloud, is_loopback, on_loopback
 from adapters.teams.connector import Gone, Wire
 from adapters.teams.conversations import TARGETED, Conversations
 from adapters.teams.credentials import Anonymous, AppSecret
+from adapters.teams.hints import by_worth
 from adapters.teams.listener import PATIENCE_S, Listener
 from adapters.teams.render import ALERT_BYTES, dumps
 from adapters.teams.speech import message
@@ -70,7 +71,7 @@ class TeamsSurface:
         self._voice = Voice(self._adapter, app_id)
         self._draw = draw
         self._conversations = Conversations(shelf)
-        self._listener = Listener(answer, clock, draw, self._conversations, self._voice, tuple(hints), patience_s)
+        self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), patience_s)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the one route Teams calls."""

@@ -21,6 +21,7 @@ class Voice:
 
         async def turn(context: TurnContext) -> None:
             self._address(activity, where, where.thread(thread))
+            activity.reply_to_id = thread if where.threaded and thread else None
             made.extend([r.id or "" for r in await self._adapter.send_activities(context, [activity])])
 
         await self._adapter.continue_conversation(where.reference, turn, self._app_id)

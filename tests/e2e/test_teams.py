@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from adapters.charts.png import draw
+from adapters.teams.icons import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Field, Form, Mention, Strong, Table, Text, Tone, text
@@ -172,6 +173,20 @@ async def test_an_alert_is_posted_edited_and_answered_under_it(client: Client) -
     assert await client.page.get_by_text("FIRING 25 min · starved").count() == 0
 
 
+async def test_a_mention_in_a_channel_is_answered_in_its_thread(client: Client) -> None:
+    await client.sees("Hello, trnbot watches your Trainium clusters")
+    await client.page.get_by_text("General").first.click()
+    await client.sees("teams:team-id")
+    await client.page.locator("[contenteditable=true]:visible").first.click()
+    await client.page.keyboard.type("@")
+    await client.page.get_by_text("Megan Bowen").wait_for()
+    await client.page.get_by_text("Test Bot", exact=True).last.click()
+    await client.page.keyboard.type(" fleet <now>")
+    await client.page.get_by_role("button", name="Post").click()
+    await client.sees("fleet <now>", 2)
+    assert "You typed fleet <now>" in (await client.page.inner_text("body")).replace("\xa0", " ")
+
+
 def cards() -> dict[str, Card]:
     """Return the cards to draw with the renderer of Adaptive Cards itself."""
     evil = (
@@ -213,7 +228,7 @@ async def painter(browser: Any) -> Any:
 
 @pytest.mark.parametrize("name", cards())
 async def test_the_reference_renderer_finds_no_fault(painter: Any, name: str) -> None:
-    events = await painter.evaluate(DRAW, json.loads(json.dumps(render(cards()[name], draw))))
+    events = await painter.evaluate(DRAW, json.loads(json.dumps(render(cards()[name], lambda _: outline_icon()))))
     assert [event for event in events if "Chart." not in event] == []
     assert await painter.locator("img").count() == len([b for b in cards()[name].blocks if isinstance(b, samples.Chart)])
     if SHOTS:

@@ -32,7 +32,8 @@ async def test_a_personal_line_is_answered_with_a_card(bot: Any, connector: Any)
     assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (DANA, "Dana", "teams", "teams:a:personal")
 
 
-async def test_typing_is_shown_while_the_answer_is_made(bot: Any, connector: Any) -> None:
+async def test_typing_is_shown_while_the_answer_is_made_but_not_in_channels(bot: Any, connector: Any) -> None:
+    await bot.hear("cost", conversation=CHANNEL)
     await bot.hear("cost")
     assert [body["type"] for _, _, body in connector.calls].count("typing") == 1
 

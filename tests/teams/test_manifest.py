@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from adapters.teams.manifest import COMMANDS_MOST, NO_APP, as_text, build_package, icons, manifest
+from bot.build import command_hints
 from bot.ports import CommandHint
 
 APP = "11111111-2222-3333-4444-555555555555"
@@ -30,7 +31,7 @@ def pixels(png: bytes) -> tuple[int, int, bytes]:
 
 
 def test_the_committed_template_is_what_the_code_writes() -> None:
-    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(manifest())
+    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(manifest(hints=command_hints()))
     assert {name: (FOLDER / name).read_bytes() for name in icons()} == icons()
     assert manifest()["id"] == NO_APP
 
@@ -43,6 +44,12 @@ def test_the_package_holds_the_app_id_the_commands_and_both_icons(tmp_path: Path
     assert (made["id"], made["bots"][0]["botId"], made["validDomains"]) == (APP, APP, ["bot.example.com"])
     assert len(listed) == COMMANDS_MOST
     assert max(len(command["description"]) for command in listed) <= 4000
+
+
+def test_the_commands_listed_are_those_a_newcomer_tries_first() -> None:
+    titles = [command["title"] for command in manifest(hints=command_hints())["bots"][0]["commandLists"][0]["commands"]]
+    assert titles[:4] == ["alerts", "cost", "fleet", "idle"]
+    assert len(titles) == COMMANDS_MOST
 
 
 def test_the_same_package_is_written_twice(tmp_path: Path) -> None:

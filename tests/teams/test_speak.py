@@ -63,7 +63,7 @@ async def test_edit_of_a_deleted_message_posts_a_fresh_one(met: Any, connector: 
 
 async def test_reply_goes_to_the_thread(met: Any, connector: Any) -> None:
     await met.surface.reply(ID, "m1", ALERT)
-    assert connector.calls[0][1] == f"/v3/conversations/{ID};messageid=m1/activities"
+    assert connector.calls[0][1] == f"/v3/conversations/{ID};messageid=m1/activities/m1"
 
 
 async def test_reply_in_a_chat_without_threads_goes_to_the_chat(bot: Any, connector: Any) -> None:
