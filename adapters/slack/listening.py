@@ -11,6 +11,7 @@ from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
+from slack_bolt.response import BoltResponse
 
 from adapters.slack.asking import Asker, Desk
 from adapters.slack.hints import usage_hint
@@ -129,9 +130,10 @@ class Listening:
             return
         await self._close(ack, view, asked.result(), submitted, asker)
 
-    async def on_error(self, error: Exception, body: Json) -> None:
-        """Log what a handler could not do; nothing of the payload but its type."""
+    async def on_error(self, error: Exception, body: Json) -> BoltResponse:
+        """Log what could not be handled, nothing of the payload but its type, and refuse it."""
         _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
+        return BoltResponse(status=400, body="This is not understood.")
 
     async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker) -> None:
         block = first_input(view)

@@ -90,6 +90,7 @@ class SlackSurface:
             return
         self._socket = AsyncSocketModeHandler(self._app, self._app_token, logger=sdk_logger())
         async with explained():
+            await self._app.client.apps_connections_open(app_token=self._app_token)  # connect() below retries refusals for ever
             await self._socket.client.connect()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
 
     async def stop(self) -> None:
@@ -102,10 +103,10 @@ class SlackSurface:
     async def _serve(self, request: web.Request) -> web.Response:
         """Hand one HTTP request to bolt, which checks signature and age."""
         try:
-            asked = await to_bolt_request(request)
-        except (ValueError, TypeError, AttributeError, LookupError):
+            return await to_aiohttp_response(await self._app.async_dispatch(await to_bolt_request(request)))
+        except (ValueError, TypeError, AttributeError, LookupError) as error:  # bolt reads what is no payload of Slack so
+            _log.info("not a request of Slack: %s", type(error).__name__)
             return web.Response(status=400, text="This is not a request of Slack.")
-        return await to_aiohttp_response(await self._app.async_dispatch(asked))
 
 
 def _check(bot_token: str, app_token: str, signing_secret: str) -> None:

@@ -251,3 +251,22 @@ async def test_a_modal_whose_answer_takes_long_says_so_and_is_filled_later(works
     ready.set()
     await workspace.drain()
     assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Cost of 7 days"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"type": "block_actions", "actions": []},
+        {"type": "block_actions", "actions": [{}], "user": None},
+        {"type": "block_actions", "actions": [{"action_id": "a", "value": {"x": 1}}], "view": {"private_metadata": "{"}},
+        {"type": "view_submission"},
+        {"type": "view_submission", "view": {"callback_id": "x", "state": None}},
+        {"type": "shortcut", "callback_id": "gone"},
+        {"type": "unheard_of"},
+        {},
+    ],
+)
+async def test_signed_nonsense_is_no_server_error(workspace, payload):
+    status, text = await workspace.interact(payload)
+    assert status < 500
+    assert "Traceback" not in text

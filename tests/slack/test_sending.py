@@ -158,3 +158,13 @@ def test_missing_secrets_are_refused_by_name(tokens, said):
     known = {"bot_token": "xoxb-1", "app_token": "", "signing_secret": "s"}
     with pytest.raises(WrongInput, match=said):
         SlackSurface(**(known | tokens), api_url="", answer=None, clock=None, draw=None, shelf=None, hints=())
+
+
+async def test_socket_mode_with_a_wrong_app_token_says_so_at_the_start(slack):
+    rest = {"answer": None, "clock": None, "draw": None, "shelf": None, "hints": ()}
+    made = SlackSurface(bot_token="xoxb-1", app_token="xapp-1", signing_secret="", api_url=slack.url, **rest)
+    slack.failing["apps.connections.open"] = ["invalid_auth"]
+    assert made.routes() == []
+    with pytest.raises(Unavailable, match="does not accept the token"):
+        await made.start()
+    await made.stop()
