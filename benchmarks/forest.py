@@ -1,4 +1,4 @@
-"""Measure the pooled forest's scoring against scikit-learn's own. Run: python -m benchmarks.forest"""
+"""Measure the pooled forest's scoring against scikit-learn's own. Run: python -m benchmarks.forest."""
 
 from __future__ import annotations
 

@@ -148,6 +148,8 @@ def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
     scope = view.roster.scope
     since = np.zeros(len(view.roster.scopes))
     np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
-    waiting = drops.hit & ~fault.hit & (drops.steps <= since[scope] + FOLD_STEPS) & (since[scope] > 0)
+    waited = view.held_open(Cause.HARDWARE_FAULT.value) & drop.falling(view) & view.eligible
+    fell = drops.hit & (drops.steps <= since[scope] + FOLD_STEPS)
+    waiting = (fell | waited) & ~fault.hit & (since[scope] > 0)
     wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)
     return replace(fault, hit=fault.hit | waiting, wasted=wasted)

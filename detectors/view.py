@@ -178,8 +178,10 @@ class View:
 
     @cached_property
     def standing(self) -> Mask:
-        """Tell where a node is really stopped: without a runtime, or for longer than a checkpoint takes."""
-        return np.asarray((self.zero & (self.held == 0)) | sustained(self.zero, self.window.steps(PAUSE) + 1))
+        """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
+        freed = self.memory < 0.5 * self.beside("neuroncore_memory_used_bytes")[:, None]
+        unloaded = (self.held == 0) | freed
+        return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
 
     @cached_property
     def compiling(self) -> Mask:

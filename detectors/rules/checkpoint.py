@@ -10,7 +10,9 @@ import numpy as np
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from detectors.progress import STUCK
 from detectors.rules.found import Words, thing_anomaly
+from detectors.streak import sustained
 from detectors.usual import utilization_of
 from detectors.view import Mask, View
 from detectors.words import lasted
@@ -74,20 +76,19 @@ def _rows(view: View, labels: Labels) -> list[int]:
 def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
     """Return how much of the last `age` seconds the run made progress: only work can be lost.
 
-    Told by the run's step count, else by whether at least half of its nodes worked.
+    Not counted is when fewer than half of its nodes worked, or its step count stood still for `STUCK`.
     """
     steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
-    growth = np.diff(steps)
-    if np.isfinite(growth).any():
-        return age * float((growth[np.isfinite(growth)] > 0).mean())
+    still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
+    stuck = float(still.sum()) * frame.step.total_seconds()
     if not rows:
-        return age
+        return age - stuck
     part = view.whole.last(timedelta(seconds=age)).pick(rows)
     level = utilization_of(part)
     read = ~np.isnan(level)
     busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(read.sum(axis=0), 1)
     idle = ~busy & read.any(axis=0)
-    return age - float(idle.sum()) * part.step.total_seconds()
+    return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
 def _words(labels: Labels, age: float, interval: float) -> Words:

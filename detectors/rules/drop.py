@@ -20,6 +20,8 @@ SETTLED = timedelta(minutes=30)
 NOW = timedelta(minutes=5)
 DEEPER = 0.78
 """Share of `starved.deep` under which a drop needs no further sign."""
+FORWARD = 0.75
+"""Share of the usual latency under which executions are of another kind."""
 EVIDENT = timedelta(minutes=15)
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start."""
@@ -66,7 +68,8 @@ def find(view: View) -> Found:
     """Return nodes whose utilization, still executing, fell under their usual: soon if deep, later if shallow.
 
     Training is judged against the node's own median, inference against its own lowest level at this hour of such a day.
-    A drop that follows a start rather than work, or comes with other memory in use, is another job unless the CPUs say more.
+    A drop that follows a start rather than work, comes with other memory in use or with much quicker executions (an
+    evaluation only runs forward) is other work, unless the CPUs say more.
     """
     _, middle, _ = view.levels
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
@@ -76,9 +79,7 @@ def find(view: View) -> Found:
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     late |= (shallow >= view.window.steps(EVIDENT)) & _network_full(view) & ~view.roster.inference
     begins = view.eligible & view.executing[:, -1] & (soon | late) & _same_job(view, steps, late)
-    stays = view.held_open(*FAMILY, Cause.HARDWARE_FAULT.value) & (
-        view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over")
-    )
+    stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     wasted = 1 - view.recent(view.utilization) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
@@ -211,7 +212,8 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     fell = (before >= 0.5) & ~(rested > 0)
     held = _ratio(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
-    return np.asarray((alike & fell) | (late & (_loader_busy(view) | view.roster.inference)))
+    quicker = _ratio(view.recent(view.latency), view.beside("neuron_execution_latency_seconds")) < FORWARD
+    return np.asarray((alike & fell & ~quicker) | (late & (_loader_busy(view) | view.roster.inference)))
 
 
 def _held_still(view: View) -> Mask:

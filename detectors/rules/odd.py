@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.frame import Frame
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, blank_known, distances, learn_scale, median_of, past_levels
 from detectors.forest import Forest, fit
@@ -77,8 +77,13 @@ def teach(
     return Taught(forest, scale, *_tails(scores, roster, stride * whole.step))
 
 
-def find(view: View, taught: Taught | None, explained: npt.NDArray[np.bool_]) -> tuple[Found, Scores]:
-    """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored)."""
+def find(
+    view: View, taught: Taught | None, explained: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
+) -> tuple[Found, Scores]:
+    """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
+
+    Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
+    """
     scores = np.zeros(view.n)
     nobody = Found(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
     if taught is None or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
@@ -86,19 +91,21 @@ def find(view: View, taught: Taught | None, explained: npt.NDArray[np.bool_]) ->
     if not view.n:
         return nobody, scores
     working = view.executing[:, -_half(view) * 2 :].all(axis=1)
-    rows = np.flatnonzero(view.eligible & ~explained & working & view.limits.on("odd.on"))
+    rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
     far, before = _now(view, taught, rows), _now(view, taught, rows, 1)
     notable = np.minimum(_farthest(far), _farthest(before)) >= NOTABLE
-    rows = rows[notable]
-    scores[rows] = np.minimum(taught.forest.score(far[notable]), taught.forest.score(before[notable]))
+    scores[rows[notable]] = np.minimum(taught.forest.score(far[notable]), taught.forest.score(before[notable]))
     limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
     hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
+    hit = hit | (_unjudged(view, rows) & ~explained)
     return Found(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
 def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp]) -> Words:
     """Name the metrics that made the nodes odd: those whose return to usual lowers the score most."""
     worst = rows[np.argmax(scores[rows])]
+    if not scores[worst] and (known := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
+        return _as_told(known.anomaly)
     far = _now(view, taught, np.array([worst]))[0]
     without = np.repeat(far[None, :], len(METRICS), axis=0)
     np.fill_diagonal(without, 0.0)
@@ -120,6 +127,32 @@ def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp])
         metric=METRICS[guilty[0]] if guilty else METRICS[0],
         severity=Severity.INFO,
     )
+
+
+def _as_told(known: Anomaly) -> Words:
+    """Return what an open alert says, while its nodes cannot be judged."""
+    return Words(
+        why=known.why,
+        value=known.value,
+        unit=known.unit,
+        usual=known.usual,
+        score=known.score,
+        evidence=known.evidence,
+        confidence=known.confidence,
+        suggestions=known.suggestions,
+        metric=known.metric,
+        severity=known.severity,
+    )
+
+
+def _unjudged(view: View, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation): not seeing is not recovering."""
+    mask = view.held_open(Cause.ODD.value) & view.eligible
+    mask[rows] = False
+    resting = [
+        s for s, x in enumerate(view.roster.scopes) if (a := view.open.get((Cause.ODD.value, x))) and view.now - a.opened >= REST
+    ]
+    return np.asarray(mask & ~np.isin(view.roster.scope, resting))
 
 
 def _half(view: View) -> int:
