@@ -110,8 +110,11 @@ class Opened:
         """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
         try:
             return self.recording().extent().end
-        except Unavailable:
-            return self.bill().tally(EVER, ()).billed_through
+        except Unavailable as no_metrics:
+            try:
+                return self.bill().tally(EVER, ()).billed_through
+            except Unavailable:
+                raise no_metrics from None
 
     def _open_recording(self) -> Recording:
         from adapters.aws.identity import TagNames

@@ -18,11 +18,11 @@ ADAPTERS = sorted(p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() an
 SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
     "billing": {"duckdb", "numpy"},
-    "charts": {"matplotlib", "numpy"},
+    "charts": {"matplotlib", "numpy", "PIL"},
     "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
     "slack": {"slack_bolt", "slack_sdk", "aiohttp", "yaml"},
     "store": {"sqlalchemy", "alembic", "psycopg"},
-    "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "requests", "msrest", "cryptography"},
+    "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "requests", "msrest", "cryptography", "numpy"},
     "terminal": set(),
     "web": {"aiohttp", "jinja2", "markupsafe"},
     "engine": {"joblib"},

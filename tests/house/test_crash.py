@@ -1,0 +1,55 @@
+"""Kill the process in the middle of its work, start it again: nothing is lost, nothing is said twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from adapters.store.open import open_store
+from bot import build
+from bot.model.labels import Labels
+from bot.model.window import EVER
+from bot.replay import replay
+from tests.e2e.product import Product, product, recording
+from tests.e2e.slackserver import free_port
+
+KILLS = 5
+
+
+def ended(bot: Product, end: str) -> bool:
+    return str(bot.health()["ticked_at"] or "") >= end
+
+
+def kill_somewhere(folder: Path, port: int, environment: dict[str, str], dice: random.Random) -> None:
+    """Start, and kill without warning after a random moment of ticking."""
+    with product(folder, port, environment) as bot:
+        time.sleep(dice.uniform(0.2, 1.2))
+        bot.process.send_signal(signal.SIGKILL)
+        bot.process.wait(timeout=10)
+
+
+@pytest.mark.timeout(240)
+def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path) -> None:
+    source, dice, port = f"recording:{recording('tiny')}", random.Random(7), free_port()
+    environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000"}
+    for _ in range(KILLS):
+        kill_somewhere(tmp_path, port, environment, dice)
+    settings = build.settings_of({"source": source})
+    truth = replay(build.Replays(settings).open(source, settings.policy), ("web:alerts",))
+    last = max(alert.closed or alert.seen for alert in truth.alerts.values())
+    with product(tmp_path, port, environment | {"TRNBOT_SPEED": "100000"}) as bot:
+        deadline = time.monotonic() + 60
+        while not ended(bot, f"{last:%Y-%m-%dT%H:%M}") and time.monotonic() < deadline:
+            time.sleep(0.2)
+    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    kept = store.history(EVER, Labels())
+    assert {alert.id: (alert.opened, alert.closed, alert.waste) for alert in kept} == {
+        alert.id: (alert.opened, alert.closed, alert.waste) for alert in truth.alerts.values()
+    }
+    messages = store.newest("web.messages", 100)
+    firsts = [notice for notice in truth.notices if notice.reason.value == "FIRST"]
+    assert len(messages) == len(firsts) > 0
