@@ -125,4 +125,5 @@ def _cycle() -> Sequence[str]:
 
 def _rounded(value: float) -> float:
     """Keep four significant digits: a chart needs no more, and bytes count."""
-    return float(f"{value:.4g}")
+    rounded = float(f"{value:.4g}")
+    return rounded if math.isfinite(rounded) else value  # the largest numbers would round up to infinity
