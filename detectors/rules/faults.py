@@ -38,7 +38,7 @@ def find_hardware(view: View) -> Found:
     broken = view.metric("neuron_execution_errors_hardware_count")
     status = view.metric("status_check_failed_count")
     many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
-    events = (uncorrected > 0) | (broken > 0) | (status > 0) | (every > 0)
+    events = _events(view)
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
@@ -84,8 +84,7 @@ def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
     parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
     return Words(
-        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')}"
-        f" on {count(len(rows), 'node')}.",
+        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')} {_where(view, rows)}.",
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
@@ -95,6 +94,24 @@ def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
         metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
         severity=Severity.CRITICAL,
     )
+
+
+def _where(view: View, rows: npt.NDArray[np.intp]) -> str:
+    """Say which nodes are sick, and how many others of them only wait."""
+    within = _within(view.utilization, view.steps("hardware_fault.within"))
+    sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
+    names = ", ".join(view.roster.ids[i] for i in sick[:3]) if len(sick) <= 3 else count(len(sick), "node")
+    waiting = len(rows) - len(sick)
+    return f"on {names}" + (
+        f"; {count(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind" if waiting else ""
+    )
+
+
+def _events(view: View) -> Mask:
+    """Tell where any hardware event was seen."""
+    names = ("hardware_ecc_uncorrected", "execution_errors_hardware", "hardware_ecc_events")
+    seen = [view.metric(f"neuron_{name}_count") > 0 for name in names]
+    return np.asarray(np.logical_or.reduce([*seen, view.metric("status_check_failed_count") > 0]))
 
 
 def tell_errors(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
