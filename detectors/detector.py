@@ -89,7 +89,7 @@ class Detector:
     def _odd(self, view: View, explained: np.ndarray) -> list[Anomaly]:
         taught = self._taught_of(view)
         told_of = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
-        found, scores = odd.find(view, taught, explained | told_of, drop.falling(view))
+        found, scores = odd.find(view, taught, explained | told_of, drop.fell_lately(view, view.policy.duration("odd.for")))
         return list(told(view, found, lambda v, _, rows: odd.tell(v, taught, scores, rows))) if taught else []
 
     def _taught_of(self, view: View) -> odd.Taught | None:

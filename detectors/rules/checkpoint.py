@@ -47,15 +47,16 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     labels = frame.things[row]
     policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
     scope = Labels(cluster=labels.cluster, job=labels.job)
+    factor = policy.number("checkpoint_at_risk.factor")
+    if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
+        return None
     known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
     interval = known.anomaly.usual[1] if known and known.anomaly.usual else usual_interval(frame, row, age)
     rows = _rows(view, labels)
-    if not policy.on("checkpoint_at_risk.on") or interval is None or (rows and explained[rows].mean() >= 0.5):
+    if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
-    if (
-        worked_seconds(view, frame, row, rows, age)
-        < policy.number("checkpoint_at_risk.factor") * interval + frame.step.total_seconds()
-    ):
+    limit = factor * interval + frame.step.total_seconds()
+    if age < limit or worked_seconds(view, frame, row, rows, age) < limit:
         return None
     return thing_anomaly(
         view,

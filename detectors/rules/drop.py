@@ -191,6 +191,13 @@ def falling(view: View) -> Mask:
     return np.asarray(now < view.number("starved.over") * view.levels[1])
 
 
+def fell_lately(view: View, length: timedelta) -> Mask:
+    """Tell which nodes worked under their usual for a good part of the last `length`: an evaluation, or a drop to be, (n,)."""
+    part = view.utilization[:, -view.window.steps(length) :]
+    under = part < (view.number("starved.over") * view.levels[1])[:, None]
+    return np.asarray(under.mean(axis=1) >= 0.4) | falling(view)
+
+
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()

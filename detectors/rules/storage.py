@@ -22,6 +22,7 @@ _CAPACITY = (
     "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
     "Move nodes of this type that run on demand elsewhere into it.",
 )
+SOON = timedelta(hours=1)
 _OPERATIONS = (
     "fsx_read_operations_count",
     "fsx_write_operations_count",
@@ -114,6 +115,8 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     frame = view.reading.frame("file_system")
     row = _row(frame, system.labels.resource)
     if frame is None or row is None:
+        return None
+    if not _quiet(frame.pick([row]).last(SOON))[0].all():
         return None
     longest = view.policy.at(system.labels.only(("cluster", "team", "region", "account"))).duration("orphaned_storage.for")
     part = frame.pick([row]).last(longest)
