@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from bot.errors import Unavailable
+from bot.errors import TrnbotError, Unavailable
 from bot.ports import Listener
 
 _log = logging.getLogger("trnbot.http")
 _BODY_BYTES = 4 * 1024 * 1024
+_RETRY_S = 30
 
 
 async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -27,17 +28,37 @@ async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Call
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3)
     await runner.setup()
     started: list[Listener] = []
+    starting: list[asyncio.Task[None]] = []
     try:
         address = await _listen(runner, host, port)
-        for listener in listeners:
-            await listener.start()
-            started.append(listener)
+        starting = [asyncio.create_task(_start(listener, started)) for listener in listeners]
         ready(address)
         await _signalled()
     finally:
+        for task in starting:
+            task.cancel()
         for listener in reversed(started):
             await _stopped(listener)
         await runner.cleanup()
+
+
+async def _start(listener: Listener, started: list[Listener]) -> None:
+    """Start one; one that cannot be reached does not hold up the others, and is tried again."""
+    told = ""
+    while True:
+        try:
+            await listener.start()
+        except TrnbotError as error:
+            if str(error) != told:
+                _log.error("%s did not start, trying again every %d s: %s", type(listener).__name__, _RETRY_S, error)
+            told = str(error)
+            await asyncio.sleep(_RETRY_S)
+        except Exception:
+            _log.exception("%s did not start", type(listener).__name__)
+            return
+        else:
+            started.append(listener)
+            return
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> str:

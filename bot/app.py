@@ -24,6 +24,8 @@ from bot.ports import Changes, Memory, Ports
 from bot.watch import Look, Watch
 
 log = logging.getLogger("trnbot.app")
+LONGEST_SHARED = 1_500
+"""Characters of a line that a button can hold on every platform."""
 
 
 class App:
@@ -109,10 +111,14 @@ def error_card(sentence: str) -> Card:
 
 
 def _shareable(card: Card, line: str) -> Card:
-    """Give a private answer the button that shows it to everyone."""
-    if card.public or card.tone is Tone.ERROR or len(line) > 1_500:
+    """Give a private answer the button that shows it to everyone, in its last row of buttons."""
+    if card.public or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
         return card
-    return replace(card, blocks=(*card.blocks, Buttons((Button("Share", f"share {line}"),))))
+    share = Button("Share", f"share {line}")
+    last = card.blocks[-1] if card.blocks else None
+    if isinstance(last, Buttons):
+        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
+    return replace(card, blocks=(*card.blocks, Buttons((share,))))
 
 
 def _card(notice: Notice, memory: Memory, reading: Reading) -> Card:

@@ -49,7 +49,7 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
     return notice_card(Notice("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
 
 
-@command("why", "Why an alert fires, is muted, or ended: evidence, runner-up, price.", examples=("why a1b2c3d4e", "why llama"))
+@command("why", "Why an alert fires, is muted, or ended: evidence, runner-up, price.", examples=("why llama", "why a1b2c3d4e"))
 async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Explain one alert."""
     found = await _one(ports, request, name)
