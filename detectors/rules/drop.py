@@ -86,9 +86,16 @@ def find(view: View) -> Found:
 
 
 def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
-    """Name the likeliest cause of the drop, with what speaks for it and what comes next."""
+    """Name the likeliest cause of the drop, with what speaks for it and what comes next.
+
+    Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
+    """
     signs = read_signs(view, rows, 1 if found.steps[rows].max() <= SETTLED / view.window.step else 3)
     ranked = rank(signs, view, int(rows[0]))
+    known = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
+    plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
+    if known and plain and known.cause is not Cause.STARVED:
+        ranked = [(known.cause, known.anomaly.confidence), *known.anomaly.runners_up]
     cause, confidence = ranked[0]
     return Words(
         why=_why(signs, cause, view.gauge(rows)),

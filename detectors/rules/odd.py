@@ -31,6 +31,8 @@ MOST_ROWS = 20_000
 STAY = 0.04
 """How much under its threshold an open odd alert stays, and how much over what was told a new one must be."""
 LEAST_ROWS = 500
+LEAST_SCORE = 0.6
+"""No cluster, however calm, has a lower threshold: an average row scores about 0.4."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Taught:
         Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the recent past has shown.
         """
         tail = self.base[scope] + self.excess[scope] * np.log(max(1.0, self.weekly[scope] / per_week))
-        return float(min(0.999, max(tail, self.highest[scope] + 0.5 * self.excess[scope])))
+        return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope])))
 
 
 def teach(

@@ -102,3 +102,11 @@ def test_inference_follows_its_own_hours():
     fleet.scale(hours(104), hours(108), neuroncore_utilization=0.3)
     (alert,) = World(fleet).run(hours(103), hours(108), timedelta(minutes=5))
     assert alert.cause is Cause.STARVED
+
+
+def test_a_named_cause_gives_way_to_signs_only():
+    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.5).set(hours(30), hours(32), efa=9.3e10)
+    world = World(fleet.set(hours(33), hours(34), host_cpu=0.96))
+    causes = {now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(33.9)) if d.anomalies}
+    assert [causes[hours(h)] for h in (31, 32.5, 33.5)] == [Cause.NETWORK_BOUND, Cause.NETWORK_BOUND, Cause.STARVED]
+    assert len(world.known) == 1
