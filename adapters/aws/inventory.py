@@ -13,7 +13,7 @@ import numpy as np
 from adapters.aws import fleet
 from adapters.aws.identity import TagNames
 from adapters.aws.points import Ints
-from adapters.aws.responses import Answer, Pages, Responses, newest
+from adapters.aws.responses import Answer, Heard, Pages, newest
 from adapters.aws.sheet import Sheet
 from bot.model.fleet import Instance, InstanceType, Inventory, Volume
 from bot.model.labels import Labels
@@ -22,6 +22,8 @@ _SILENT = timedelta(days=1)
 """After so long without a metric an instance that no snapshot ever named is no longer called running."""
 Found = TypeVar("Found")
 _Histories = list[list[tuple[datetime, Found]]]
+LastSeen = Callable[[int, int], Ints]
+"""Answer the newest bin by `end` with a reading of each of the first `n` nodes, shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Described:
 class Snapshots:
     """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
 
-    def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
+    def __init__(self, responses: tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
         def said(service: str, operation: str, translate: Callable[[Pages, Answer, TagNames], Found]) -> _Histories[Found]:
             return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
 
-        self._instances = [_folded(x) for x in said("ec2", "describe_instances", fleet.instances)]
+        self._instances = [folded(x) for x in said("ec2", "describe_instances", fleet.instances)]
         self._volumes = said("ec2", "describe_volumes", fleet.volumes)
         self._file_systems = said("fsx", "describe_file_systems", fleet.file_systems)
         self._reservations = said("ec2", "describe_capacity_reservations", fleet.reservations)
@@ -92,9 +94,8 @@ class Snapshots:
 class Inventories:
     """Join the snapshots with the nodes that metrics show."""
 
-    def __init__(self, snapshots: Snapshots, nodes: Sheet | None) -> None:
-        self._snapshots, self._nodes = snapshots, nodes
-        self._last_seen = _last_seen(nodes) if nodes else None
+    def __init__(self, snapshots: Snapshots, nodes: Sheet | None, seen: LastSeen | None) -> None:
+        self._snapshots, self._nodes, self._last_seen = snapshots, nodes, seen
         self._cached: tuple[tuple[object, ...], Inventory] | None = None
 
     def at(self, now: datetime, end: int) -> Inventory:
@@ -112,8 +113,7 @@ class Inventories:
         """Tell which of the first `n_nodes` had a reading within the last day."""
         if self._nodes is None or self._last_seen is None or not n_nodes:
             return np.zeros(0, dtype=np.bool_)
-        row = min(end - self._nodes.base, len(self._last_seen) - 1)
-        age = (end - self._nodes.base) - self._last_seen[row, :n_nodes]
+        age = end - self._last_seen(end, n_nodes)
         return np.asarray(age * self._nodes.step <= _SILENT.total_seconds())
 
     def _joined(
@@ -138,7 +138,7 @@ class Inventories:
         labels = details.only(_NODE)
         if reporting:
             return Instance(labels=labels, launched_at=launched)
-        last = int(self._last_seen[min(end - self._nodes.base, len(self._last_seen) - 1), i]) + self._nodes.base
+        last = int(self._last_seen(end, i + 1)[i])
         ended = datetime.fromtimestamp(last * self._nodes.step, UTC)
         return Instance(labels=labels, launched_at=launched, state="unknown", ended_at=ended)
 
@@ -158,7 +158,7 @@ def _newest(histories: _Histories[tuple[Found, ...]], now: datetime) -> list[Fou
     return [x for history in histories for x in history[newest(history, now)][1]]
 
 
-def _folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
+def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
     """Carry every instance on: one that is no longer named has ended by then."""
     folded: list[tuple[datetime, dict[str, Instance]]] = []
     known: dict[str, Instance] = {}
@@ -171,10 +171,11 @@ def _folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[d
     return folded
 
 
-def _last_seen(nodes: Sheet) -> Ints:
-    """Return, for each bin and node, the newest bin (from the sheet's base) with any reading; shape (n_bins, n_nodes)."""
+def last_seen(nodes: Sheet) -> LastSeen:
+    """Return an answer to: the newest bin by `end` in which each of the first `n` nodes had any reading, absolute."""
     reported = np.isfinite(nodes.values[0])
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
-    return np.maximum.accumulate(rows, axis=0).astype(np.int64)
+    newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
+    return lambda end, n: np.asarray(newest_row[min(end - nodes.base, len(newest_row) - 1), :n] + nodes.base)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from adapters.aws.fleet import required
-from adapters.aws.responses import Answer, Pages, Responses, members, newest
+from adapters.aws.responses import Answer, Heard, Pages, members, newest
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price
 
@@ -21,7 +21,7 @@ _Spot = tuple[datetime, Price]
 class QuotedPrices:
     """Answer what AWS's own price responses had said by a time; before the first of them, what it says."""
 
-    def __init__(self, responses: Responses) -> None:
+    def __init__(self, responses: Heard) -> None:
         self._listed = responses.histories("pricing", "get_products", listed)
         self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
         self._spot = responses.histories("ec2", "describe_spot_price_history", spot)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 
 from adapters.aws.batch import batches
+from adapters.aws.frames import Frames, cores_of, labelled
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
-from adapters.aws.inventory import Inventories, Snapshots
+from adapters.aws.inventory import Inventories, Snapshots, last_seen
 from adapters.aws.jsonl import read_jsonl
 from adapters.aws.neuron_monitor import read_reports
 from adapters.aws.parquet import read_parquet
@@ -23,7 +24,7 @@ from adapters.aws.responses import Responses
 from adapters.aws.runs import Runs
 from adapters.aws.sheet import Sheet, Source, sheet, sources
 from bot.errors import Unavailable, WrongInput
-from bot.model.fleet import FileSystem, InstanceType, Inventory, Volume
+from bot.model.fleet import InstanceType, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Price
@@ -100,12 +101,13 @@ class Recording:
         every = [source for found in feeding.values() for source in found]
         self._extent = _extent(every)
         self._base = _first_bin(every, grid)
-        self._cores = _cores(snapshots, every)
+        self._cores = cores_of(snapshots, every)
         self._sheets = {kind: self._sheet(kind, found) for kind, found in feeding.items() if kind != _LAZY}
         self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = Runs(feeding.get("run", []), grid)
-        self._inventories = Inventories(snapshots, self._sheets.get("node"))
+        nodes = self._sheets.get("node")
+        self._inventories = Inventories(snapshots, nodes, last_seen(nodes) if nodes else None)
         self._named: tuple[Inventory | None, dict[str, tuple[Labels, ...]]] = (None, {})
         self._building = Lock()
 
@@ -113,7 +115,7 @@ class Recording:
         """Return what was visible at the last step's end at or before `now`."""
         end = int(now.timestamp()) // self._grid.step
         inventory = self._inventories.at(now, end)
-        frames = _Frames(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
+        frames = Frames(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
         return Reading(now, frames, inventory, self._runs.at(end * self._grid.step))
 
     def extent(self) -> Window:
@@ -153,43 +155,8 @@ class Recording:
             named = {}
             self._named = (inventory, named)
         if kind not in named:
-            named[kind] = _labelled(self._sheets[kind], inventory)
+            named[kind] = labelled(self._sheets[kind], inventory)
         return named[kind]
-
-
-class _Frames(Mapping[str, Frame]):
-    """Build each frame when it is first asked for."""
-
-    def __init__(self, kinds: tuple[str, ...], build: Callable[[str], Frame]) -> None:
-        self._kinds, self._build = kinds, build
-        self._built: dict[str, Frame] = {}
-
-    def __getitem__(self, kind: str) -> Frame:
-        if kind not in self._built:
-            if kind not in self._kinds:
-                raise KeyError(kind)
-            self._built[kind] = self._build(kind)
-        return self._built[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
-
-
-def _labelled(of: Sheet, inventory: Inventory) -> tuple[Labels, ...]:
-    if of.kind in ("node", "core"):
-        instances = inventory.instances
-        return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)
-    if of.kind in ("volume", "file_system"):
-        described = {x.resource: x for x in (*_labels(inventory.volumes), *_labels(inventory.file_systems))}
-        return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
-    return of.details
-
-
-def _labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[Labels]:
-    return [x.labels for x in storage]
 
 
 def _first_bin(feeding: Sequence[Source], grid: Grid) -> int:
@@ -200,11 +167,3 @@ def _extent(feeding: Sequence[Source]) -> Window:
     first = min(int(x.batch.points.seconds[x.batch.starts[:-1]].min()) for x in feeding)
     last = max(int((x.batch.points.seconds[x.batch.starts[1:] - 1] + x.period).max()) for x in feeding)
     return Window(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
-
-
-def _cores(snapshots: Snapshots, feeding: Sequence[Source]) -> dict[str, int]:
-    """Return how many cores each instance shows, where its type is known."""
-    named = {labels.instance: labels.instance_type for source in feeding for labels in source.said if labels.instance_type}
-    return {
-        id: snapshots.types[name].cores for id, name in {**named, **snapshots.instance_types()}.items() if name in snapshots.types
-    }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -34,6 +34,16 @@ class Answer:
     argument: str
     at: datetime
     path: Path
+
+
+class Heard(Protocol):
+    """Give what AWS answered: recorded, or heard just now."""
+
+    def histories(
+        self, service: str, operation: str, translate: Callable[[Pages, Answer], Found]
+    ) -> list[list[tuple[datetime, Found]]]:
+        """Return, for each region and argument, what every response says, oldest first."""
+        ...
 
 
 @dataclass

@@ -94,11 +94,11 @@ def sources(all_batches: Sequence[Batch], kind: str) -> list[Source]:
 
 
 def sheet(kind: str, feeding: Sequence[Source], grid: Grid, base: int, cores: Mapping[str, int]) -> Sheet:
-    """Build a kind's sheet; `cores` by instance id tell scrapes from the counts of per-core metrics."""
+    """Build a kind's sheet from bin `base` on; `cores` by instance id tell scrapes from the counts of per-core metrics."""
     spans = [grid.span(source.batch, source.period) for source in feeding]
     order, details, seen = _in_order(feeding, spans)
     metrics = _metrics(feeding, spans)
-    n_bins = max(int(last.max()) for _, last in spans) - base + 1
+    n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
     place = {thing: i for i, thing in enumerate(order)}
     row = {metric: i for i, metric in enumerate(metrics)}
@@ -190,5 +190,5 @@ def _write(
     value = (found.value * scales[found.series]).astype(np.float32)
     known = np.isfinite(value)
     for later in range(int(found.stands.max(initial=0)) + 1):
-        standing = known & (found.stands >= later)
+        standing = known & (found.stands >= later) & (found.bin + later >= base)
         plane[found.bin[standing] - base + later, column[standing]] = value[standing]
