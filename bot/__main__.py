@@ -23,6 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception as error:
+        if "--verbose" in (sys.argv if arguments is None else arguments):
+            raise
+        fault = TrnbotError(f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where.")
+        return _told(fault, 1)
 
 
 def serve(options: Options) -> int:
