@@ -37,7 +37,7 @@ class Described:
 class Snapshots:
     """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
 
-    def __init__(self, responses: tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
+    def __init__(self, responses: Heard, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
         def said(service: str, operation: str, translate: Callable[[Pages, Answer, TagNames], Found]) -> _Histories[Found]:
             return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
 
