@@ -153,8 +153,11 @@ class _Pen:
         return "\n\n".join("\n".join(self._fact(n, v, size) for n, v in zip(names, row, strict=False)) for row in rows)
 
     def _row(self, row: tuple[str, ...], sizes: list[int], block: Table) -> str:
-        cells = zip(row, sizes, block.columns, strict=False)
-        return "  ".join(_pad(_cut(cell, size), size, column.align) for cell, size, column in cells).rstrip()
+        """Write one row; a cell too long for its column goes on below."""
+        cells = [(_folded(cell, size), size, column.align) for cell, size, column in zip(row, sizes, block.columns, strict=False)]
+        height = max((len(lines) for lines, _, _ in cells), default=0)
+        lined = ([(lines[n] if n < len(lines) else "", size, align) for lines, size, align in cells] for n in range(height))
+        return "\n".join("  ".join(_pad(cell, size, align) for cell, size, align in line).rstrip() for line in lined)
 
     def _chart(self, block: Chart) -> str:
         head = self.ink(self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD)
@@ -186,6 +189,15 @@ def _bare(span: Span) -> str:
 def _pad(words: str, size: int, align: Align) -> str:
     gap = " " * max(0, size - columns(words))
     return gap + words if align is Align.RIGHT else words + gap
+
+
+def _folded(words: str, size: int) -> list[str]:
+    """Return `words` in lines of at most `size` columns, the third and last one cut."""
+    if columns(words) <= size:
+        return [words]
+    head, *tail = textwrap.wrap(words, size, break_on_hyphens=False) or [""]
+    lines = [head, *tail[:1], " ".join(tail[1:])] if tail[1:] else [head, *tail]
+    return [_cut(line, size) for line in lines]
 
 
 def _cut(words: str, size: int) -> str:

@@ -24,6 +24,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
+from bot.cards.words import counted, period
 from bot.model.alert import Alert
 from bot.model.spend import Tally
 from bot.model.window import Window
@@ -52,10 +53,11 @@ def command_card(name: str, summary: str, rows: Sequence[Row], examples: Sequenc
 
 def about_card(settings: Mapping[str, str], extent: Window | None, ticked_at: datetime | None, problems: Sequence[str]) -> Card:
     """Tell what runs here, how fresh it is, and what could not be read."""
-    pairs = [*settings.items(), ("metrics", str(extent) if extent else "live")]
+    told = [(name, value or "not set") for name, value in settings.items()]
+    pairs = [*told, ("metrics", period(extent) if extent else "live")]
     blocks: list[Block] = [Facts(tuple(pairs))]
     blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not ticked yet.")]
-    blocks += [text(f"{len(problems)} things could not be read:")] if problems else []
+    blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
     blocks += [quiet("• ", problem) for problem in problems[:8]]
     blocks += [quiet(f"and {len(problems) - 8} more")] if len(problems) > 8 else []
     data = {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)}
@@ -66,10 +68,10 @@ def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime) -> Ca
     """Show open alerts and the month to date."""
     speaking = sorted((a for a in alerts if not a.muted_by), key=worth, reverse=True)
     per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
-    title = f"{len(speaking)} open alerts, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
+    title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
     blocks: list[Block] = []
     for a in speaking[:8]:
-        cost = f"{usd(a.waste.per_hour)}/h · " if a.waste else ""
+        cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
         blocks.append(text(Strong(cause_words(a.cause)), f" · {where(a)} · {cost}{span(now - a.anomaly.window.start)}"))
         blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
     blocks += _month(tally) if tally else []

@@ -18,6 +18,7 @@ from bot.cards.card import (
     Mention,
     Span,
     Strong,
+    Style,
     Text,
     Tone,
     When,
@@ -25,6 +26,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
+from bot.cards.words import about, counted
 from bot.model.alert import Alert, Notice, Silence, Waste
 from bot.model.anomaly import Cause, Severity
 
@@ -35,6 +37,13 @@ _WORDS: Mapping[Cause, str] = {
     Cause.COLD_CACHE: "cold cache",
     Cause.ALLOCATED_UNUSED: "allocated, unused",
 }
+_PRICES: Mapping[str, str] = {
+    "billed": "the billed price",
+    "price list": "the list price",
+    "spot history": "the spot price",
+    "capacity block offering": "the capacity block's price",
+    "dated fallback": "a fallback price",
+}
 _TOP = 5
 
 
@@ -44,9 +53,10 @@ def notice_card(notice: Notice, chart: Chart | None = None, silences: Sequence[S
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
-    blocks = [*_body(worst), *_decided(worst, silences), *([chart] if chart else []), *_others(worst, notice.alerts)]
+    blocks = [*_body(worst, firing), *_decided(worst, silences), *([chart] if chart else []), *_others(worst, notice.alerts)]
+    more = f" · and {counted(len(firing) - 1, 'more alert')}" if len(firing) > 1 else ""
     return Card(
-        title=headline(worst, notice.at),
+        title=headline(worst, notice.at) + more,
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=(*blocks, Buttons(_buttons(worst))),
         data=alert_data(worst),
@@ -85,15 +95,31 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
 
 
 def money_line(waste: Waste) -> Text:
-    """Write dollars an hour, so far, and by month end with its range and the price's age."""
-    dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
+    """Write dollars an hour, so far, and by month end with its range."""
     return text(
         "Wasting ",
         Strong(f"{usd(waste.per_hour)} an hour"),
         f" · {usd(waste.so_far)} so far · about ",
-        Strong(f"{usd(waste.month_end)} by month end"),
-        f" ({usd(waste.month_end_low, 0)} to {usd(waste.month_end_high, 0)}), estimated at {waste.basis}{dated}",
+        Strong(f"{about(waste.month_end)} by month end"),
+        f" ({about(waste.month_end_low)} to {about(waste.month_end_high)})",
+        style=Style.LEAD,
     )
+
+
+def price_words(alert: Alert) -> str:
+    """Say on what price the dollars rest, and how old it is; "" where no dollars are asked for."""
+    waste = alert.waste
+    if waste is None:
+        return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
+    dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
+    return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}"
+
+
+def muted_words(alert: Alert) -> str:
+    """Say what keeps the alert quiet: a snooze, another alert that explains it, or a setting; "" where nothing does."""
+    kind, _, name = alert.muted_by.partition(":")
+    words = {"silence": "snoozed", "inhibit": f"explained by {name}", "policy": f"too small ({name})"}
+    return words.get(kind, alert.muted_by)
 
 
 def decided_words(alert: Alert) -> str:
@@ -154,14 +180,23 @@ def alert_data(alert: Alert) -> dict[str, object]:
     }
 
 
-def _body(alert: Alert) -> list[Block]:
+def _body(alert: Alert, firing: Sequence[Alert]) -> list[Block]:
     anomaly = alert.anomaly
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    blocks += [_together(firing)] if len(firing) > 1 else []
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
-    blocks += [quiet(*_owner(alert), "since ", When(anomaly.window.start), f", seen by rule {anomaly.rule}")]
-    return blocks
+    priced = f"{price_words(alert)} · " if price_words(alert) else ""
+    return [*blocks, quiet(priced, "since ", When(anomaly.window.start), f" · {_owner(alert)} · rule {anomaly.rule}")]
+
+
+def _together(firing: Sequence[Alert]) -> Text:
+    """Sum what every alert of the incident wastes."""
+    wastes = [alert.waste for alert in firing if alert.waste]
+    hour, far = sum((w.per_hour for w in wastes), Decimal(0)), sum((w.so_far for w in wastes), Decimal(0))
+    unpriced = f", {counted(len(firing) - len(wastes), 'alert')} without a price" if len(wastes) < len(firing) else ""
+    return text(f"All {len(firing)} alerts together: ", Strong(f"{usd(hour)} an hour"), f" · {usd(far)} so far{unpriced}")
 
 
 def likely(alert: Alert) -> Text | None:
@@ -173,12 +208,13 @@ def likely(alert: Alert) -> Text | None:
         next_words = f" ({anomaly.confidence:.2f}); next: {cause_words(next_cause)} ({share:.2f}). "
         spans += ["Likely ", Strong(cause_words(alert.cause)), next_words]
     if anomaly.suggestions:
-        spans += ["Try: " + "; ".join(s.rstrip(".") for s in anomaly.suggestions[:2]) + "."]
+        spans += ["What to do: ", " ".join(f"{s.rstrip('.')}." for s in anomaly.suggestions[:2])]
     return Text(tuple(spans)) if spans else None
 
 
-def _owner(alert: Alert) -> list[Span]:
-    return [f"Owner {alert.owner}, "] if alert.owner else ["Owner not tagged, so this goes to the default channel; "]
+def _owner(alert: Alert) -> str:
+    owner = alert.owner.partition(":")[2] or alert.owner
+    return f"owner {owner}" if owner else "no owner tag, so the default channel hears this"
 
 
 def _mentions(alert: Alert) -> tuple[Mention, ...]:
@@ -190,7 +226,8 @@ def _decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
     blocks: list[Block] = []
     if alert.acknowledged:
         ack = alert.acknowledged
-        blocks.append(text("Acknowledged by ", Strong(ack.by_name or ack.by), " at ", When(ack.at)))
+        note = f": {ack.note}" if ack.note else ""
+        blocks.append(text("Acknowledged by ", Strong(ack.by_name or ack.by), ", ", When(ack.at), note))
     for silence in silences:
         if alert.muted_by == f"silence:{silence.id}":
             ceiling = f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
@@ -211,10 +248,19 @@ def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
         blocks.append(quiet(*names, f"{more}{back}".strip()))
     rest = [alert for alert in alerts if alert.id != worst.id]
     if rest:
-        blocks.append(Facts(tuple((cause_words(a.cause), where(a) if a.firing else f"over: {where(a)}") for a in rest[:_TOP])))
+        rest.sort(key=worth, reverse=True)
+        blocks.append(Facts(tuple((cause_words(a.cause), _other(a)) for a in rest[:_TOP])))
         if len(rest) > _TOP:
-            blocks.append(quiet(f"and {len(rest) - _TOP} more alerts of this incident: type alerts"))
+            blocks.append(
+                quiet(f"and {counted(len(rest) - _TOP, 'more alert')} of this incident: ", Code("alerts"), " lists them")
+            )
     return blocks
+
+
+def _other(alert: Alert) -> str:
+    if not alert.firing:
+        return f"over: {where(alert)}"
+    return where(alert) + (f", {usd(alert.waste.per_hour)} an hour" if alert.waste else "")
 
 
 def _buttons(alert: Alert) -> tuple[Button, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert import alert_data, cause_words, span, where, worth
+from bot.cards.alert import alert_data, cause_words, muted_words, span, where, worth
 from bot.cards.card import (
     Align,
     Button,
@@ -22,6 +22,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
+from bot.cards.words import counted, period
 from bot.model.alert import Alert
 from bot.model.window import Window
 
@@ -35,11 +36,13 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     speaking = [a for a in ranked if a.firing and not a.muted_by]
     per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
     data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour}
-    scope = f" in {window}" if window else ""
+    scope = f" · {period(window)}" if window else ""
     if not ranked:
-        return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text("No alert is open."),), data)
-    wasting = f"{len(speaking)} open, wasting {usd(per_hour)} an hour{scope}"
-    title = wasting if speaking else f"{len(ranked)} alerts{scope}, none open"
+        none = "No alert was open in this time." if window else "No alert is open."
+        return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
+    wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{scope}"
+    quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
+    title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
     names = [(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
     buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
     return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
@@ -54,7 +57,7 @@ def _table(ranked: Sequence[Alert], now: datetime) -> Table:
         Column("so far", Align.RIGHT),
         Column("state"),
     )
-    rest = f"and {len(ranked) - _MOST} more; narrow it by a cluster: alerts CLUSTER" if len(ranked) > _MOST else ""
+    rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER" if len(ranked) > _MOST else ""
     return Table(columns, tuple(_row(a, now) for a in ranked[:_MOST]), rest=rest)
 
 
@@ -70,7 +73,7 @@ def state(alert: Alert) -> str:
     if not alert.firing:
         return "over"
     if alert.muted_by:
-        return f"muted, {alert.muted_by}"
+        return muted_words(alert)
     return f"acknowledged by {alert.acknowledged.by_name or alert.acknowledged.by}" if alert.acknowledged else "open"
 
 
@@ -83,7 +86,7 @@ def snooze_form(alert: Alert) -> Card:
     """Ask how long, up to how many dollars, and why."""
     fields = (
         Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
-        Field("ceiling", "Wake me if it passes (USD)", FieldKind.NUMBER, hint="500"),
+        Field("ceiling", "Speak again once it has cost (USD)", FieldKind.NUMBER, hint="500"),
         Field("reason", "Why", hint="data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.alert import alert_data, cause_words, span, where
+from bot.cards.alert import alert_data, cause_words, muted_words, span, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.money import usd
+from bot.cards.words import clock, counted, period
 from bot.model.alert import Alert
 from bot.model.replay import Replay
 
@@ -20,14 +21,11 @@ def backtest_card(name: str, seen: Replay, grade: Mapping[str, Any] | None) -> C
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
     told = [a for a in alerts if not a.muted_by]
     total = sum((a.waste.so_far for a in told if a.waste), Decimal(0))
-    title = f"{name}: {len(told)} alerts, {len(seen.notices)} notices, {usd(total)} of waste seen"
+    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notices), 'notice')}"
+    title = f"{name}: {said}, {usd(total)} of waste seen"
     blocks: list[Block] = [_table(alerts)] if alerts else [quiet("Not one alert.")]
-    blocks += (
-        [Facts(tuple((k.replace("_", " "), _show(v)) for k, v in grade.items() if not isinstance(v, list | dict)))]
-        if grade
-        else []
-    )
-    blocks.append(quiet(f"{seen.ticks} ticks, {seen.window}"))
+    blocks += [_grade(grade)] if grade else []
+    blocks.append(quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"))
     return Card(title, Tone.INFO, tuple(blocks), _data(seen, alerts, grade))
 
 
@@ -42,16 +40,16 @@ def _table(alerts: list[Alert]) -> Table:
         Column("where"),
         Column("lasted"),
         Column("so far", Align.RIGHT),
-        Column("muted by"),
+        Column("muted"),
     )
     rows = tuple(
         (
-            f"{a.opened:%m-%d %H:%M}",
+            clock(a.opened),
             cause_words(a.cause),
             where(a),
             span(a.closed - a.anomaly.window.start) if a.closed else "open",
             usd(a.waste.so_far) if a.waste else "–",
-            a.muted_by or "–",
+            muted_words(a) or "–",
         )
         for a in alerts[:_MOST]
     )

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from bot.cards.axis import figure, span
 from bot.cards.card import Chart, ChartKind, Series
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
@@ -41,7 +42,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     if not np.isfinite(values).any():
         return None
     unit, scale = unit_of(anomaly.metric)
-    band = (anomaly.usual[0] * scale, anomaly.usual[1] * scale) if anomaly.usual and anomaly.usual[1] > 0 else None
+    band = _band(anomaly.usual, scale)
     name = _name(anomaly.metric)
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
@@ -52,7 +53,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
         times=tuple(cut.times()),
         band=band,
         shaded=Window(alert.anomaly.window.start, min(alert.closed or cut.end, cut.end)) if _within(alert, cut) else None,
-        summary=_summary(name, shown, unit, band),
+        summary=_summary(shown, unit, band),
     )
 
 
@@ -106,9 +107,15 @@ def _name(metric: str) -> str:
     return known.get(metric, plain.replace("_", " ").capitalize())
 
 
-def _summary(name: str, shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
+def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float] | None:
+    """Return the usual range in the chart's unit, to three digits."""
+    if usual is None or usual[1] <= 0:
+        return None
+    low, high = (float(f"{end * scale:.3g}") for end in usual)
+    return (round(low), round(high)) if low >= 10 else (low, high)
+
+
+def _summary(shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
     known = [v for v in shown if v is not None]
-    usual = f", usually {band[0]:,.0f}-{band[1]:,.0f}" if band else ""
-    return f"{name}: {known[-1]:,.0f} {unit} at last{usual}; {min(known):,.0f} to {max(known):,.0f} in this picture.".replace(
-        "  ", " "
-    )
+    usual = f", usually {span(*band, unit)}" if band else ""
+    return f"Last {figure(known[-1], unit)}{usual}; between {figure(min(known), unit)} and {figure(max(known), unit)} here."

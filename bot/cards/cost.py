@@ -22,18 +22,20 @@ from bot.cards.card import (
     Table,
     Text,
     Tone,
+    When,
     quiet,
     text,
 )
-from bot.cards.lines import quote
+from bot.cards.lines import quote, window_line
 from bot.cards.money import usd
+from bot.cards.words import about, clock, counted, day, period
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change, share, top, untagged
-from bot.model.spend import Filter, Money, Tally
-from bot.model.window import Window
+from bot.model.spend import Filter, Money, Spend, Tally
 
 _ROWS = 10
 _COLOURS = 5
+_TIMES = {"hour", "day", "month"}
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
 _DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 
@@ -52,9 +54,9 @@ class CostAnswer:
 def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally = answer.tally
-    grouped = f" by {', '.join(tally.by)}" if tally.by else ""
-    kept = "".join(f", {one}" for one in answer.filters)
-    title = f"{_money(tally.total.net, tally)} net, {tally.window}{grouped}{kept}"
+    grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
+    kept = "".join(f" · {one}" for one in answer.filters)
+    title = f"{_money(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *_age(answer)), cost_data(tally))
@@ -98,15 +100,20 @@ def _lead(answer: CostAnswer) -> Text:
     if change is None:
         words += "; no settled figures to compare it with."
     elif change.ratio is None:
-        words += f"; nothing in {change.before}{_partly(change, tally)}."
+        words += f"; nothing in {period(change.before)}{_partly(change, tally)}."
     else:
-        words += f", {_grown(change.ratio)} against {change.before}{_partly(change, tally)}."
-    if forecast := answer.nowcast:
-        low, high = _money(forecast.low, tally), _money(forecast.high, tally)
         words += (
-            f" About {_money(forecast.forecast, tally)} by month end ({low} to {high}, from {forecast.days_used} settled days)."
+            f", {_grown(change.ratio)} {'from' if change.ratio else 'against'} {period(change.before)}{_partly(change, tally)}."
         )
+    if forecast := answer.nowcast:
+        low, high = _about(forecast.low, tally), _about(forecast.high, tally)
+        days = counted(forecast.days_used, "settled day")
+        words += f" About {_about(forecast.forecast, tally)} by month end ({low} to {high}, from {days})."
     return text(words)
+
+
+def _about(amount: Decimal, tally: Tally) -> str:
+    return about(amount) if tally.currency == "USD" else _money(amount, tally)
 
 
 def _grown(ratio: Decimal) -> str:
@@ -120,20 +127,19 @@ def _partly(change: Change, tally: Tally) -> str:
     """Say which part was compared, when it is not the whole window."""
     if change.part == tally.window:
         return ""
-    return f" (settled part {change.part}: {_money(change.now, tally)} against {_money(change.then, tally)})"
+    then, now = _money(change.then, tally), _money(change.now, tally)
+    return f" (only settled figures count: {now} for {period(change.part)} against {then})"
 
 
 def _parts(tally: Tally) -> Facts:
     total = tally.total
     pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
     shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
-    return Facts(
-        tuple((name, _money(amount, tally)) for name, amount in [*shown, ("Net", total.net), ("Amortised", total.amortised)])
-    )
+    return Facts(tuple((name, _money(amount, tally)) for name, amount in [*shown, ("Net", total.net)]))
 
 
 def _table(tally: Tally) -> Table:
-    rows, rest, folded = top(tally.rows, _ROWS)
+    rows, rest, folded = top(_ranked(tally), _ROWS)
     columns = (
         *(Column(name.replace("_", " ")) for name in tally.by),
         *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share")),
@@ -145,8 +151,14 @@ def _table(tally: Tally) -> Table:
     if folded:
         lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
     note = f"{folded} smaller rows are folded into one." if folded else ""
-    caption = "~ estimated: AWS may still rewrite it" if mixed else ""
+    caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
     return Table(columns, tuple(lines), (*_first("total", len(tally.by)), *_amounts(tally.total, tally)), caption, note)
+
+
+def _ranked(tally: Tally) -> list[Spend]:
+    """Return the rows dearest first by amortised cost, which the shares are of; rows of time stay in their order."""
+    timed = any(name in _TIMES for name in tally.by)
+    return list(tally.rows) if timed else sorted(tally.rows, key=lambda row: -row.money.amortised)
 
 
 def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
@@ -201,7 +213,10 @@ def _values(tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]) ->
 
 def _short(at: str) -> str:
     """Return the part of a time key that a bar's label needs."""
-    return f"{at[11:13]} h" if "T" in at else at[5:] if len(at) == 10 else at
+    if len(at) < 10:
+        return at
+    found = datetime.fromisoformat(at)
+    return f"{found:%H:%M}" if "T" in at else day(found)
 
 
 def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
@@ -209,7 +224,7 @@ def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
     whole = [at for at in times if step != "day" or _is_whole(at, tally)] or times
     values = [value or 0.0 for value in _values(tally, whole, {})]
     low, high = (_money(Decimal(str(value)), tally) for value in (min(values), max(values)))
-    return f"Between {low} and {high} a {step}, highest on {whole[values.index(max(values))]}."
+    return f"Between {low} and {high} a {step}, highest: {_short(whole[values.index(max(values))])}."
 
 
 def _is_whole(at: str, tally: Tally) -> bool:
@@ -225,7 +240,7 @@ def _hints(tally: Tally) -> list[Text]:
         lost = untagged(tally, name).amortised
         if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
             tag = name.removeprefix("tag:")
-            found.append(quiet(f"{_money(lost, tally)} (amortised) says no {tag}: {_remedy(name, tag)}."))
+            found.append(quiet(f"{_money(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
     return found
 
 
@@ -240,10 +255,10 @@ def _age(answer: CostAnswer) -> list[Text]:
     if tally.billed_through is None:
         return []
     since = _estimated_since(answer)
-    later = f" Estimated since {since}: AWS still rewrites those days." if since else ""
+    later = f" Estimated from {since} on: AWS still rewrites that." if since else ""
     beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
     sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
-    return [quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC.{beyond}{later}{sources}")]
+    return [quiet("Billed through ", When(tally.billed_through), f".{beyond}{later}{sources}")]
 
 
 def _estimated_since(answer: CostAnswer) -> str:
@@ -251,17 +266,20 @@ def _estimated_since(answer: CostAnswer) -> str:
     if over_time is None:
         return ""
     days = [row.key[over_time.by[0]] for row in over_time.rows if row.estimated]
-    return min(days)[:16].replace("T", " ") if days else ""
+    if not days:
+        return ""
+    first = min(days)
+    return clock(datetime.fromisoformat(first)) if "T" in first else _short(first)
 
 
 def _buttons(answer: CostAnswer) -> list[Button]:
     """Offer other groupings, and the largest row on its own."""
     tally = answer.tally
-    base = f"cost {window_words(tally.window)}"
+    base = f"cost {window_line(tally.window)}"
     kept = "".join(f" {_filter_words(one)}" for one in answer.filters)
     others = [name for name in _DRILLS if name not in tally.by and name not in {one.dimension for one in answer.filters}]
     buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{kept}") for name in others[:3]]
-    first = next((row for row in tally.rows if tally.by and row.key[tally.by[0]]), None)
+    first = next((row for row in _ranked(tally) if tally.by and row.key[tally.by[0]]), None)
     if first and others and not set(first.key[tally.by[0]]) & set(',"“”„\n'):
         name, value = tally.by[0], first.key[tally.by[0]]
         buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{kept} {name}={quote(value)}"))
@@ -270,16 +288,3 @@ def _buttons(answer: CostAnswer) -> list[Button]:
 
 def _filter_words(one: Filter) -> str:
     return f"{one.dimension}{'!=' if one.negated else '='}{quote(','.join(one.values)) if any(one.values) else ''}"
-
-
-def window_words(window: Window) -> str:
-    """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, or two instants."""
-    midnight = all(at == at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (window.start, window.end))
-    if not midnight or window.length < timedelta(days=1):
-        return f"{_instant(window.start)}..{_instant(window.end)}"
-    last = window.end - timedelta(days=1)
-    return f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}" if last > window.start else f"{window.start:%Y-%m-%d}"
-
-
-def _instant(at: datetime) -> str:
-    return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"

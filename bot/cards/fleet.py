@@ -23,12 +23,17 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
+from bot.cards.words import counted
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Instance
 from bot.model.price import Price
 from bot.model.reading import Reading
 
 _MOST = 15
+_STILL = {
+    NodeState.IDLE: "nothing is loaded, the node can go",
+    NodeState.LOADED_IDLE: "a job holds the cores and does nothing",
+}
 _NODE_COLUMNS = (
     Column("node"),
     Column("cluster"),
@@ -56,51 +61,71 @@ class NodeRow:
 
 def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading) -> Card:
     """Summarise by cluster, or list the nodes of one."""
-    per_hour = sum((row.usd_per_hour for row in rows), Decimal(0))
-    still = [row for row in rows if row.state in {NodeState.IDLE, NodeState.LOADED_IDLE}]
-    title = f"{cluster or 'Fleet'}: {len(rows)} nodes running, {usd(per_hour)} an hour"
     if not rows:
         return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
-    blocks: list[Block] = [node_table(rows) if cluster else _clusters(rows), _states_chart(rows)]
-    if still:
-        lost = sum((row.usd_per_hour for row in still), Decimal(0))
-        blocks.insert(0, text(f"{len(still)} of them do nothing, at {usd(lost)} an hour."))
+    per_hour = _sum(rows)
+    trouble = _trouble(rows)
+    blocks: list[Block] = [text(trouble)] if trouble else []
+    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
-    blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", "idle"), Button("Alerts", "alerts")))]
-    return Card(
-        title, Tone.WARNING if still else Tone.INFO, tuple(blocks), {"nodes": [_data(r) for r in rows], "usd_per_hour": per_hour}
-    )
+    other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
+    blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
+    title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
+    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
+    return Card(title, Tone.WARNING if trouble else Tone.INFO, tuple(blocks), data)
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str) -> Card:
     """List the nodes that do nothing, dearest first."""
     where = f" in {cluster}" if cluster else ""
-    per_hour = sum((row.usd_per_hour for row in rows), Decimal(0))
+    per_hour = _sum(rows)
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
     if not rows:
         return Card(
             f"No node stands idle{where}", Tone.GOOD, (text("Every running node works, compiles, or has just started."),), data
         )
-    note = "“no runtime”: nothing is loaded, the node can go. “runtime loaded, no work”: a job holds the cores."
-    title = f"{len(rows)} nodes do nothing{where}: {usd(per_hour)} an hour"
-    return Card(title, Tone.WARNING, (node_table(rows), quiet(note), quiet(_basis(rows))), data)
-
-
-def node_table(rows: Sequence[NodeRow]) -> Table:
-    """List nodes, dearest first."""
-    ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
-    shown = tuple(
-        (
-            row.instance.id,
-            row.instance.labels.cluster or "–",
-            row.instance.labels.instance_type,
-            row.state.value,
-            _percent(row.used),
-            usd(row.usd_per_hour) if row.price else "?",
-        )
-        for row in ranked[:_MOST]
+    title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
+    notes = [f"“{state.value}”: {meaning}." for state, meaning in _STILL.items() if any(row.state is state for row in rows)]
+    buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
+    return Card(
+        title, Tone.WARNING, (node_table(rows, apart=not cluster), quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data
     )
-    return Table(_NODE_COLUMNS, shown, rest=f"and {len(ranked) - _MOST} more nodes" if len(ranked) > _MOST else "")
+
+
+def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
+    """List nodes, dearest first; `apart` tells their clusters apart."""
+    ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
+    columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
+    rest = f"and {counted(len(ranked) - _MOST, 'more node')}" if len(ranked) > _MOST else ""
+    return Table(columns, tuple(_node(row, apart) for row in ranked[:_MOST]), rest=rest)
+
+
+def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
+    labels = row.instance.labels
+    place = (labels.cluster or "–",) if apart else ()
+    price = usd(row.usd_per_hour) if row.price else "?"
+    return (row.instance.id, *place, labels.instance_type, row.state.value, _percent(row.used), price)
+
+
+def _trouble(rows: Sequence[NodeRow]) -> str:
+    """Say how many nodes do nothing, starve or cannot be seen, and what they cost; "" when all is well."""
+    still = [row for row in rows if row.state in _STILL]
+    starved = [row for row in rows if row.state is NodeState.STARVED]
+    unseen = [row for row in rows if row.state is NodeState.NO_DATA]
+    told = [
+        f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour" if still else "",
+        f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour" if starved else "",
+        f"{len(unseen):,} sent no metrics" if unseen else "",
+    ]
+    return "; ".join(part for part in told if part) + "." if any(told) else ""
+
+
+def _nothing(n: int, noun: str) -> str:
+    return f"{counted(n, noun) if noun else f'{n:,}'} {'does' if n == 1 else 'do'} nothing"
+
+
+def _sum(rows: Sequence[NodeRow]) -> Decimal:
+    return sum((row.usd_per_hour for row in rows), Decimal(0))
 
 
 def _clusters(rows: Sequence[NodeRow]) -> Table:
@@ -111,7 +136,7 @@ def _clusters(rows: Sequence[NodeRow]) -> Table:
 def _by_cluster(rows: Sequence[NodeRow]) -> list[tuple[str, list[NodeRow]]]:
     names = sorted({row.instance.labels.cluster for row in rows})
     groups = [(name, [r for r in rows if r.instance.labels.cluster == name]) for name in names]
-    return sorted(groups, key=lambda g: -sum(r.usd_per_hour for r in g[1]))
+    return sorted(groups, key=lambda group: -_sum(group[1]))
 
 
 def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
@@ -123,30 +148,28 @@ def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
         ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
         ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
         _percent(sum(used) / len(used) if used else None),
-        usd(sum((row.usd_per_hour for row in mine), Decimal(0))),
+        usd(_sum(mine)) if any(row.price for row in mine) else "?",
     )
 
 
-def _states_chart(rows: Sequence[NodeRow]) -> Chart:
+def _money_chart(rows: Sequence[NodeRow]) -> Chart:
+    """Draw what each cluster costs an hour, coloured by what its nodes do."""
     groups = _by_cluster(rows)[:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
-    series = tuple(Series(s.value, tuple(float(sum(r.state is s for r in mine)) for _, mine in groups)) for s in states)
-    names = tuple(name or "(no cluster)" for name, _ in groups)
-    return Chart(
-        ChartKind.BAR,
-        "Nodes by state",
-        "nodes",
-        series,
-        categories=names,
-        summary=f"{len(rows)} nodes in {len(groups)} clusters.",
+    series = tuple(
+        Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups)) for s in states
     )
+    names = tuple(name or "(no cluster)" for name, _ in groups)
+    spent = ", ".join(f"{usd(_sum([r for r in rows if r.state is s]))} {s.value}" for s in states)
+    return Chart(ChartKind.BAR, "Dollars an hour by state", "$/h", series, categories=names, summary=f"An hour: {spent}.")
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:
     prices = {str(row.price.basis): row.price.asof for row in rows if row.price}
     missing = sum(row.price is None for row in rows)
-    told = ", ".join(f"{basis} of {asof:%Y-%m-%d}" for basis, asof in sorted(prices.items()))
-    return f"Estimated at {told or 'no known price'}." + (f" {missing} nodes have no known price." if missing else "")
+    told = ", ".join(f"{basis} ({asof:%Y-%m-%d})" for basis, asof in sorted(prices.items()))
+    said = f"Prices: {told}." if told else ""
+    return f"{said} {counted(missing, 'node')} without a known price.".strip() if missing else said
 
 
 def _percent(used: float | None) -> str:

@@ -1,9 +1,12 @@
-"""Write a form's answer as the line it stands for; the one place that quotes."""
+"""Write lines that the grammar reads back: a form's answer, a window; the one place that quotes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from bot.model.window import Window
 
 
 def quote(value: str) -> str:
@@ -17,3 +20,16 @@ def quote(value: str) -> str:
 def form_line(line: str, filled: Mapping[str, str]) -> str:
     """Return `line` with ` name=value` for every field that is filled."""
     return " ".join([line, *(f"{name}={quote(value)}" for name, value in filled.items() if value != "")])
+
+
+def window_line(window: Window) -> str:
+    """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, or two instants."""
+    midnight = all(at == at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (window.start, window.end))
+    if not midnight or window.length < timedelta(days=1):
+        return f"{_instant(window.start)}..{_instant(window.end)}"
+    last = window.end - timedelta(days=1)
+    return f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}" if last > window.start else f"{window.start:%Y-%m-%d}"
+
+
+def _instant(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"

@@ -26,15 +26,15 @@ from bot.cards.card import (
 )
 from bot.cards.money import usd
 from bot.model.claims import Conflict
-from bot.model.fleet import InstanceType
+from bot.model.fleet import InstanceType, Market
 
 _COLUMNS = (
     Column("how"),
-    Column("region"),
+    Column("same work costs", Align.RIGHT),
     Column("nodes", Align.RIGHT),
     Column("cluster $/h", Align.RIGHT),
-    Column("same work costs", Align.RIGHT),
     Column("node $/h", Align.RIGHT),
+    Column("region"),
     Column("price of"),
 )
 _DAYS = 24
@@ -80,8 +80,8 @@ def _title(found: Migration) -> str:
     moves = found.moves()
     if not moves:
         return f"{found.standing.cluster} to {found.to.name}: no price to compare"
-    cost = f"the same work for {_span(moves[0])} of today's cost"
-    return f"{found.standing.cluster} to {found.to.name}: {cost}, by {moves[0].price.market}"
+    cost = f"the same work for {moves[0].best * 100:.0f}-{moves[0].worst * 100:.0f} % of today's cost"
+    return f"{found.standing.cluster} to {found.to.name}: {cost}, bought as {_bought(moves[0].price.market)}"
 
 
 def _tone(found: Migration) -> Tone:
@@ -102,7 +102,9 @@ def _verdict(found: Migration) -> str:
         "A part of the difference to today is how the hour is bought, not the chip." if _bought_otherwise(found) else "",
     ]
     if stays and stays[0].middle < min(1.0, moves[0].middle):
-        said.append(f"Staying and buying as {stays[0].price.market} costs less than moving: {_span(stays[0])} of today's cost.")
+        said.append(
+            f"Staying and buying as {_bought(stays[0].price.market)} costs less than moving: {_span(stays[0])} of today's cost."
+        )
     return " ".join(sentence for sentence in said if sentence)
 
 
@@ -118,7 +120,7 @@ def _alike(found: Migration) -> str:
         if alike.best >= 1
         else "it depends on the speed your model gets"
     )
-    return f"Like for like, both {alike.market}, the same work costs {span} of staying: {pays}."
+    return f"Like for like, both as {_bought(alike.market)}, the same work costs {span} of staying: {pays}."
 
 
 def _bought_otherwise(found: Migration) -> bool:
@@ -129,27 +131,20 @@ def _today(standing: Standing) -> Facts:
     used = "no reading" if standing.utilization is None else f"{standing.utilization * 100:.0f} % over 24 hours"
     states = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
     pairs = [
-        ("today", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
-        ("utilization", used),
+        ("runs", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
+        ("used", used),
         ("now", states or "unknown"),
     ]
     if standing.price:
-        pairs.append(("cost", f"{usd(standing.usd_per_hour)} an hour for today's work ({standing.price})"))
+        pairs.append(("costs", f"{usd(standing.usd_per_hour)} an hour ({standing.price} for each node)"))
     return Facts(tuple(pairs))
 
 
 def _table(found: Migration, stale_days: float) -> Table:
     standing, price = found.standing, found.standing.price
     assert price
-    now = (
-        f"today, {price.market}",
-        price.region,
-        str(standing.nodes),
-        usd(standing.usd_per_hour),
-        "100 %",
-        usd(price.usd_per_hour),
-    )
-    rows: list[tuple[str, ...]] = [(*now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
+    now = ("100 %", f"{standing.nodes}", usd(standing.usd_per_hour), usd(price.usd_per_hour), price.region)
+    rows: list[tuple[str, ...]] = [(f"today, {_bought(price.market)}", *now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
     rows += [_row(option, stale_days) for option in found.options]
     caption = f"Stay = {standing.type.name}, move = {found.to.name}; the same work at today's pace, over the speed-ups below"
     return Table(_COLUMNS, tuple(rows), caption=caption)
@@ -158,26 +153,32 @@ def _table(found: Migration, stale_days: float) -> Table:
 def _row(option: Option, stale_days: float) -> tuple[str, ...]:
     low, _, high = option.scenarios
     stale = f" ({option.age_days} days old)" if option.age_days > stale_days else ""
+    one = low.nodes == high.nodes
     return (
         _name(option),
-        option.price.region + ("" if option.here else " (elsewhere)"),
-        str(low.nodes) if low.nodes == high.nodes else f"{high.nodes}-{low.nodes}",
-        usd(low.usd_per_hour) if low.nodes == high.nodes else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour)}",
         _span(option),
+        f"{low.nodes}" if one else f"{high.nodes}-{low.nodes}",
+        usd(low.usd_per_hour) if one else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
         usd(option.price.usd_per_hour),
+        option.price.region,
         f"{option.price.asof:%Y-%m-%d}{stale}, {option.price.basis}",
     )
 
 
 def _name(option: Option) -> str:
-    return f"{'stay' if option.stays else 'move'}, {option.price.market}"
+    return f"{'stay' if option.stays else 'move'}, {_bought(option.price.market)}"
+
+
+def _bought(market: Market) -> str:
+    """Say how an hour is bought, as people do."""
+    return market.replace("capacity-block", "capacity block").replace("savings-plan", "savings plan")
 
 
 def _span(option: Option) -> str:
     """Write the range of the same work's cost, with the middle where there is a range."""
     if option.stays:
         return f"{option.middle * 100:.0f} %"
-    return f"{option.best * 100:.0f}-{option.worst * 100:.0f} % (middle {option.middle * 100:.0f} %)"
+    return f"{option.best * 100:.0f}-{option.worst * 100:.0f} %, middle {option.middle * 100:.0f} %"
 
 
 def _chart(found: Migration) -> Chart:

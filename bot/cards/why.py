@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert import alert_data, cause_words, headline, money_line
+from bot.cards.alert import alert_data, cause_words, headline, money_line, price_words
 from bot.cards.card import Block, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.model.alert import Alert, Decision
 
@@ -16,10 +16,12 @@ def why_card(alert: Alert, decisions: Sequence[Decision], chart: Chart | None, n
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [_muted(alert)] if alert.muted_by else []
     blocks += [text("• ", line) for line in anomaly.evidence[:8]]
-    blocks += [Facts(_verdict(alert))]
     blocks += [chart] if chart else []
-    blocks += [money_line(alert.waste)] if alert.waste else [quiet("No price is known for these things, so no dollars.")]
-    blocks += [text("Try: ", line) for line in anomaly.suggestions[:5]]
+    blocks += [Facts(_verdict(alert))]
+    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
+    blocks += [text("What to do:")] if anomaly.suggestions else []
+    blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
     blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
@@ -29,7 +31,7 @@ def _muted(alert: Alert) -> Text:
     kind, _, name = alert.muted_by.partition(":")
     words = {
         "inhibit": "Muted, because this explains it: ",
-        "silence": "Muted by a person's silence ",
+        "silence": "Snoozed by a person, silence ",
         "policy": "Muted by the setting ",
     }
     return text(Strong(words.get(kind, "Muted by ")), name)
@@ -38,10 +40,10 @@ def _muted(alert: Alert) -> Text:
 def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     anomaly = alert.anomaly
     rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
-    usual = " to ".join(_amount(end, anomaly.unit) for end in anomaly.usual) if anomaly.usual else "not known"
+    usual = _range(anomaly.usual, anomaly.unit) if anomaly.usual else "not known"
     return (
-        ("Verdict", f"{cause_words(alert.cause)}, {anomaly.confidence:.2f} sure"),
-        ("Next", rivals),
+        ("Verdict", f"{cause_words(alert.cause)} ({anomaly.confidence:.2f} sure)"),
+        ("Else", rivals),
         ("Now", _amount(anomaly.value, anomaly.unit)),
         ("Usually", usual),
         ("Score", f"{anomaly.score:.2f} (0 usual, 1 strangest)"),
@@ -53,6 +55,11 @@ def _amount(value: float, unit: str) -> str:
     if unit in {"ratio", "%"}:
         return f"{value * 100:.0f} %"
     return f"{value:,.4g} {unit}".strip()
+
+
+def _range(ends: tuple[float, float], unit: str) -> str:
+    low, high = (_amount(end, unit) for end in ends)
+    return f"{low.removesuffix(' %')} to {high}"
 
 
 def _decision(decision: Decision) -> Text:

@@ -81,8 +81,8 @@ async def test_rows_are_the_total_for_any_grouping(ask):
 
 async def test_the_card_reads_well(ask):
     card = await ask("cost 2026-11-13..2026-11-19 by team")
-    assert card.title == "$145 net, 2026-11-13..2026-11-19 by team"
-    assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"), ("Amortised", "$165"))
+    assert card.title == "$145 net · Nov 13 to 19, 2026 · by team"
+    assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"))
     table = only(card, Table)[0]
     assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %")
     assert table.rows[2][0] == "(no team)"
@@ -92,7 +92,7 @@ async def test_the_card_reads_well(ask):
 async def test_only_the_settled_part_is_compared(ask):
     lead = plain(only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)[0].spans)
     assert lead.startswith(
-        "Amortised $165, up 9 % against 2026-11-06..2026-11-09 (settled part 2026-11-13..2026-11-16: $97.77 against $90.00)"
+        "Amortised $165, up 9 % from Nov 6 to 9, 2026 (only settled figures count: $97.77 for Nov 13 to 16, 2026 against $90.00)"
     )
 
 
@@ -103,9 +103,9 @@ async def test_a_bill_that_does_not_reach_back_is_not_compared(ask):
 
 async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
     notes = [plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)]
-    assert any(note.startswith("$7.77 (amortised) says no team: tag the resources") for note in notes)
+    assert any(note.startswith("$7.77 (amortised) carries no team: tag the resources") for note in notes)
     assert any(
-        note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it. Estimated since 2026-11-18")
+        note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it. Estimated from Nov 18 on")
         for note in notes
     )
 
@@ -113,7 +113,7 @@ async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
 async def test_the_chart_has_a_bar_a_day_for_each_team(ask):
     chart = only(await ask("cost 2026-11-13..2026-11-19 by team"), Chart)[0]
     assert [series.name for series in chart.series] == ["search", "ads & co", "(no team)"]
-    assert chart.categories == ("11-13", "11-14", "11-15", "11-16", "11-17", "11-18", "11-19")
+    assert chart.categories == tuple(f"Nov {day}" for day in range(13, 20))
     assert chart.series[0].values == (20.0,) * 7
 
 
