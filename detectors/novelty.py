@@ -1,4 +1,4 @@
-"""Say how far a series leaves everything its recent history has shown: causal, unsupervised, one pass per scale."""
+"""Say how far a series leaves everything its history has shown: causal, unsupervised, linear in the rows."""
 
 from __future__ import annotations
 
@@ -10,51 +10,42 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-SCALES = (1, 6, 36)
-"""Rows averaged before the comparison: a spike, a sustained extreme, a shift of level."""
-TRUST = (1.0, 1.0, 1.4)
-"""Weight of each scale's excess: a mean leaves its range less often by chance."""
-FLAT = 24
-"""Rows without any change that make a flat line, where history hardly knew one."""
+LEAST_KNOWN = 8
+"""Readings below which nothing is said of a spread."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Hold lengths in rows: how far history reaches, how long it is only learnt, how long a speaker rests."""
+    """Hold lengths in rows: how far history reaches, how long it is only learnt, what is too new for it, how long one rests.
 
+    `delay` keeps the newest rows out of history: a slow rise must not teach history its own first steps.
+    """
+
+    hour: int
     history: int
     learning: int
+    delay: int
     rest: int
 
 
 def excess(values: Values, pace: Pace) -> Values:
-    """Return how far each row of one series lies outside all that came before, in ranges of its recent history; (n,) >= 0.
+    """Return how far each row lies beyond the highest or lowest of its history, in spreads of that history; (n,) >= 0.
 
-    The largest over `SCALES` of the distance beyond the highest or lowest of the `history` rows before it, divided by the
-    spread (5th to 95th percentile, learnt at fixed rows) of that history. nan rows are 0: nothing is known of them.
+    nan rows are 0: nothing is known of them. So are the rows of `learning`.
     """
-    known = ~np.isnan(values)
-    if known.sum() < 2:
-        return np.zeros(len(values))
-    filled = forward_fill(values)
-    spread = spreads(filled, pace)
-    found = np.zeros(len(values))
-    for scale, trust in zip(SCALES, TRUST, strict=True):
-        level = trailing_mean(filled, scale)
-        beyond = np.maximum(level - highest_before(level, pace.history), -level - highest_before(-level, pace.history))
-        found = np.maximum(found, trust * np.nan_to_num(beyond / spread, nan=0.0, posinf=0.0, neginf=0.0))
-    found[: pace.learning] = 0
-    found[~known] = 0
-    return np.maximum(found, 0)
+    above = values - delayed(highest_before(values, pace.history), pace.delay)
+    below = -values - delayed(highest_before(-values, pace.history), pace.delay)
+    beyond = np.nan_to_num(np.fmax(above, below) / spreads(values, pace), nan=0.0, posinf=0.0, neginf=0.0)
+    beyond[: pace.learning] = 0
+    return np.maximum(beyond, 0)
 
 
-def flat(values: Values, pace: Pace) -> Values:
-    """Return 1 where a series has just not moved for `FLAT` rows and twice as long as ever before, else 0; (n,)."""
+def flat_rows(values: Values, least: int) -> Values:
+    """Return 1 at the row where a series has not moved for `least` rows and twice as long as ever before, else 0; (n,)."""
     filled = forward_fill(values)
     still = run_lengths(np.concatenate([[False], filled[1:] == filled[:-1]]))
     before = np.concatenate([[0.0], np.maximum.accumulate(_finished(still))[:-1]])
-    stuck = (still >= FLAT) & (still >= 2 * before) & (np.arange(len(values)) >= pace.learning)
-    return np.asarray(stuck & ~np.isnan(values), dtype=np.float64)
+    return np.asarray(still == np.maximum(least, 2 * before), dtype=np.float64)
 
 
 def speak_then_rest(scores: Values, threshold: float, rest: int) -> Flags:
@@ -75,16 +66,20 @@ def forward_fill(values: Values) -> Values:
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
 
 
+def delayed(values: Values, rows: int) -> Values:
+    """Return the values as they stood `rows` rows ago; nan before there were any."""
+    kept = max(0, len(values) - rows)
+    return np.concatenate([np.full(len(values) - kept, np.nan), values[:kept]])
+
+
 def trailing_mean(values: Values, length: int) -> Values:
-    """Return the mean of the newest `length` rows at each row; nan before there are as many."""
-    if length == 1:
-        return values
-    total = np.cumsum(np.nan_to_num(values))
-    mean = total.copy()
-    mean[length:] = total[length:] - total[:-length]
+    """Return the mean of the newest `length` rows at each row; nan before there are as many since the first reading."""
     first = int(np.argmax(~np.isnan(values)))
+    known = np.nan_to_num(values) - values[first]
+    total = np.cumsum(known)
+    mean = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
-    return mean / length
+    return mean
 
 
 def highest_before(values: Values, length: int) -> Values:
@@ -104,14 +99,18 @@ def highest_before(values: Values, length: int) -> Values:
     return np.where(np.isinf(highest), np.nan, highest)
 
 
-def spreads(filled: Values, pace: Pace) -> Values:
-    """Return the spread of history at each row, learnt anew after each tenth of its length; nan before the first time."""
-    every = max(1, pace.history // 10)
-    found = np.full(len(filled), np.nan)
-    for row in range(min(pace.learning, every), len(filled), every):
-        part = filled[max(0, row - pace.history) : row]
+def spreads(values: Values, pace: Pace) -> Values:
+    """Return the spread of history at each row, learnt anew every half day; nan before the first time.
+
+    5th to 95th percentile, but at least a sixth of all between lowest and highest (a series of rare bursts has no other
+    spread) and a thousandth of the level (a constant has none at all).
+    """
+    every = max(1, 12 * pace.hour)
+    found = np.full(len(values), np.nan)
+    for row in range(every, len(values), every):
+        part = values[max(0, row - pace.history) : row]
         part = part[~np.isnan(part)]
-        if len(part) >= 8:
+        if len(part) >= LEAST_KNOWN:
             low, high = np.quantile(part, (0.05, 0.95))
             least = 1e-3 * max(abs(float(low)), abs(float(high))) + 1e-12
             found[row : row + every] = max(float(high - low), float(np.ptp(part)) / 6, least)
