@@ -6,6 +6,7 @@ import re
 import shutil
 import textwrap
 import unicodedata
+from collections.abc import Iterator
 from typing import assert_never
 
 from adapters.terminal.picture import picture
@@ -38,6 +39,7 @@ _COLOURS = {
 }
 _SIGNS = {Tone.CRITICAL: "●", Tone.WARNING: "▲", Tone.INFO: "◆", Tone.OVER: "○", Tone.GOOD: "✓", Tone.ERROR: "✗"}
 _BOLD, _QUIET = "1", "90"
+_POINT = "• "
 
 
 def render(card: Card, width: int = 0, colour: bool = False) -> str:
@@ -49,7 +51,14 @@ def render(card: Card, width: int = 0, colour: bool = False) -> str:
     title = pen.wrap(f"{_SIGNS[card.tone]} {clean(card.title)}", "  ")
     parts = [pen.ink(title, f"{_BOLD};{_COLOURS[card.tone]}")]
     parts += [drawn for block in card.blocks if (drawn := pen.block(block))]
-    return "\n\n".join(parts) + "\n"
+    return "".join(_spaced(parts)) + "\n"
+
+
+def _spaced(parts: list[str]) -> Iterator[str]:
+    """Yield the parts with an empty line between them, but none between the points of a list."""
+    for before, part in zip(["", *parts], parts, strict=False):
+        points = before.startswith(_POINT) and part.startswith(_POINT)
+        yield from (("\n" if points else "\n\n") if before else "", part)
 
 
 def clean(words: str) -> str:

@@ -70,7 +70,7 @@ def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
     for alert in standing.alerts:
         if alert.cause in _WHY and not _half(alert, standing):
             words = alert.cause.value.replace("_", " ")
-            found.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are told as {words}: see to them first.")
+            found.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first.")
     if standing.other_types:
         found.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
     return tuple(found)

@@ -187,8 +187,8 @@ def _body(alert: Alert, firing: Sequence[Alert]) -> list[Block]:
     blocks += [_together(firing)] if len(firing) > 1 else []
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
-    priced = f"{price_words(alert)} · " if price_words(alert) else ""
-    return [*blocks, quiet(priced, "since ", When(anomaly.window.start), f" · {_owner(alert)} · rule {anomaly.rule}")]
+    since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
+    return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert)} · rule {anomaly.rule}")]
 
 
 def _together(firing: Sequence[Alert]) -> Text:
@@ -213,8 +213,10 @@ def likely(alert: Alert) -> Text | None:
 
 
 def _owner(alert: Alert) -> str:
-    owner = alert.owner.partition(":")[2] or alert.owner
-    return f"owner {owner}" if owner else "no owner tag, so the default channel hears this"
+    """Name the owner; one who is pinged stands beside the title already."""
+    if not alert.owner:
+        return " · no owner tag, so the default channel hears this"
+    return "" if _mentions(alert) else f" · owner {alert.owner}"
 
 
 def _mentions(alert: Alert) -> tuple[Mention, ...]:

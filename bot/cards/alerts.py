@@ -32,7 +32,7 @@ _LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week
 
 def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
     """List alerts, firing and dearest first; muted ones are shown with who muted them."""
-    ranked = sorted(alerts, key=worth, reverse=True)
+    ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
     speaking = [a for a in ranked if a.firing and not a.muted_by]
     per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
     data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour}

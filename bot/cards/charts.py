@@ -117,5 +117,10 @@ def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float
 
 def _summary(shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
     known = [v for v in shown if v is not None]
+    last, low, high = (figure(_whole_of(v), unit) for v in (known[-1], min(known), max(known)))
     usual = f", usually {span(*band, unit)}" if band else ""
-    return f"Last {figure(known[-1], unit)}{usual}; between {figure(min(known), unit)} and {figure(max(known), unit)} here."
+    return f"Last {last}{usual}; between {low} and {high} in the time shown."
+
+
+def _whole_of(value: float) -> float:
+    return round(value) if value >= 10 else value

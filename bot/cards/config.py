@@ -16,7 +16,8 @@ def config_card(settings: Sequence[Setting], policy: Policy, rule: str, cluster:
     columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
     rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings[:_MOST])
     rest = f"and {len(settings) - _MOST} more; name a rule: config show idle" if len(settings) > _MOST else ""
-    sources = "; ".join(f"{s.key}: {s.source}" for s in settings) if rule else ""
+    told = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
+    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in told.items())
     blocks: list[Block] = [Table(columns, rows, rest=rest)]
     blocks += [quiet(f"Sources: {sources}")] if sources else []
     blocks += [

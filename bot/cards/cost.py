@@ -28,10 +28,11 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote, window_line
 from bot.cards.money import usd
-from bot.cards.words import about, clock, counted, day, period
+from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change, share, top, untagged
 from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import month_of
 
 _ROWS = 10
 _COLOURS = 5
@@ -97,14 +98,7 @@ def _money(amount: Decimal, tally: Tally) -> str:
 def _lead(answer: CostAnswer) -> Text:
     change, tally = answer.change, answer.tally
     words = f"Amortised {_money(tally.total.amortised, tally)}"
-    if change is None:
-        words += "; no settled figures to compare it with."
-    elif change.ratio is None:
-        words += f"; nothing in {period(change.before)}{_partly(change, tally)}."
-    else:
-        words += (
-            f", {_grown(change.ratio)} {'from' if change.ratio else 'against'} {period(change.before)}{_partly(change, tally)}."
-        )
+    words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
     if forecast := answer.nowcast:
         low, high = _about(forecast.low, tally), _about(forecast.high, tally)
         days = counted(forecast.days_used, "settled day")
@@ -123,12 +117,16 @@ def _grown(ratio: Decimal) -> str:
     return f"{'up' if ratio > 0 else 'down'} {percent:,.0f} %"
 
 
-def _partly(change: Change, tally: Tally) -> str:
-    """Say which part was compared, when it is not the whole window."""
+def _compared(change: Change | None, tally: Tally) -> str:
+    """Say the change, and which part was compared when it is not the whole window."""
+    if change is None:
+        return "no settled figures to compare it with"
+    grown = f"{_grown(change.ratio)} from" if change.ratio is not None else "nothing was spent in"
     if change.part == tally.window:
-        return ""
-    then, now = _money(change.then, tally), _money(change.now, tally)
-    return f" (only settled figures count: {now} for {period(change.part)} against {then})"
+        return f"{grown} {period(change.before)}"
+    now, then = _money(change.now, tally), _money(change.then, tally)
+    before = "month" if tally.window == month_of(tally.window.start) else length(tally.window.length)
+    return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
 
 
 def _parts(tally: Tally) -> Facts:

@@ -154,14 +154,22 @@ def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
 
 def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     """Draw what each cluster costs an hour, coloured by what its nodes do."""
-    groups = _by_cluster(rows)[:12]
+    groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(
         Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups)) for s in states
     )
     names = tuple(name or "(no cluster)" for name, _ in groups)
-    spent = ", ".join(f"{usd(_sum([r for r in rows if r.state is s]))} {s.value}" for s in states)
-    return Chart(ChartKind.BAR, "Dollars an hour by state", "$/h", series, categories=names, summary=f"An hour: {spent}.")
+    sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
+    spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
+    return Chart(
+        ChartKind.BAR,
+        "Dollars an hour by state",
+        "$/h",
+        series,
+        categories=names,
+        summary=f"An hour: {spent}." if spent else "No price is known.",
+    )
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:

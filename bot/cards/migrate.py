@@ -136,7 +136,9 @@ def _today(standing: Standing) -> Facts:
         ("now", states or "unknown"),
     ]
     if standing.price:
-        pairs.append(("costs", f"{usd(standing.usd_per_hour)} an hour ({standing.price} for each node)"))
+        price = standing.price
+        each = f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis}, {price.asof:%Y-%m-%d}"
+        pairs.append(("costs", f"{usd(standing.usd_per_hour)} an hour ({each})"))
     return Facts(tuple(pairs))
 
 

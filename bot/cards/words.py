@@ -21,11 +21,16 @@ def period(window: Window) -> str:
     start, end = window.start.astimezone(UTC), window.end.astimezone(UTC)
     if _midnight(start) and _midnight(end) and end > start:
         return _dates(window, start, end - _DAY)
-    if window.length and not window.length % _DAY and window.length > _DAY:
-        return f"{window.length // _DAY} days to {clock(end)} UTC"
-    if window.length and not window.length % _HOUR and window.length <= 2 * _DAY:
-        return f"{counted(window.length // _HOUR, 'hour')} to {clock(end)} UTC"
+    if window.length and not window.length % (_DAY if window.length > 2 * _DAY else _HOUR):
+        return f"{length(window.length)} to {clock(end)} UTC"
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
+
+
+def length(span: timedelta) -> str:
+    """Write a length of time, rounded to days where it is longer than one: `7 days`, `24 hours`."""
+    if span > _DAY:
+        return counted(round(span / _DAY), "day")
+    return counted(round(span / _HOUR), "hour")
 
 
 def day(at: datetime) -> str:

@@ -24,5 +24,9 @@ def doctor_card(checks: list[Check]) -> Card:
     blocks: list[Block] = [Table((Column("", Align.LEFT), Column("what"), Column("found")), rows)]
     blocks += [text(f"{c.name}: {c.remedy}") for c in wrong if c.remedy]
     data = {"checks": [{"name": c.name, "ok": c.ok, "found": c.found, "remedy": c.remedy} for c in checks]}
-    title = f"{len(wrong)} of {len(checks)} things need you" if wrong else "Everything needed is there"
+    title = (
+        f"{len(wrong)} of {len(checks)} things {'needs' if len(wrong) == 1 else 'need'} you"
+        if wrong
+        else "Everything needed is there"
+    )
     return Card(title, Tone.WARNING if wrong else Tone.GOOD, tuple(blocks), data)

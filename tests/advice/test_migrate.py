@@ -190,7 +190,7 @@ def test_a_busy_cluster_is_not_refused():
     ("changes", "words"),
     [
         ({"utilization": 0.42}, "Utilization was 42 % over 24 hours, under 60 %"),
-        ({"alerts": (told(Cause.IDLE, things=3),)}, "3 of 64 nodes are told as idle"),
+        ({"alerts": (told(Cause.IDLE, things=3),)}, "3 of 64 nodes are idle"),
         ({"other_types": ("c7i.large",)}, "also runs c7i.large"),
     ],
 )

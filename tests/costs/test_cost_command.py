@@ -92,7 +92,7 @@ async def test_the_card_reads_well(ask):
 async def test_only_the_settled_part_is_compared(ask):
     lead = plain(only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)[0].spans)
     assert lead.startswith(
-        "Amortised $165, up 9 % from Nov 6 to 9, 2026 (only settled figures count: $97.77 for Nov 13 to 16, 2026 against $90.00)"
+        "Amortised $165, up 9 % from the 7 days before by settled figures ($97.77 against $90.00, up to Nov 17, 00:00 UTC)"
     )
 
 

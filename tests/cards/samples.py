@@ -1,0 +1,326 @@
+"""Build one realistic card of every kind through the functions that build them in the product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from bot.advice.migrate import compare, speed_range
+from bot.advice.obstacles import Standing, doubts, refusals
+from bot.app import error_card
+from bot.cards.about import about_card, command_card, help_card, home_card
+from bot.cards.alert import notice_card
+from bot.cards.alerts import alerts_card, decided_card, snooze_form
+from bot.cards.backtest import backtest_card
+from bot.cards.card import Card, Chart
+from bot.cards.charts import alert_chart
+from bot.cards.config import config_card, export_card
+from bot.cards.cost import CostAnswer, cost_card
+from bot.cards.fleet import NodeRow, fleet_card, idle_card
+from bot.cards.migrate import migration_card, refused_card
+from bot.cards.why import why_card
+from bot.commands.all import FAMILIES
+from bot.commands.doctor import doctor_card
+from bot.commands.registry import COMMANDS
+from bot.commands.values import type_name
+from bot.costs.nowcast import Nowcast
+from bot.costs.tally import Change
+from bot.knowledge import load_knowledge
+from bot.model.alert import Alert, Decision, Doing, Notice, Reason, Silence, Waste
+from bot.model.anomaly import Cause, NodeState, Severity
+from bot.model.fleet import Instance, Market
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Basis, Price
+from bot.model.reading import Reading
+from bot.model.replay import Replay
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import Window, month_of
+from bot.policy.file import write_policy
+from bot.policy.schema import SETTINGS, default_policy
+from bot.ports import Check
+from tests import builders
+from tests.builders import FIVE, NOON
+
+HOSTILE = "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` " + "long" * 40
+ONSET = NOON - timedelta(minutes=25)
+ALICE = "slack:U01ALICE"
+TYPES, CLAIMS = load_knowledge().types(), load_knowledge().claims()
+
+
+def waste(per_hour: str = "1083.40", so_far: str = "451.42") -> Waste:
+    hour, far = Decimal(per_hour), Decimal(so_far)
+    end = hour * 252
+    return Waste(hour, far, end, end * Decimal("0.89"), end * Decimal("1.11"), "billed", date(2026, 11, 18))
+
+
+def starved(**more: Any) -> Alert:
+    """Return the incident of the design: 64 nodes wait for their data loader."""
+    found = builders.anomaly(
+        n=64,
+        cluster="llama-70b",
+        window=Window(ONSET, NOON),
+        severity=Severity.CRITICAL,
+        why="NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps go on at 0.22x, host CPU 96 %.",
+        evidence=("64 nodes at 22 % of the usual", "host CPU 96 %, usually 11 %", "data arrives at 0.22x its usual rate"),
+        confidence=0.86,
+        runners_up=((Cause.NETWORK_BOUND, 0.09), (Cause.COLLECTIVE_PATH, 0.05)),
+        suggestions=("Give the data loader more workers and prefetch.", "Stage preprocessed data on FSx for Lustre."),
+    )
+    made = {"opened": ONSET + timedelta(minutes=15), "waste": waste(), "owner": "slack:U01DANA", "things_at_worst": 64} | more
+    return replace(builders.alert(found, name="a9ba409518"), **{"seen": NOON, **made})
+
+
+def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
+    found = builders.anomaly(
+        Cause.IDLE,
+        n=n,
+        cluster=cluster,
+        window=Window(NOON - timedelta(hours=5), NOON),
+        value=0.0,
+        why=f"NeuronCore utilization 0 % for 5 h on {n} nodes; no runtime is loaded.",
+        suggestions=("Stop the nodes or scale the node group down.", "If they wait for a job on purpose, silence them."),
+    )
+    made = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_worst": n} | more
+    return replace(builders.alert(found, name=f"a{cluster}{n}"), **{"seen": NOON, **made})
+
+
+def decision(doing: Doing = Doing.ACKNOWLEDGE, note: str = "") -> Decision:
+    return Decision("d1", "a9ba409518", doing, ALICE, "alice", NOON - timedelta(minutes=4), note)
+
+
+def frames(n: int = 64, cluster: str = "llama-70b") -> Mapping[str, Frame]:
+    """Return six hours that fall to 20 % at the onset, with two steps without a reading."""
+    line = np.array([90 + 4 * math.sin(i / 3.1) for i in range(72)], np.float32) / 100
+    line[67:] = 0.20
+    line[30:32] = np.nan
+    things = tuple(Labels(cluster=cluster, instance=name) for name in builders.nodes(n, cluster))
+    values = np.repeat(line[None, :, None], n, axis=0)
+    return {"node": Frame("node", things, NOON - FIVE * 72, FIVE, ("neuroncore_utilization_ratio",), values)}
+
+
+def chart() -> Chart | None:
+    return alert_chart(starved(), frames())
+
+
+def notice(*alerts: Alert, silences: tuple[Silence, ...] = (), drawn: Chart | None = None, reason: Reason = Reason.FIRST) -> Card:
+    return notice_card(Notice("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences)
+
+
+def snoozed() -> Card:
+    sleep = Silence(
+        "s1", Labels(), NOON, NOON + timedelta(hours=6), ALICE, "alice", "migration until noon", ceiling_usd=Decimal(500)
+    )
+    return notice(starved(muted_by="silence:s1"), silences=(sleep,), drawn=chart(), reason=Reason.DECIDED)
+
+
+def storm() -> Card:
+    """Return the worst: 500 nodes starved and 39 more alerts of the same incident."""
+    first = starved(
+        anomaly=replace(starved().anomaly, things=builders.nodes(500, "llama-70b"), wasted_shares=(0.75,) * 500),
+        waste=waste("8464.00", "3526.70"),
+        things_at_worst=512,
+    )
+    rest = [idle(n, f"pool-{n:02}", waste=None if n == 40 else waste(f"{n * 21}.50", f"{n * 80}")) for n in range(2, 41)]
+    return notice(first, *rest, drawn=chart())
+
+
+def odd() -> Card:
+    found = builders.anomaly(
+        Cause.ODD,
+        n=1,
+        cluster="lab",
+        score=0.71,
+        usual=None,
+        wasted_shares=(),
+        why="This combination of device memory, EFA and latency was not seen in 14 days; each alone is usual.",
+        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",),
+    )
+    return notice(builders.alert(found, name="a0dd"), reason=Reason.FIRST)
+
+
+def hostile() -> Card:
+    labels = Labels(cluster=HOSTILE, instance_type="trn1.32xlarge", region="us-west-2")
+    found = replace(starved().anomaly, labels=labels, things=(HOSTILE, "`i-1`"), why=HOSTILE, suggestions=(HOSTILE,))
+    ack = replace(decision(note=HOSTILE), by_name=HOSTILE)
+    return notice(starved(anomaly=found, owner=HOSTILE, acknowledged=ack), idle(cluster=HOSTILE))
+
+
+def alerts(n: int) -> Card:
+    every = [starved(), starved(id="amute", muted_by="silence:s1"), *(idle(i, f"pool-{i:02}") for i in range(2, 40))]
+    return alerts_card(every[:n], NOON, Window(NOON - timedelta(days=7), NOON) if n == 30 else None)
+
+
+def why() -> Card:
+    said = [decision(note="looking at the loader"), decision(Doing.USEFUL)]
+    return why_card(starved(acknowledged=decision()), said, chart(), NOON)
+
+
+def rows(cluster: str, n: int, kind: str, states: tuple[NodeState, ...], used: float | None, usd: str | None) -> list[NodeRow]:
+    price = Price(kind, Decimal(usd), Market.ON_DEMAND, Basis.BILLED, "us-west-2", date(2026, 11, 18), "CUR") if usd else None
+    made = []
+    for i in range(n):
+        labels = Labels(cluster=cluster, instance=f"i-{cluster}{i:03}", instance_type=kind, region="us-west-2")
+        state = states[i % len(states)]
+        lower = 0.0 if used and state is NodeState.IDLE else used
+        made.append(NodeRow(Instance(labels, NOON - timedelta(days=3)), state, lower, price))
+    return made
+
+
+def fleet(name: str = "") -> Card:
+    busy, still = NodeState.BUSY, NodeState.IDLE
+    every = [
+        *rows("llama-70b", 64, "trn1.32xlarge", (NodeState.STARVED,), 0.2, "21.50"),
+        *rows("vision", 16, "trn1n.32xlarge", (busy, busy, busy, still), 0.86, "24.78"),
+        *rows("frontier", 8, "trn2.48xlarge", (busy,), 0.81, None),
+        *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50"),
+        *rows("", 2, "inf2.48xlarge", (NodeState.NO_DATA,), None, "12.98"),
+    ]
+    chosen = [row for row in every if not name or row.instance.labels.cluster == name]
+    return fleet_card(chosen, name, Reading(NOON, gaps=() if name else ("FSx metrics: access denied in us-east-1.",)))
+
+
+def idle_nodes() -> Card:
+    found = rows("vision", 3, "trn1n.32xlarge", (NodeState.IDLE,), 0.0, "24.78")
+    return idle_card([*found, *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50")], "")
+
+
+def money(net: str, amortised: str) -> Money:
+    one, two = Decimal(net), Decimal(amortised)
+    return Money(gross=one * Decimal("1.03"), credits=one * Decimal("-0.03"), net=one, amortised=two)
+
+
+TEAMS = {
+    "pretraining": ("41776", "187412"),
+    "vision": ("67850", "67850"),
+    "": ("168558", "23897"),
+    "serving": ("161.88", "161.88"),
+}
+
+
+def tally(window: Window, by: tuple[str, ...], keys: Mapping[tuple[str, ...], Money]) -> Tally:
+    found = tuple(Spend(dict(zip(by, key, strict=True)), one) for key, one in keys.items())
+    total = sum((row.money for row in found), Money())
+    return Tally(window, by, found, total, billed_through=NOON - timedelta(hours=15), sources=("CUR 2.0",))
+
+
+def cost() -> Card:
+    window = Window(NOON - timedelta(days=7), NOON)
+    by_team = {(team,): money(*sums) for team, sums in TEAMS.items()}
+    days = [f"2026-11-{day}" for day in range(13, 21)]
+    each = {(day, team): money(f"{float(a) / 8:.2f}", f"{float(b) / 8:.2f}") for day in days for team, (a, b) in TEAMS.items()}
+    settled = NOON.replace(day=18, hour=0)
+    change = Change(Window(window.start, settled), Window(window.previous().start, settled), Decimal(189060), Decimal(168800))
+    return cost_card(CostAnswer(tally(window, ("team",), by_team), (), tally(window, ("day", "team"), each), change))
+
+
+def cost_month() -> Card:
+    month = month_of(NOON)
+    by_service = {(f"Service{n:02}",): money(f"{90000 / n**2:.2f}", f"{80000 / n**2:.2f}") for n in range(1, 16)}
+    forecast = Nowcast(month, NOON, Decimal(120000), Decimal(183456), Decimal(177777), Decimal(190123), 14)
+    kept = (Filter("team", ("search",)), Filter("region", ("us-east-1",), negated=True))
+    return cost_card(CostAnswer(tally(month, ("service",), by_service), kept, None, None, forecast))
+
+
+def standing(**more: Any) -> Standing:
+    price = Price("trn1.32xlarge", Decimal("21.50"), Market.ON_DEMAND, Basis.LISTED, "us-east-2", date(2026, 11, 18), "list")
+    return replace(Standing("llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}), **more)
+
+
+def migrate() -> Card:
+    now, target = standing(alerts=(idle(3, "llama-70b"),)), TYPES["trn2.48xlarge"]
+    speeds = speed_range(now.type, target, TYPES, CLAIMS)
+    found = compare(now, target, speeds, load_knowledge().fallback_prices(), CLAIMS, NOON.date())
+    return migration_card(found, doubts(now, 0.5), 30, Decimal(40000))
+
+
+def refused() -> Card:
+    now = standing(alerts=(starved(),), utilization=0.2, states={NodeState.STARVED: 64})
+    return refused_card(now, TYPES["trn2.48xlarge"], refusals(now))
+
+
+def help_of(name: str) -> Card:
+    found = COMMANDS[name]
+    arguments = [(p.name, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters]
+    return command_card(found.name, found.summary, arguments, found.examples, found.who.value)
+
+
+def help_all() -> Card:
+    assert FAMILIES
+    shown = {made.name: made for made in COMMANDS.values() if not made.hidden}
+    return help_card([(m.name, m.summary, m.examples[0] if m.examples else m.name) for _, m in sorted(shown.items())])
+
+
+def backtest() -> Card:
+    seen = Replay(Window(NOON - timedelta(days=3), NOON), 864)
+    over = replace(idle(), closed=NOON - timedelta(hours=1), seen=NOON - timedelta(hours=1))
+    seen.alerts = {a.id: a for a in (starved(), over, idle(2, "lab", muted_by="inhibit:hung/cluster=lab"))}
+    seen.notices = [Notice("n1", "default", Reason.FIRST, NOON, (starved(),))]
+    return backtest_card("recording:var/demo", seen, {"precision": 0.9375, "recall": 1.0, "f1": 0.968, "median_delay_min": 5})
+
+
+def doctor() -> Card:
+    return doctor_card(
+        [
+            Check("metrics", True, "3 days to Nov 20, 12:00 UTC"),
+            Check("Chat", True, "outbound connections only, no public address needed"),
+            Check("admins", False, "nobody in chat may change things", "Set TRNBOT_ADMINS."),
+        ]
+    )
+
+
+def about() -> Card:
+    settings = {"version": "0.1.0", "source": "recording:var/demo", "route": "", "interval": "5 min"}
+    return about_card(settings, Window(NOON - timedelta(days=3), NOON), NOON, ["billing/2026-11.csv: line 7 has no cost."])
+
+
+def home(*open_now: Alert) -> Card:
+    month = tally(Window(NOON.replace(day=1, hour=0), NOON), ("service",), {("AmazonEC2",): money("381856", "390000")})
+    return home_card(open_now, month, NOON)
+
+
+SAMPLES: Mapping[str, Callable[[], Card]] = {
+    "notice_first": lambda: notice(starved(), drawn=chart()),
+    "notice_acknowledged": lambda: notice(starved(acknowledged=decision(note="on it")), drawn=chart(), reason=Reason.DECIDED),
+    "notice_snoozed": snoozed,
+    "notice_storm": storm,
+    "notice_over": lambda: notice(starved(closed=NOON, acknowledged=decision()), reason=Reason.OVER),
+    "notice_no_price": lambda: notice(starved(waste=None, owner="")),
+    "notice_odd": odd,
+    "notice_hostile": hostile,
+    "alerts_none": lambda: alerts(0),
+    "alerts_3": lambda: alerts(3),
+    "alerts_30": lambda: alerts(30),
+    "why": why,
+    "snooze_form": lambda: snooze_form(starved()),
+    "decided": lambda: decided_card(starved(), "Snoozed until 2026-11-20 18:00 UTC"),
+    "fleet_none": lambda: fleet_card([], "", Reading(NOON)),
+    "fleet": fleet,
+    "fleet_cluster": lambda: fleet("llama-70b"),
+    "fleet_one_node": lambda: fleet("lab"),
+    "idle": idle_nodes,
+    "idle_none": lambda: idle_card([], "vision"),
+    "home": lambda: home(starved(), idle()),
+    "home_quiet": home,
+    "help": help_all,
+    "help_cost": lambda: help_of("cost"),
+    "about": about,
+    "config_show": lambda: config_card(
+        [s for key, s in SETTINGS.items() if key.startswith("idle.")], default_policy(), "idle", "llama-70b"
+    ),
+    "config_export": lambda: export_card(write_policy(default_policy())),
+    "cost": cost,
+    "cost_month": cost_month,
+    "cost_nothing": lambda: cost_card(CostAnswer(tally(Window(NOON - timedelta(hours=5), NOON), ("team",), {}))),
+    "migrate": migrate,
+    "migrate_refused": refused,
+    "backtest": backtest,
+    "doctor": doctor,
+    "error": lambda: error_card("'servise' is not a dimension; did you mean 'service'?"),
+}
