@@ -1,0 +1,139 @@
+"""Treat the documentation as a tested artefact: nothing undocumented, nothing stale, no link that leads nowhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.__main__ import VERBS
+from bot.commands.all import FAMILIES
+from bot.commands.line import understand
+from bot.commands.registry import COMMANDS
+from bot.model.anomaly import Cause
+from bot.options import read_options, typed_line
+from bot.policy.schema import SETTINGS
+from bot.settings import KEYS
+from docs.generate import pages
+
+assert FAMILIES
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LARGEST_PICTURE, ALL_PICTURES = 250_000, 2_000_000
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def links(page: Path) -> Iterator[str]:
+    """Yield the relative links of a page, pictures included."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def shell_lines(page: Path) -> Iterator[str]:
+    """Yield what a page tells people to type that begins with `trnbot `."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        yield from (line.partition("  #")[0].partition(" > ")[0].strip() for line in block.splitlines() if line[:7] == "trnbot ")
+
+
+TYPED = sorted({line for page in PAGES for line in shell_lines(page)})
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_generated_pages_are_fresh(name: str) -> None:
+    assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
+
+
+@pytest.mark.parametrize("name", sorted({command.name for command in COMMANDS.values()}))
+def test_every_command_is_documented(name: str) -> None:
+    assert f"\n## {name}\n" in read("docs/commands.md")
+
+
+@pytest.mark.parametrize("key", sorted(SETTINGS))
+def test_every_threshold_is_documented(key: str) -> None:
+    assert f"| `{key}` |" in read("docs/settings.md")
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_every_setting_is_documented_as_it_is(key: object) -> None:
+    default = f"`{key.default}`" if key.default else "–"  # type: ignore[attr-defined]  # parametrize loses the type
+    row = f"| `{key.variable}` | `{key.name}` | {default} | {key.meaning} |"  # type: ignore[attr-defined]
+    assert row in read("docs/operate.md")
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_is_documented(cause: Cause) -> None:
+    assert f"| `{cause}` |" in read("docs/detection.md")
+
+
+def test_settings_of_rules_exist_where_detection_names_them() -> None:
+    tables = {key.partition(".")[0] for key in SETTINGS}
+    named = re.findall(r"`([a-z_]+)\.([a-z_*]+)`", read("docs/detection.md"))
+    wrong = [f"{t}.{k}" for t, k in named if t in tables and k != "*" and f"{t}.{k}" not in SETTINGS]
+    assert not wrong
+
+
+@pytest.mark.parametrize("target", re.findall(r"^([a-z0-9]+):.*## ", read("Makefile"), re.MULTILINE))
+def test_every_make_target_is_documented(target: str) -> None:
+    assert f"make {target}" in read("docs/contributing.md")
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_is_documented(verb: str) -> None:
+    assert f"trnbot {verb}" in read("docs/operate.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target), link
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_lines_of_the_pages_can_be_typed(line: str) -> None:
+    options = read_options(line.split()[1:])
+    if options.verb not in VERBS:
+        options.only("source", "at", "json", "config", "verbose")
+        understand(typed_line(options.words), NOW)
+
+
+def test_pages_do_tell_what_to_type() -> None:
+    assert len(TYPED) > 10
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs/pictures").glob("*.png")}
+    assert sizes
+    assert max(sizes.values()) < LARGEST_PICTURE
+    assert sum(sizes.values()) < ALL_PICTURES
+
+
+def test_every_picture_is_shown_somewhere() -> None:
+    shown = {Path(link).name for page in PAGES for link in links(page)}
+    assert {path.name for path in (ROOT / "docs/pictures").glob("*.png")} <= shown
+
+
+def test_no_file_names_a_place_of_one_machine() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout.decode()
+    if not listed:
+        pytest.skip("not a git work tree")
+    places = re.compile(r"(?<![\w./-])/(?:root|home|Users|work)/\w")
+    texts = [ROOT / name for name in listed.split("\0") if name.endswith((".py", ".md", ".toml", ".yaml", ".js", ".csv", ".sql"))]
+    assert not [p.name for p in texts if p.is_file() and places.search(p.read_text(encoding="utf-8"))]
