@@ -175,11 +175,8 @@ class Bot:
 
 def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, Opened]:
     """Build the bot for one line: with `replays`, state is what a replay up to the asked time would know."""
-    from adapters.store.memory import MemoryStore
-    from adapters.store.open import open_store
-
     opened = Opened(source, settings)
-    inner = MemoryStore() if replays else open_store(settings.text("database_url"))
+    inner = _memory() if replays else _database(settings)
 
     def fill(now: datetime) -> None:
         replay(opened.ports(inner, settings.policy), channels_of(settings), now)
@@ -188,6 +185,18 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
     ports = opened.ports(store, settings.policy, settings=facts(settings), checks=lambda: checks(settings, opened))
     admins = (*settings["admins"], terminal_user())
     return App(ports, channels_of(settings), admins, time.monotonic), opened
+
+
+def _memory() -> Any:
+    from adapters.store.memory import MemoryStore
+
+    return MemoryStore()
+
+
+def _database(settings: Settings) -> Any:
+    from adapters.store.open import open_store
+
+    return open_store(settings.text("database_url"))
 
 
 def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, speed: float) -> Bot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ async def deliver(
             log.warning("notice %s to %s was not delivered: %s", notice.id, notice.channel, error)
             continue
         done.append(said_of(notice, message))
-        store.save(Changes(said=done[-1:]))
+        await asyncio.to_thread(store.save, Changes(said=done[-1:]))
     return Delivered(tuple(done), tuple(failed))
 
 
