@@ -16,6 +16,7 @@ from bot.model.alert import Notice, Reason, Said
 from bot.ports import Changes, Store, Surface
 
 log = logging.getLogger("trnbot.deliver")
+_THREADED = {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}
 CardOf = Callable[[Notice], Card]
 
 
@@ -64,9 +65,14 @@ async def _send(notice: Notice, said: Said | None, surfaces: Mapping[str, Surfac
     if not message:
         return await surface.post(channel, replace(card, public=True), notice.id)
     message = await surface.edit(channel, message, replace(card, public=True, mentions=()), notice.id)
-    if notice.reason in {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}:
+    if notice.reason in _THREADED and not (notice.reason is Reason.WORSE and said and not _faster(notice, said)):
         await surface.reply(channel, message, thread_line(notice, card))
     return message
+
+
+def _faster(notice: Notice, said: Said) -> bool:
+    """Tell whether more is lost an hour than was told; cost that merely adds up changes the message, not the thread."""
+    return said_of(notice, "").usd_per_hour > said.usd_per_hour
 
 
 def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, str]:

@@ -12,6 +12,8 @@ from bot.model.alert import Alert, Notice, Reason, Said
 from bot.model.anomaly import Severity
 from bot.model.policy import Policy
 
+_LEAST_GROWTH_USD = Decimal(100)
+"""A message follows its cost by doublings, each worth at least this much: a handful of edits a day, none for small change."""
 _GROWN, _SHRUNK = 1.2, 0.8
 """Shares of the things last told beyond which more or fewer is worth an edit; single nodes come and go."""
 
@@ -32,6 +34,7 @@ def said_of(notice: Notice, message: str) -> Said:
         alerts=tuple(alert.id for alert in notice.alerts),
         things=_things(notice.alerts),
         usd_per_hour=_per_hour(notice.alerts),
+        usd_so_far=_so_far(notice.alerts),
         digest=_decided(notice.alerts),
         message=message,
         over=notice.reason is Reason.OVER,
@@ -59,9 +62,9 @@ def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None
     if things < said.things * _SHRUNK:
         return Reason.FEWER
     factor = Decimal(str(policy.number("alert.worse_factor")))
-    if said.usd_per_hour and per_hour > said.usd_per_hour * factor:
-        return Reason.WORSE
-    return None
+    faster = said.usd_per_hour and per_hour > said.usd_per_hour * factor
+    doubled = said.usd_so_far and _so_far(alerts) >= max(2 * said.usd_so_far, said.usd_so_far + _LEAST_GROWTH_USD)
+    return Reason.WORSE if faster or doubled else None
 
 
 def _reminder(said: Said, speaking: Sequence[Alert], policy: Policy, now: datetime) -> Reason | None:
@@ -76,6 +79,10 @@ def _things(alerts: Sequence[Alert]) -> int:
 
 def _per_hour(alerts: Sequence[Alert]) -> Decimal:
     return sum((a.waste.per_hour for a in alerts if a.firing and a.waste), Decimal(0))
+
+
+def _so_far(alerts: Sequence[Alert]) -> Decimal:
+    return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
 
 
 def _decided(alerts: Sequence[Alert]) -> str:

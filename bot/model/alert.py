@@ -144,3 +144,4 @@ class Said:
     """Fingerprint of everything that was shown, so that an unchanged card is not sent again."""
     message: str = ""
     over: bool = False
+    usd_so_far: Decimal = Decimal(0)

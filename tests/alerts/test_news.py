@@ -31,6 +31,8 @@ def told(*alerts: Alert) -> Notice:
         ("many more nodes are", FIRST, replace(FIRST, anomaly=anomaly(n=8)), Reason.MORE),
         ("many fewer are", FIRST, replace(FIRST, anomaly=anomaly(n=2)), Reason.FEWER),
         ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
+        ("what has cost twice as much as told is worse", FIRST, replace(FIRST, waste=waste("100", "160")), Reason.WORSE),
+        ("twice very little is no news", FIRST, replace(FIRST, waste=waste("100", "120")), None),
         ("the end is told", FIRST, replace(FIRST, closed=LATER), Reason.OVER),
         ("the end is told though it was muted", FIRST, replace(FIRST, closed=LATER, muted_by="silence:s1"), Reason.OVER),
         ("an acknowledgement is shown", FIRST, replace(FIRST, acknowledged=ACK), Reason.DECIDED),
