@@ -13,13 +13,14 @@ from bot.alerts.step import tell
 from bot.cards.alert import notice_card, worth
 from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.cards.charts import alert_chart
-from bot.commands.line import Call, understand
+from bot.commands.line import Call, named, understand
 from bot.deliver import deliver, intents
 from bot.errors import NotAllowed, TrnbotError
 from bot.health import Health
 from bot.model.alert import Notice
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
+from bot.model.version import Attempt
 from bot.ports import Changes, Memory, Ports
 from bot.watch import Look, Watch
 
@@ -68,21 +69,38 @@ class App:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
         shared = request.line.strip().lower().startswith("share ")
         line = request.line.strip()[6:] if shared else request.line
-        call = understand(line, request.at)
-        self._allow(call, request)
-        card: Card = await call.command.handler(self.ports, replace(request, line=line), **call.arguments)
-        if call.command.changes:
+        call, card = await self._called(replace(request, line=line))
+        if call.command.changes and not call.command.audited:
             await self.refresh(request.at)
         if shared:
             return call, replace(card, public=True)
         return call, _shareable(card, line) if request.channel else card
 
+    async def _called(self, request: Request) -> tuple[Call, Card]:
+        """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
+        try:
+            call = understand(request.line, request.at)
+            self._allow(call, request)
+            card: Card = await call.command.handler(self.ports, request, **call.arguments)
+        except TrnbotError as error:
+            await self._note(request, str(error))
+            raise
+        await self._note(request)
+        return call, card
+
+    async def _note(self, request: Request, refused: str = "") -> None:
+        command, user = named(request.line), request.user
+        if command and command.audited:
+            attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
+            await asyncio.to_thread(self.ports.versions.note, attempt)
+
     async def refresh(self, now: datetime) -> None:
         """Say again what a person's decision changed, without looking at the fleet."""
         async with self._turn:
             memory = await asyncio.to_thread(self.ports.store.load, now)
-            alerts = mute([a for a in memory.alerts if a.firing], memory.silences, self.ports.policy, now)
-            notices = tell(memory, alerts, self.ports.policy, self._channels, now)
+            policy = await asyncio.to_thread(lambda: self.ports.policy)
+            alerts = mute([a for a in memory.alerts if a.firing], memory.silences, policy, now)
+            notices = tell(memory, alerts, policy, self._channels, now)
             reading = await asyncio.to_thread(self._watch.read, now)
             await self._speak(notices, memory, reading, Changes(alerts=alerts))
 

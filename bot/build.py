@@ -18,7 +18,7 @@ from bot.commands.all import FAMILIES
 from bot.commands.registry import COMMANDS
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
-from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore
+from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, SharedSource
 from bot.model.alert import Alert, Notice
 from bot.model.policy import Policy
 from bot.model.request import Request
@@ -89,10 +89,11 @@ class Opened:
         self.recording: Callable[[], Recording] = Once(self._open_recording)
         self.bill: Callable[[], Bill] = Once(self._open_bill)
 
-    def ports(self, store: Store, policy: Policy, **more: Any) -> Ports:
-        """Return the ports over this source."""
+    def ports(self, store: Store, base: Policy, kept: Any = None, **more: Any) -> Ports:
+        """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
         from detectors import Detector
 
+        kept = kept or _memory()
         return Ports(
             source=LazySource(self.recording),
             billing=LazyBilling(self.bill),
@@ -100,9 +101,12 @@ class Opened:
             knowledge=self.knowledge,
             store=store,
             detect=Detector(),
-            policy=policy,
-            replays=Replays(self._settings),
+            base=base,
+            versions=kept,
+            shelf=kept,
+            replays=Replays(self._settings, self),
             interval=self._settings["interval"],
+            channels=channels_of(self._settings),
             **more,
         )
 
@@ -122,10 +126,8 @@ class Opened:
 
         s = self._settings
         tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})
-        types = self.knowledge.types()
-        return open_recording(
-            self._folder(), interval=s["interval"], lag=s["metrics.lag"], history=HISTORY, types=types, tags=tags
-        )
+        spans = {"interval": s["interval"], "lag": s["metrics.lag"], "history": HISTORY}
+        return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags)
 
     def _open_bill(self) -> Bill:
         from adapters.billing import open_billing
@@ -138,14 +140,17 @@ class Opened:
 class Replays:
     """Implement `bot.ports.Replays`: each replay has a source, a detector and a store of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, watched: Opened) -> None:
+        self._settings, self._watched = settings, watched
 
     def open(self, source: str, policy: Policy) -> Ports:
         """Return ports over another source with an empty store."""
-        from adapters.store.memory import MemoryStore
+        return Opened(source, self._settings).ports(_memory(), policy)
 
-        return Opened(source, self._settings).ports(MemoryStore(), policy)
+    def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
+        """Return ports over the watched source for each policy; they go on side by side and read once."""
+        shared = SharedSource(LazySource(self._watched.recording))
+        return [replace(self._watched.ports(_memory(), policy), source=shared) for policy in policies]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""
@@ -182,9 +187,9 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
         replay(opened.ports(inner, settings.policy), channels_of(settings), now)
 
     store = ReplayedStore(inner, fill) if replays else inner
-    ports = opened.ports(store, settings.policy, settings=facts(settings), checks=lambda: checks(settings, opened))
-    admins = (*settings["admins"], terminal_user())
-    return App(ports, channels_of(settings), admins, time.monotonic), opened
+    more = {"settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    ports = opened.ports(store, settings.policy, inner, **more)
+    return App(ports, ports.channels, (*settings["admins"], terminal_user()), time.monotonic), opened
 
 
 def _memory() -> Any:
@@ -219,7 +224,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     )
     surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, clock, store, hints)}
     more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
-    ports = opened.ports(store, settings.policy, **more)
+    ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
     door.append(App(ports, channels_of(settings), admins, time.monotonic))
     return Bot(door[0], clock, list(surfaces.values()))
@@ -284,14 +289,3 @@ def terminal_user() -> str:
 def wall_clock() -> datetime:
     """Return the real now: the only clock the bot ever reads."""
     return datetime.now(UTC)
-
-
-def database(settings: Settings, *, demo: bool) -> str:
-    """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
-    url = settings.text("database_url")
-    if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
-        for path in Path(".trnbot").glob("demo.db*"):
-            if not path.name.endswith(".lead"):
-                path.unlink()
-        return "sqlite:///.trnbot/demo.db"
-    return url

@@ -53,6 +53,28 @@ class LazySource:
         return self._opened().problems()
 
 
+class SharedSource:
+    """Implement `Source` for several replays that go on side by side: what one read, the next is given."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._latest: tuple[datetime, Reading] | None = None
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at `now`."""
+        if self._latest is None or self._latest[0] != now:
+            self._latest = now, self._source.read(now)
+        return self._latest[1]
+
+    def extent(self) -> Window | None:
+        """Return first to last metric."""
+        return self._source.extent()
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read."""
+        return self._source.problems()
+
+
 class LazyPrices:
     """Implement `Prices` over a price list that is opened when first asked."""
 

@@ -23,7 +23,9 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
+from bot.model.version import Attempt, Version
 from bot.model.window import Window
+from bot.policy.change import applied
 
 
 class Source(Protocol):
@@ -152,10 +154,14 @@ class Check:
 
 
 class Replays(Protocol):
-    """Open recordings other than the one being watched."""
+    """Run the watch over recorded time: of other recordings, and of the source being watched."""
 
     def open(self, source: str, policy: Policy) -> Ports:
         """Return ports over `recording:DIR` or `simulator:SEED` with an empty store; raise `WrongInput` or `Unavailable`."""
+        ...
+
+    def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
+        """Return ports over the watched source for each policy, with an empty store each; asked alike, they read once."""
         ...
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
@@ -164,6 +170,26 @@ class Replays(Protocol):
 
     def grade(self, alerts: Sequence[Alert], notices: Sequence[Notice], truth: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return how well the alerts meet the truth."""
+        ...
+
+
+class Versions(Protocol):
+    """Keep every version of the policy, and every attempt to change it."""
+
+    def versions(self, most: int) -> Sequence[Version]:
+        """Return up to `most` versions, the newest first."""
+        ...
+
+    def add(self, version: Version) -> None:
+        """Write one version; raise `WrongInput` when somebody else took its number."""
+        ...
+
+    def attempts(self, most: int) -> Sequence[Attempt]:
+        """Return up to `most` attempts, the newest first."""
+        ...
+
+    def note(self, attempt: Attempt) -> None:
+        """Write one attempt."""
         ...
 
 
@@ -177,14 +203,25 @@ class Ports:
     knowledge: Knowledge
     store: Store
     detect: Detect
-    policy: Policy
+    base: Policy
+    """The policy of the settings file, under every stored change."""
+    versions: Versions
+    shelf: Shelf
     replays: Replays
     interval: timedelta
+    channels: Sequence[str] = ("default",)
+    """The audiences of every alert."""
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple
     """Look at everything the bot needs; may block."""
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy in force now, whoever changed it; may block."""
+        newest = self.versions.versions(1)
+        return applied(self.base, newest[0].overrides) if newest else self.base
 
 
 Answer = Callable[[Request], Awaitable[Card]]

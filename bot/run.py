@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from adapters.http import serve
@@ -50,7 +52,7 @@ def _with_defaults(options: Options, plan: Plan) -> dict[str, str]:
 
 
 async def _serve(settings: Settings, plan: Plan) -> None:
-    store = await asyncio.to_thread(open_store, build.database(settings, demo=plan.demo))
+    store = await asyncio.to_thread(open_store, database(settings, demo=plan.demo))
     if not store.acquire_lead():
         raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
     print("Opening the source…", flush=True)
@@ -117,3 +119,14 @@ def _ready(address: str, plan: Plan) -> None:
     print(f"trnbot is at {address}", flush=True)
     if plan.browser:
         webbrowser.open(address)
+
+
+def database(settings: Settings, *, demo: bool) -> str:
+    """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
+    url = settings.text("database_url")
+    if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
+        for path in Path(".trnbot").glob("demo.db*"):
+            if not path.name.endswith(".lead"):
+                path.unlink()
+        return "sqlite:///.trnbot/demo.db"
+    return url

@@ -90,9 +90,9 @@ class Watch:
         """Return what the tick at `now` comes to; nothing is written or said."""
         memory = self._ports.store.load(now)
         reading = self.read(now)
-        detection = self._ports.detect(reading, self._ports.policy, memory.alerts)
-        pricing = self.pricing.at(now)
-        outcome = step(memory, reading, detection, pricing, self._ports.policy, self._channels)
+        policy = self._ports.policy
+        detection = self._ports.detect(reading, policy, memory.alerts)
+        outcome = step(memory, reading, detection, self.pricing.at(now), policy, self._channels)
         return Look(memory, reading, detection, outcome)
 
 

@@ -52,7 +52,7 @@ def _command(made: Command) -> Iterator[str]:
         yield from ("", "| argument | is a | when left out | meaning |", "|---|---|---|---|")
         for p in made.parameters:
             left_out = "needed" if p.arg.default is None else f"`{p.arg.default}`" if p.arg.default else "–"
-            yield f"| `{p.name}` | {type_name(p)} | {left_out} | {p.arg.meaning} |"
+            yield f"| `{p.word}` | {type_name(p)} | {left_out} | {p.arg.meaning} |"
     yield ""
     yield from (f"    {example}" for example in made.examples)
 

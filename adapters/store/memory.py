@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
+from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, Said, Silence
 from bot.model.labels import Labels
+from bot.model.version import Attempt, Version
 from bot.model.window import Window
 from bot.ports import Changes, Memory
 
@@ -17,7 +19,7 @@ KEEP_SAID = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.Store` and `bot.ports.Shelf`."""
+    """Implement `bot.ports.Store`, `Versions` and `Shelf`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
@@ -26,6 +28,8 @@ class MemoryStore:
         self._silences: dict[str, Silence] = {}
         self._decisions: dict[str, dict[str, Decision]] = {}
         self._ticked_at: datetime | None = None
+        self._versions: list[Version] = []
+        self._attempts: list[Attempt] = []
         self._shelves: dict[str, dict[str, Mapping[str, Any]]] = {}
 
     def load(self, now: datetime) -> Memory:
@@ -58,6 +62,24 @@ class MemoryStore:
     def decisions(self, alert: str) -> Sequence[Decision]:
         """Return what people decided about one alert id, oldest first."""
         return sorted(self._decisions.get(alert, {}).values(), key=lambda decision: decision.at)
+
+    def versions(self, most: int) -> Sequence[Version]:
+        """Return up to `most` versions of the policy, the newest first."""
+        return self._versions[::-1][:most]
+
+    def add(self, version: Version) -> None:
+        """Write one version; raise `WrongInput` when its number is taken."""
+        if any(one.number == version.number for one in self._versions):
+            raise WrongInput("Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again.")
+        self._versions.append(version)
+
+    def attempts(self, most: int) -> Sequence[Attempt]:
+        """Return up to `most` attempts to change the policy, the newest first."""
+        return self._attempts[::-1][:most]
+
+    def note(self, attempt: Attempt) -> None:
+        """Write one attempt."""
+        self._attempts.append(attempt)
 
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,11 +16,12 @@ from adapters.store.derive import acknowledged, acknowledgement, labels_of, open
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID
 from adapters.store.rows import Row, alert_row, decision_of, decision_row, said_row, silence_row
-from adapters.store.tables import ALERTS, DECISIONS, SAID, SHELF, SILENCES, TICKS
-from bot.errors import Unavailable
+from adapters.store.tables import ALERTS, ATTEMPTS, DECISIONS, SAID, SHELF, SILENCES, TICKS, VERSIONS
+from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, Said, Silence
-from bot.model.codec import decode
+from bot.model.codec import decode, encode
 from bot.model.labels import Labels
+from bot.model.version import Attempt, Version
 from bot.model.window import Window
 from bot.ports import Changes, Memory
 
@@ -29,7 +31,7 @@ _BATCH = 500
 
 
 class SqlStore:
-    """Implement `bot.ports.Store` and `bot.ports.Shelf`; every method may block and raise `Unavailable`."""
+    """Implement `bot.ports.Store`, `Versions` and `Shelf`; every method may block and raise `Unavailable`."""
 
     def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
         self._reader = reader
@@ -74,6 +76,33 @@ class SqlStore:
         """Return what people decided about one alert id, oldest first."""
         with self._speaking(self._reader) as connection:
             return _decisions(connection, [alert])
+
+    def versions(self, most: int) -> Sequence[Version]:
+        """Return up to `most` versions of the policy, the newest first."""
+        with self._speaking(self._reader) as connection:
+            found = connection.execute(select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)).scalars()
+            return [_noun(Version, body) for body in found]
+
+    def add(self, version: Version) -> None:
+        """Write one version; raise `WrongInput` when somebody else took its number."""
+        row = {"number": version.number, "at": version.at, "by": version.by, "doing": version.doing.value}
+        with self._speaking(self._writer) as connection:
+            statement = _insert(connection, VERSIONS).values(**row, body=encode(version)).on_conflict_do_nothing()
+            if not connection.execute(statement).rowcount:
+                raise WrongInput(
+                    "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
+                )
+
+    def attempts(self, most: int) -> Sequence[Attempt]:
+        """Return up to `most` attempts to change the policy, the newest first."""
+        with self._speaking(self._reader) as connection:
+            found = connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)).mappings()
+            return [Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"]) for row in found]
+
+    def note(self, attempt: Attempt) -> None:
+        """Write one attempt."""
+        with self._speaking(self._writer) as connection:
+            connection.execute(insert(ATTEMPTS).values(**asdict(attempt)))
 
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""

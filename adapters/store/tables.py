@@ -136,3 +136,24 @@ SHELF = Table(
     _required("body", BODY),
     Index("shelf_newest", "shelf", "number"),
 )
+
+VERSIONS = Table(
+    "versions",
+    METADATA,
+    _required("number", Integer, primary_key=True, autoincrement=False),
+    _required("at", Instant),
+    _required("by", Text),
+    _required("doing", Text),
+    _required("body", BODY),
+)
+
+ATTEMPTS = Table(
+    "attempts",
+    METADATA,
+    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _required("at", Instant),
+    _required("by", Text),
+    _required("by_name", Text),
+    _required("line", Text),
+    _required("refused", Text),
+)

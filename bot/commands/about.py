@@ -19,7 +19,7 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
     """List the commands, or explain one with its arguments and examples."""
     if name:
         found, _ = find_command(name.split())
-        rows = tuple((p.name, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
+        rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
         return command_card(found.name, found.summary, rows, found.examples, found.who.value)
     seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
     return help_card(tuple((m.name, m.summary, m.examples[0] if m.examples else m.name) for _, m in sorted(seen.items())))

@@ -18,6 +18,7 @@ from bot.commands.values import FILTERS, convert, filter_of
 from bot.errors import WrongInput, nearest
 
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
+_PREFIXES = {"/trn", "trn", "trnbot"}
 LONGEST = 3_000
 
 
@@ -63,7 +64,7 @@ def split(line: str) -> list[Word]:
 def understand(line: str, now: datetime) -> Call:
     """Find the command of a line and type its arguments; raise `WrongInput` with the nearest right form."""
     words = split(line)
-    if words and words[0].text.lower() in {"/trn", "trn", "trnbot"}:
+    if words and words[0].text.lower() in _PREFIXES:
         words = words[1:]
     if not words:
         words = [Word("help")]
@@ -72,6 +73,15 @@ def understand(line: str, now: datetime) -> Call:
     if after and after[-1].text in {"--help", "-h"}:
         return understand(f'help "{command.name}"', now)
     return Call(command, _typed(command, _assigned(command, after), now))
+
+
+def named(line: str) -> Command | None:
+    """Return the command a line begins with, however wrong the rest of it is; None for no command."""
+    words = line.split()
+    try:
+        return find_command(words[1:] if words and words[0].lower() in _PREFIXES else words)[0]
+    except WrongInput:
+        return None
 
 
 def _words(line: str) -> Iterator[Word]:
@@ -102,35 +112,35 @@ def _words(line: str) -> Iterator[Word]:
 
 def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     """Give each word to the parameter it names, or to the next free one in order."""
-    named = {p.name: p for p in command.parameters}
+    known = {p.word: p for p in command.parameters}
     filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
     given: dict[str, list[str]] = {}
     queue = list(words)
     while queue:
         word = queue.pop(0)
         name = word.name.replace("-", "_")
-        if name in named and not word.negated:
-            _give(command, given, named[name], [word.value, *_commas(word.value, queue)])
+        if name in known and not word.negated:
+            _give(command, given, known[name], [word.value, *_commas(word.value, queue)])
         elif filters and word.equals > 0:
             given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
         elif word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
-            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, named)}.")
-        elif bare := _bare_name(word, named):
+            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, known)}.")
+        elif bare := _bare_name(word, known):
             if not queue:
-                raise WrongInput(f"'{bare}' needs a value after it ({named[bare].arg.meaning}).")
+                raise WrongInput(f"'{bare}' needs a value after it ({known[bare].arg.meaning}).")
             first = queue.pop(0).text
-            _give(command, given, named[bare], [first, *_commas(first, queue)])
+            _give(command, given, known[bare], [first, *_commas(first, queue)])
         elif word.text.startswith("--") and not word.quoted:
-            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), named)}.")
+            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), known)}.")
         else:
             _place(command, given, word, queue)
     return given
 
 
-def _bare_name(word: Word, named: dict[str, Parameter]) -> str:
+def _bare_name(word: Word, known: dict[str, Parameter]) -> str:
     """Return the parameter a bare word names (`by`, `--by`), or ""."""
     name = word.text.lstrip("-").replace("-", "_").lower()
-    return name if name in named and not word.quoted and not named[name].arg.rest else ""
+    return name if name in known and not word.quoted and not known[name].arg.rest else ""
 
 
 def _commas(value: str, queue: list[Word]) -> list[str]:
@@ -152,7 +162,7 @@ def _place(command: Command, given: dict[str, list[str]], word: Word, queue: lis
             queue.clear()
         given[parameter.name] = [word.text, *rest]
         return
-    takes = ", ".join(p.name for p in command.parameters) or "no arguments"
+    takes = ", ".join(p.word for p in command.parameters) or "no arguments"
     raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
 
 

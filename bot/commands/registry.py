@@ -36,6 +36,11 @@ class Parameter:
     type: Any
     arg: Arg
 
+    @property
+    def word(self) -> str:
+        """Return the name as it is typed: `for_`, since Python keeps `for` to itself, reads `for`."""
+        return self.name.rstrip("_")
+
 
 @dataclass(frozen=True)
 class Command:
@@ -51,6 +56,8 @@ class Command:
     """Typed by buttons, not by people: left out of help's list, still documented."""
     changes: bool = False
     """Changes state, so that open notices are drawn again after it."""
+    audited: bool = False
+    """Is about the policy: every attempt is kept, and what it changes holds from the next tick on."""
     aliases: tuple[str, ...] = field(default=())
 
 
@@ -81,12 +88,13 @@ def command(
     who: Role = Role.ANYONE,
     hidden: bool = False,
     changes: bool = False,
+    audited: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: Handler) -> Handler:
-        made = Command(name, summary, handler, _parameters(handler), examples, who, hidden, changes, aliases)
+        made = Command(name, summary, handler, _parameters(handler), examples, who, hidden, changes, audited, aliases)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

@@ -11,8 +11,17 @@ _OWN = "trnbot's own default"
 
 ALERTING: tuple[Setting, ...] = (
     Setting("alert.least_usd_per_hour", Unit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
-    Setting("alert.resolve_after", Unit.DURATION, timedelta(minutes=15), "quiet time before an alert ends", _OWN, 0, 86_400),
-    Setting("alert.worse_factor", Unit.NUMBER, 1.5, "growth of waste per hour that is worth saying", _OWN, 1.1, 10),
+    Setting(
+        "alert.resolve_after",
+        Unit.DURATION,
+        timedelta(minutes=15),
+        "quiet time before an alert ends",
+        _OWN,
+        0,
+        86_400,
+        scoped=False,
+    ),
+    Setting("alert.worse_factor", Unit.NUMBER, 1.5, "growth of waste per hour that is worth saying", _OWN, 1.1, 10, scoped=False),
     Setting(
         "alert.remind_after",
         Unit.DURATION,
@@ -21,6 +30,7 @@ ALERTING: tuple[Setting, ...] = (
         _OWN,
         900,
         604_800,
+        scoped=False,
     ),
-    Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15),
+    Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
 )

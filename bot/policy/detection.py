@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from bot.policy.setting import Setting, Unit
@@ -51,7 +52,7 @@ _COMPILING = (
 )
 _SLOW = (
     _switch("starved", "report nodes that wait for data"),
-    _share("starved.deep", 0.45, "share of the usual utilization under which a drop is told soon"),
+    _share("starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"),
     _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
     _share("starved.below", 0.75, "share of the usual utilization under which a drop counts at all"),
     _after("starved.shallow_for", 45, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
@@ -99,8 +100,8 @@ _MONEY = (
 _ODD = (
     _switch("odd", "report combinations of metrics that no rule knows (isolation forest)"),
     _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", 0.001, 50),
-    _after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY),
-    _number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14),
+    replace(_after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY), scoped=False),
+    replace(_number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14), scoped=False),
 )
 
 DETECTION: tuple[Setting, ...] = (*_STANDING_STILL, *_COMPILING, *_SLOW, *_FAULTS, *_UNUSED, *_MONEY, *_ODD)

@@ -111,7 +111,16 @@ def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list
         mistakes.append(f'{where}it changes nothing; write "idle.below" = "15%".')
     if len(scope) == len([key for key in flat if "." not in key]) == 0:
         mistakes.append(f'{where}it names no scope; write cluster = "NAME".')
-    return [(Labels(**scope), key, value) for key, value in values.items()]
+    return [(Labels(**scope), key, value) for key, value in values.items() if _fits(key, Labels(**scope), where, mistakes)]
+
+
+def _fits(key: str, scope: Labels, where: str, mistakes: list[str]) -> bool:
+    try:
+        SETTINGS[key].fits(scope)
+    except WrongInput as error:
+        mistakes.append(f"{where}{error}")
+        return False
+    return True
 
 
 def _table(key: str) -> str:

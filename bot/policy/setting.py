@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 from bot.errors import WrongInput, nearest
+from bot.model.labels import Labels
 from bot.model.policy import Value
 from bot.model.window import parse_duration
 
@@ -36,6 +37,8 @@ class Setting:
     low: float = 0.0
     high: float = float("inf")
     choices: tuple[str, ...] = ()
+    scoped: bool = True
+    """Can differ by cluster, team or account."""
 
     def parse(self, text: str) -> Value:
         """Read a value as a person writes it (`15%`, `30m`, `$2.50`, `on`); raise `WrongInput` naming the bound."""
@@ -56,6 +59,11 @@ class Setting:
         if isinstance(value, str):
             return value
         return f"{value * 100:.10g}%" if self.unit is Unit.RATIO else f"{value:.10g}"
+
+    def fits(self, scope: Labels) -> None:
+        """Raise `WrongInput` when the setting holds for everything at once and a scope is asked for."""
+        if not self.scoped and str(scope):
+            raise WrongInput(f"{self.key} holds for everything at once; leave out {scope}.")
 
     def bounds(self) -> tuple[str, str]:
         """Return the least and the largest value as text, "–" where there is no bound."""

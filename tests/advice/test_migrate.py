@@ -235,7 +235,17 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))
 
     ports = Ports(
-        fleet, fleet, fleet, load_knowledge(), store, detect, default_policy(), replays=None, interval=timedelta(minutes=5)
+        fleet,
+        fleet,
+        fleet,
+        load_knowledge(),
+        store,
+        detect,
+        base=default_policy(),
+        versions=store,
+        shelf=store,
+        replays=None,
+        interval=timedelta(minutes=5),
     )
     request = Request("migrate", User("terminal:me"), NOW, "terminal")
     return asyncio.run(migrate(ports, request, cluster, to, port_usd))
@@ -291,7 +301,7 @@ def test_the_answer_has_typed_numbers_and_a_chart():
     assert encode(card)["data"]["options"][0]["node_usd_per_hour"] == "9.532"
     chart = next(block for block in card.blocks if isinstance(block, Chart))
     assert len(chart.categories) == len(chart.series[0].values)
-    assert "$40,000 of porting pays at 2.0x" in words(card)
+    assert "When $40,000 of porting pays" in words(card)
 
 
 def test_gpus_are_compared_with_trainium():

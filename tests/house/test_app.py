@@ -103,10 +103,10 @@ class Chat:
 
 
 def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = ()) -> App:
-    fleet = Fleet()
+    fleet, state = Fleet(), store or MemoryStore()
     ports = Ports(
-        source=fleet, billing=fleet, prices=fleet, knowledge=fleet, store=store or MemoryStore(), detect=script,
-        policy=default_policy(), replays=None, interval=FIVE, surfaces={"chat": chat},  # type: ignore[arg-type]
+        source=fleet, billing=fleet, prices=fleet, knowledge=fleet, store=state, detect=script,
+        base=default_policy(), versions=state, shelf=state, replays=None, interval=FIVE, surfaces={"chat": chat},  # type: ignore[arg-type]
     )  # fmt: skip
     return App(ports, ("chat:ops",), admins, stopwatch=lambda: 0.0)
 

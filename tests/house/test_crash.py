@@ -39,7 +39,7 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
     for _ in range(KILLS):
         kill_somewhere(tmp_path, port, environment, dice)
     settings = build.settings_of({"source": source})
-    truth = replay(build.Replays(settings).open(source, settings.policy), ("web:alerts",))
+    truth = replay(build.Replays(settings, build.Opened(source, settings)).open(source, settings.policy), ("web:alerts",))
     last = max(alert.closed or alert.seen for alert in truth.alerts.values())
     with product(tmp_path, port, environment | {"TRNBOT_SPEED": "100000"}) as bot:
         deadline = time.monotonic() + 60

@@ -1,0 +1,62 @@
+"""Remember how the policy came to be what it is: versions, and every attempt to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bot.model.labels import Labels
+
+Override = tuple[Labels, str, str]
+"""Scope (nothing said = everywhere), key, and the value as text; "" takes back an override of the settings file."""
+
+
+class Doing(StrEnum):
+    """Name what made a version."""
+
+    SET = "set"
+    UNDO = "undo"
+    IMPORT = "import"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """State what one setting was at one scope, and what it became, as text."""
+
+    scope: Labels
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """State one change of the policy; only ever added. `overrides` is all that stands over the settings file since."""
+
+    number: int
+    at: datetime
+    by: str
+    by_name: str
+    doing: Doing
+    edits: tuple[Edit, ...]
+    overrides: tuple[Override, ...]
+    preview: str = ""
+    """The id of the preview that was shown, "" for an undo."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What that preview said."""
+    restores: int | None = None
+    """The version an undo went back to; 0 = the settings file alone."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """State that somebody tried to change the policy; `refused` says why it came to nothing, "" when it did not."""
+
+    at: datetime
+    by: str
+    by_name: str
+    line: str
+    refused: str = ""

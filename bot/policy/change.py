@@ -1,0 +1,81 @@
+"""Change a policy: read what a person wrote, lay it over what holds, and say what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bot.errors import WrongInput
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.version import Edit, Override
+from bot.policy.schema import SETTINGS, setting_of
+
+BACK = "default"
+"""What a person writes to take a change back."""
+_EVERYWHERE = Labels()
+
+
+def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
+    """Return the settings file's policy with the stored overrides over it; of equal scopes the later wins."""
+    values, scoped = dict(base.values), []
+    for scope, key, text in overrides:
+        if key not in SETTINGS:  # a setting of another version of trnbot: it waits for its return
+            continue
+        if text and scope == _EVERYWHERE:
+            values[key] = SETTINGS[key].parse(text)
+        elif text:
+            scoped.append((scope, key, SETTINGS[key].parse(text)))
+    said = {(scope, key) for scope, key, _ in overrides}
+    return Policy(values, (*(o for o in base.overrides if o[:2] not in said), *scoped))
+
+
+def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Override, ...]:
+    """Return the overrides that (key, text) pairs stand for; raise one `WrongInput` that names every mistake."""
+    found: dict[str, Override] = {}
+    mistakes: list[str] = []
+    for key, text in pairs:
+        try:
+            if key in found:
+                raise WrongInput(f"{key} is given twice; keep one.")
+            found[key] = (scope, key, canonical(key, text, scope))
+        except WrongInput as error:
+            mistakes.append(str(error) if key in str(error) else f"{key}: {error}")
+    if mistakes:
+        raise WrongInput(" ".join(mistakes))
+    return tuple(found.values())
+
+
+def canonical(key: str, text: str, scope: Labels = _EVERYWHERE) -> str:
+    """Return a value as it is stored, so that what is read back later is what was tried; raise `WrongInput`."""
+    setting = setting_of(key)
+    setting.fits(scope)
+    if text.strip().lower() == BACK:
+        return BACK
+    return setting.show(setting.parse(setting.show(setting.parse(text))))
+
+
+def stacked(overrides: Sequence[Override], changes: Sequence[Override]) -> tuple[Override, ...]:
+    """Return the stored overrides after a change: the newest last, those taken back gone."""
+    said = {change[:2] for change in changes}
+    return (*(o for o in overrides if o[:2] not in said), *(c for c in changes if c[2] != BACK))
+
+
+def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
+    """Return the overrides that make `wanted` of the settings file's policy."""
+    everywhere = [(_EVERYWHERE, k, canonical(k, SETTINGS[k].show(v))) for k, v in wanted.values.items() if v != base.values[k]]
+    scoped = [(scope, key, canonical(key, SETTINGS[key].show(value))) for scope, key, value in wanted.overrides]
+    kept = {(scope, key) for scope, key, _ in scoped}
+    gone = [(scope, key, "") for scope, key, _ in base.overrides if (scope, key) not in kept]
+    return (*everywhere, *gone, *scoped)
+
+
+def edits(before: Policy, after: Policy, overrides: Iterable[Override]) -> tuple[Edit, ...]:
+    """Return what differs at the scopes and keys of `overrides`, each once."""
+    places = dict.fromkeys((scope, key) for scope, key, _ in overrides if key in SETTINGS)
+    found = (Edit(scope, key, shown(before, scope, key), shown(after, scope, key)) for scope, key in places)
+    return tuple(edit for edit in found if edit.before != edit.after)
+
+
+def shown(policy: Policy, scope: Labels, key: str) -> str:
+    """Return the value that applies at a scope, as text."""
+    return SETTINGS[key].show(policy.at(scope).values[key])
