@@ -17,7 +17,7 @@ from bot.commands.registry import COMMANDS
 from bot.model.anomaly import Cause
 from bot.options import read_options, typed_line
 from bot.policy.schema import SETTINGS
-from bot.settings import KEYS
+from bot.settings import KEYS, Key
 from docs.generate import pages
 
 assert FAMILIES
@@ -69,9 +69,9 @@ def test_every_threshold_is_documented(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
-def test_every_setting_is_documented_as_it_is(key: object) -> None:
-    default = f"`{key.default}`" if key.default else "–"  # type: ignore[attr-defined]  # parametrize loses the type
-    row = f"| `{key.variable}` | `{key.name}` | {default} | {key.meaning} |"  # type: ignore[attr-defined]
+def test_every_setting_is_documented_as_it_is(key: Key) -> None:
+    default = f"`{key.default}`" if key.default else "–"
+    row = f"| `{key.variable}` | `{key.name}` | {default} | {key.meaning} |"
     assert row in read("docs/operate.md")
 
 
