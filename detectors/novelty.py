@@ -31,12 +31,12 @@ class Pace:
 def excess(values: Values, pace: Pace) -> Values:
     """Return how far each row lies beyond the highest or lowest of its history, in spreads of that history; (n,) >= 0.
 
-    nan rows are 0: nothing is known of them. So are the rows of `learning`.
+    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that is not nan.
     """
     above = values - delayed(highest_before(values, pace.history), pace.delay)
     below = -values - delayed(highest_before(-values, pace.history), pace.delay)
     beyond = np.nan_to_num(np.fmax(above, below) / spreads(values, pace), nan=0.0, posinf=0.0, neginf=0.0)
-    beyond[: pace.learning] = 0
+    beyond[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
     return np.maximum(beyond, 0)
 
 
@@ -77,7 +77,7 @@ def trailing_mean(values: Values, length: int) -> Values:
     first = int(np.argmax(~np.isnan(values)))
     known = np.nan_to_num(values) - values[first]
     total = np.cumsum(known)
-    mean = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
+    mean: Values = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
     return mean
 

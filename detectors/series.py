@@ -7,7 +7,9 @@ from datetime import datetime
 
 import numpy as np
 
-from detectors.novelty import Flags, Pace, Values, speak_then_rest
+from detectors.joint import habit_residual, together
+from detectors.novelty import Flags, Pace, Values, excess, speak_then_rest
+from detectors.series_counter import counted
 from detectors.series_voices import Series, strangeness
 
 SPACING_ROWS = 50
@@ -15,22 +17,34 @@ SPACING_ROWS = 50
 LEAST_HOUR = 12
 """Rows that stand for an hour where fewer are read in one: less is too little to learn from."""
 THRESHOLD = 0.5
+HABIT_WORTH = 0.5
+"""Excess, in spreads, at which metrics that part company speak."""
 
 
 def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Flags]:
     """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,), for values (n, m).
 
-    Causal: the first N rows give the same answer alone. nan is no reading.
+    Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time before the one above it is
+    read as that one.
     """
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    matrix = np.where(np.isfinite(matrix), matrix, np.nan)
     if not matrix.size:
         return np.zeros(len(times)), np.zeros(len(times), dtype=bool)
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in times]))
     pace = pace_of(seconds)
-    found = np.max([strangeness(Series(seconds, column, pace)) for column in matrix.T], axis=0)
-    scores = 1 - 2.0**-found
+    scores = 1 - 2.0 ** -_strangeness(seconds, matrix, pace)
     return scores, speak_then_rest(scores, THRESHOLD, pace.rest)
+
+
+def _strangeness(seconds: Values, matrix: Values, pace: Pace) -> Values:
+    """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more voice."""
+    columns = [counted(column, pace.learning) for column in matrix.T]
+    found = np.stack([strangeness(Series(seconds, column, pace)) for column in columns], axis=1)
+    if found.shape[1] > 1:
+        found[:, 0] = np.maximum(found[:, 0], excess(habit_residual(np.stack(columns, axis=1), pace), pace) / HABIT_WORTH)
+    return together(found)
 
 
 def pace_of(seconds: Values) -> Pace:

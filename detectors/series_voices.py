@@ -63,7 +63,7 @@ VOICES = (
     Voice("level", level, 0.2),
     Voice("sustained", sustained, 0.9),
     Voice("change", change, 0.9),
-    Voice("residual", residual, 0.7),
+    Voice("residual", residual, 0.8),
     Voice("swing", swing, 0.3),
 )
 
