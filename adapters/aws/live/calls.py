@@ -1,0 +1,199 @@
+"""Make every AWS call: clients, bounded retries, counting and pricing, and answers that are not what they should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.session import get_session
+
+from adapters.aws.live.operations import Operation, operations, price_of
+from adapters.aws.live.trouble import FAILURES, State, States, code_of, sentence, state_of
+from bot.errors import Unavailable
+from bot.ports import Clock
+
+_GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1"}
+_CONFIG = Config(
+    # Standard, not adaptive: adaptive's client-side rate falls to one call in two seconds at a steady fifth of throttled
+    # calls, so that a tick would not end in time; what is still missing after these attempts is read at the next tick.
+    retries={"mode": "standard", "total_max_attempts": 6},
+    connect_timeout=5,
+    read_timeout=30,
+    max_pool_connections=16,
+    user_agent_extra="trnbot",
+    parameter_validation=True,
+)
+_GARBLED_ATTEMPTS = 3
+_TOKENS = {"s3": ("NextContinuationToken", "ContinuationToken")}
+"""What an answer calls the token of its next page, and what a call does, where it is not NextToken."""
+_KEPT_DAYS = 40
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Name one region as seen by one role; role "" stands for the process's own credentials."""
+
+    region: str
+    role: str = ""
+    account: str = ""
+
+    def __str__(self) -> str:
+        """Read as `us-west-2 of account 111122223333`."""
+        return f"{self.region} of account {self.account}" if self.account else self.region
+
+
+class Garbled(Exception):
+    """Carry which member an answer lacked: boto3 reads a broken body as an empty answer."""
+
+
+@dataclass
+class Usage:
+    """Count calls and what they were billed for, a UTC day."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    units: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    usd: Decimal = Decimal(0)
+
+
+class Calls:
+    """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and spoken of alike."""
+
+    def __init__(self, clock: Clock, *, daily_usd: Decimal | None = None) -> None:
+        self.states = States()
+        self.made: Counter[tuple[str, str]] = Counter()
+        """Calls since the start by (service, operation)."""
+        self.days: dict[str, Usage] = {}
+        """What was used, by UTC day."""
+        self._clock, self._daily_usd = clock, daily_usd
+        self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
+        self._lock, self._counting = Lock(), Lock()
+
+    def call(self, place: Place, service: str, operation: str, *, units: int = 1, **given: Any) -> Mapping[str, Any]:
+        """Return one answer; raise `Unavailable` with one sentence where there is none."""
+        declared = operations()[service, operation]
+        self._allow(declared, place)
+        where = str(place)
+        try:
+            answer = self._whole(declared, place, given, units)
+        except FAILURES as error:
+            state, code = state_of(error), code_of(error)
+            if state is State.EXPIRED:
+                self._forget(place)
+        except Garbled as error:
+            state, code = State.BROKEN, f"an answer without {error}"
+        else:
+            self.states.set(declared, where, State.WELL)
+            return answer
+        said = sentence(declared, where, state, code)
+        self.states.set(declared, where, state, said)
+        raise Unavailable(said)
+
+    def pages(self, place: Place, service: str, operation: str, *, units: int = 1, **given: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
+        after_name, name = _TOKENS.get(service, ("NextToken", "NextToken"))
+        said = ""
+        while True:
+            page = self.call(place, service, operation, units=units, **given, **({name: said} if said else {}))
+            yield page
+            after = str(page.get(after_name) or "")
+            if not after or after == said:
+                return
+            said = after
+
+    def today(self) -> Usage:
+        """Return the usage of this UTC day."""
+        return self.days.setdefault(f"{self._clock():%Y-%m-%d}", Usage())
+
+    def month_usd(self) -> Decimal:
+        """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
+        now = self._clock()
+        whole = [usage for day, usage in sorted(self.days.items()) if day < f"{now:%Y-%m-%d}"]
+        if whole:
+            return whole[-1].usd * 730 / 24
+        hours = max(Decimal(1), Decimal((now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()) / 3600)
+        return self.today().usd / hours * 730
+
+    def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
+        """Ask again where an answer is not whole: botocore takes a broken body of a JSON service for an empty one."""
+        client = self._client(declared.service, place)
+        for _ in range(_GARBLED_ATTEMPTS):
+            answer: Mapping[str, Any] = getattr(client, declared.operation)(**given)
+            self._count(declared, units, answer)
+            if declared.member in answer:
+                return answer
+        raise Garbled(declared.member)
+
+    def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
+        with self._counting:
+            usage = self.today()
+            usage.calls[declared.name] += 1
+            usage.units[declared.name] += units
+            usage.retries += int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
+            usage.usd += price_of(declared.service, declared.operation, units)
+            self.made[declared.service, declared.operation] += 1
+            for day in sorted(self.days)[:-_KEPT_DAYS]:
+                del self.days[day]
+
+    def _allow(self, declared: Operation, place: Place) -> None:
+        if declared.optional and self._daily_usd is not None and self.today().usd >= self._daily_usd:
+            raise Unavailable(
+                f"AWS {declared.name} in {place} is not asked: "
+                f"today's budget of ${self._daily_usd} for the bot's own AWS calls is spent."
+            )
+
+    def _client(self, service: str, place: Place) -> Any:
+        region = _GLOBAL.get(service, place.region)
+        key = (service, region, place.role)
+        with self._lock:
+            client, expires = self._clients.get(key, (None, None))
+            if client is not None and (expires is None or expires > self._clock() + timedelta(minutes=5)):
+                return client
+        keys, expires = self._assumed(place) if place.role else ({}, None)
+        with self._lock:
+            made = _session().client(service, region_name=region, config=_CONFIG, **keys)
+            self._clients[key] = (made, expires)
+            return made
+
+    def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
+        own = Place(place.region)
+        answer = self.call(own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot")
+        given = answer["Credentials"]
+        keys = {
+            "aws_access_key_id": given["AccessKeyId"],
+            "aws_secret_access_key": given["SecretAccessKey"],
+            "aws_session_token": given["SessionToken"],
+        }
+        return keys, given["Expiration"]
+
+    def _forget(self, place: Place) -> None:
+        """Drop the place's clients, so that the next call takes credentials anew."""
+        with self._lock:
+            for key in [key for key in self._clients if key[2] == place.role]:
+                del self._clients[key]
+
+
+def _session() -> Any:
+    """Return a session of its own (boto3's default one is not safe to share), which reads times as aware UTC and quickly."""
+    inner = get_session()
+    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=instant_of)
+    return boto3.Session(botocore_session=inner)
+
+
+def instant_of(value: Any) -> datetime:
+    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC; botocore's own gives JSON times in the local zone."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    text = str(value).strip()
+    if text.replace(".", "", 1).isdecimal():
+        return datetime.fromtimestamp(float(text), UTC)
+    at = parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

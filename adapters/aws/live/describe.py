@@ -1,0 +1,78 @@
+"""Describe the fleet: who runs, what is stored, what is reserved, in every place; a failure keeps what was known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.heard import Call, Heard
+from bot.errors import Unavailable
+
+TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
+"""Instance types with an accelerator, as a filter of EC2 writes them."""
+_OFTEN, _HOURLY = timedelta(0), timedelta(minutes=59)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Name one describe call, what it is given, and how often it is made."""
+
+    service: str
+    operation: str
+    every: timedelta
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+DESCRIPTIONS = (
+    Description("ec2", "describe_instances", _OFTEN, {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]}),
+    Description("ec2", "describe_capacity_reservations", _OFTEN),
+    Description("ec2", "describe_volumes", _HOURLY),
+    Description("fsx", "describe_file_systems", _HOURLY),
+)
+
+
+@dataclass
+class Describer:
+    """Keep what the describe calls answer fresh."""
+
+    calls: Calls
+    heard: Heard
+
+    def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
+        """Ask again what is due; yield a sentence for each answer that could not be had."""
+        for place in places:
+            for one in DESCRIPTIONS:
+                call = Call(one.service, one.operation, place)
+                if (known := self.heard.newest.get(call)) and now - known[0] < max(one.every, timedelta(seconds=1)):
+                    continue
+                try:
+                    pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
+                except Unavailable as error:
+                    yield str(error)
+                else:
+                    self.heard.put(call, now, pages)
+
+    def instances(self, place: Place) -> frozenset[str]:
+        """Return the ids of accelerated instances last described at a place."""
+        found = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceId"] for page in found for r in page["Reservations"] for i in r["Instances"])
+
+    def types(self, place: Place) -> frozenset[str]:
+        """Return the types of the instances last described at a place."""
+        found = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceType"] for page in found for r in page["Reservations"] for i in r["Instances"])
+
+    def volumes(self, place: Place) -> frozenset[str]:
+        """Return the ids of volumes attached to them."""
+        mine = self.instances(place)
+        every = [volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]]
+        return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
+
+    def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
+        known = self.heard.newest.get(Call("ec2", operation, place))
+        return list(orjson.loads(known[1])) if known else []

@@ -1,0 +1,113 @@
+"""Read what was not yet read: the newest points first, then history day by day, as far as the tick's time reaches."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.requests import Ask, Told, asks, tell
+from adapters.aws.live.watermarks import Book
+from adapters.aws.points import Points, Series
+from bot.errors import Unavailable
+
+WORKERS = 4
+"""Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
+BACKFILL_PERIOD = 300
+"""History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
+RECENT_SECONDS = 6 * 3600
+_DAY = 86_400
+_SILENT_SECONDS = 3 * 3600
+
+
+@dataclass
+class Read:
+    """Hold what a tick read: points at the series' own period, points of older history, sentences on what is missing."""
+
+    points: list[Points] = field(default_factory=list)
+    older: list[Points] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Poll:
+    """Keep the marks of every series and read on from them."""
+
+    calls: Calls
+    history: int
+    stopwatch: Callable[[], float]
+    book: Book = field(default_factory=Book)
+    _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _older: list[Ask] = field(default_factory=list)
+
+    def enter(self, place: Place, found: Iterable[Series], now: int) -> None:
+        """Take in what discovery found at a place; the first time, its history is queued too."""
+        first = place not in self._places
+        recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        every = list(found)
+        new = self.book.enter(every, recent if first else now - _SILENT_SECONDS)
+        self._places[place] += new
+        self.book.active -= set(self._places[place])
+        self.book.active |= {self.book.number(series) for series in every}
+        if first:
+            for end in range(recent, now - self.history, -_DAY):
+                start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
+                self._older += asks(self.book, new, place, start, end, BACKFILL_PERIOD)
+
+    def read(self, end: int, deadline: float) -> Read:
+        """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
+        read = Read()
+        newest = [ask for place, mine in self._places.items() for ask in asks(self.book, self._due(mine, end), place, None, end)]
+        missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
+        if missing:
+            read.gaps += _sentences("The newest metrics", missing)
+        if not missing and self._older:
+            self._older = self._make(self._older, deadline, lambda _, told: read.older.extend(x.points() for x in told))
+        if self._older:
+            read.gaps.append(f"History before {_RECENT} is still being read: {len(self._older)} calls to go.")
+        return read
+
+    def _due(self, numbers: Sequence[int], end: int) -> list[int]:
+        """Return what is active, or spoke within three hours."""
+        marks = self.book.marks
+        return [n for n in numbers if n in self.book.active or marks[n].newest > end - _SILENT_SECONDS]
+
+    def _take(self, ask: Ask, told: Sequence[Told], read: Read) -> None:
+        for one in told:
+            mark = self.book.marks[one.number]
+            fresh = ask.end if one.whole else int(one.times[-1]) + ask.period if len(one.times) else ask.start
+            mark.answered(fresh, one.times)
+            if len(one.times):
+                read.points.append(one.points())
+        if len(told) < len(ask.numbers):
+            read.gaps.append(f"{len(ask.numbers) - len(told)} metrics in {ask.place} were not in CloudWatch's answer.")
+
+    def _make(self, wanted: Sequence[Ask], deadline: float, take: Callable[[Ask, Sequence[Told]], None]) -> list[Ask]:
+        """Make the calls side by side and take what is answered in time; return the rest."""
+        if not wanted:
+            return []
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
+        waiting: dict[Future[list[Told]], Ask] = {pool.submit(tell, self.calls, self.book, ask): ask for ask in wanted}
+        done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
+        # A call that is under way may end after its tick: nobody takes its answer, and the next tick asks again.
+        pool.shutdown(wait=False, cancel_futures=True)
+        failed = [waiting[future] for future in waiting if future in late]
+        for future, ask in waiting.items():
+            if future in done:
+                try:
+                    take(ask, future.result())
+                except Unavailable:
+                    failed.append(ask)
+        return failed
+
+
+_RECENT = f"the last {RECENT_SECONDS // 3600} hours"
+
+
+def _sentences(what: str, missing: Sequence[Ask]) -> list[str]:
+    counted = Counter({ask.place: 0 for ask in missing})
+    for ask in missing:
+        counted[ask.place] += len(ask.numbers)
+    return [f"{what} of {n} series in {place} could not be read; the next tick reads them." for place, n in counted.items()]

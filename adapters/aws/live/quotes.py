@@ -1,0 +1,78 @@
+"""Ask AWS for prices once a day: Price List, spot history, Capacity Block offerings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.heard import Call, Heard
+from bot.errors import Unavailable
+
+_DAILY, _AGAIN = timedelta(hours=23, minutes=59), timedelta(hours=1)
+_SPOT_DAYS = timedelta(days=14)
+_BLOCKS = re.compile(r"(trn\d|p[456])")
+"""Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
+_ONE_DAY_HOURS = 24
+_LISTED = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""Without `marketoption` the list gives Capacity Block rows at $0.00."""
+
+
+@dataclass
+class Quoter:
+    """Keep price answers fresh; what cannot be had is tried again after an hour."""
+
+    calls: Calls
+    heard: Heard
+    _asked: datetime | None = None
+    _failed: bool = False
+
+    def due(self, now: datetime) -> bool:
+        """Tell whether it is time to ask again."""
+        return self._asked is None or now - self._asked >= (_AGAIN if self._failed else _DAILY)
+
+    def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
+        """Ask for all prices of `types` and the offers of `running` ones; yield a sentence for each failure."""
+        self._asked, self._failed = now, False
+        for call, given in _calls(places, sorted({*types, *running}), sorted(running), now):
+            try:
+                pages = list(self.calls.pages(call.place, call.service, call.operation, **given))
+            except Unavailable as error:
+                self._failed = True
+                yield str(error)
+            else:
+                self.heard.put(call, now, pages)
+
+
+def _calls(
+    places: Sequence[Place], types: Sequence[str], running: Sequence[str], now: datetime
+) -> Iterator[tuple[Call, Mapping[str, Any]]]:
+    """Yield every price call; places of one region and several accounts are asked once."""
+    regions = list({place.region: place for place in reversed(places)}.values())
+    for name in types if regions else ():
+        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _LISTED.items()]
+        filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
+        yield Call("pricing", "get_products", _everywhere(regions[0]), name), {"ServiceCode": "AmazonEC2", "Filters": filters}
+    for place in regions:
+        wanted = [
+            {"Name": "instance-type", "Values": list(types)},
+            {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
+        ]
+        yield Call("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
+        for name in filter(_BLOCKS.match, running):
+            given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
+            yield Call("ec2", "describe_capacity_block_offerings", place, name), given
+
+
+def _everywhere(place: Place) -> Place:
+    """Return where the one Price List is: the same for every region."""
+    return Place("us-east-1", place.role, place.account)

@@ -1,0 +1,203 @@
+"""Open a live account: the bot's source and price list, read tick by tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from threading import RLock
+
+import boto3
+import numpy as np
+
+from adapters.aws.frames import cores_of, labelled
+from adapters.aws.grid import Grid
+from adapters.aws.identity import TagNames
+from adapters.aws.inventory import Inventories, Snapshots
+from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.describe import Describer
+from adapters.aws.live.discovery import discover
+from adapters.aws.live.heard import Heard
+from adapters.aws.live.ledger import Ledger
+from adapters.aws.live.poll import Poll
+from adapters.aws.live.quotes import Quoter
+from adapters.aws.prices import QuotedPrices
+from adapters.aws.problems import Problems
+from bot.errors import Unavailable, WrongInput
+from bot.model.fleet import InstanceType
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.window import Window
+from bot.ports import Clock
+
+OWN = "self"
+"""Stands among roles for the credentials of the process."""
+_DISCOVERY = timedelta(minutes=59)
+_SOONER = timedelta(minutes=9)
+_PATIENCE = 0.7
+"""Share of an interval that a tick's reading may take."""
+
+
+def open_live(
+    *,
+    interval: timedelta,
+    lag: timedelta = timedelta(minutes=1),
+    history: timedelta = timedelta(days=15),
+    types: Mapping[str, InstanceType],
+    tags: TagNames | None = None,
+    regions: Sequence[str] = (),
+    roles: Sequence[str] = (),
+    clock: Clock,
+    daily_usd: Decimal | None = None,
+    stopwatch: Callable[[], float] = time.monotonic,
+) -> Live:
+    """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
+
+    `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop. Nothing is called yet. Raise
+    `WrongInput` where no region is known.
+    """
+    default = boto3.Session().region_name
+    named = tuple(regions) or ((default,) if default else ())
+    if not named:
+        raise WrongInput(
+            "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
+        )
+    calls = Calls(clock, daily_usd=daily_usd)
+    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
+    asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
+    return Live(calls, grid, history, types, tags or TagNames(), asked, stopwatch)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Hold what one tick came to."""
+
+    end: int
+    inventories: Inventories
+    gaps: tuple[str, ...]
+
+
+class Live:
+    """Read a live account: `bot.ports.Source` and `bot.ports.Prices`. Any thread may read; one at a time asks AWS."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        grid: Grid,
+        history: timedelta,
+        types: Mapping[str, InstanceType],
+        tags: TagNames,
+        asked: Sequence[Place],
+        stopwatch: Callable[[], float],
+    ) -> None:
+        self.calls = calls
+        self._grid, self._history, self._types, self._tags = grid, history, types, tags
+        self._most = max(1, int(history.total_seconds()) // grid.step)
+        self._unknown, self._places = list(asked), list[Place]()
+        self._problems = Problems()
+        self.heard = Heard(self._problems)
+        self._describer, self._quoter = Describer(calls, self.heard), Quoter(calls, self.heard)
+        self._stopwatch = stopwatch
+        self.poll = Poll(calls, int(history.total_seconds()), stopwatch)
+        self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series)
+        self._listed: dict[Place, datetime] = {}
+        self._prices: QuotedPrices | None = None
+        self._seen: _Seen | None = None
+        self._asking = RLock()
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at the last step's end at or before `now`, asking AWS once a step."""
+        end = int(now.timestamp()) // self._grid.step
+        with self._asking:
+            if self._seen is None or end > self._seen.end:
+                self._seen = self._tick(now, end)
+            seen = self._seen
+            inventory = seen.inventories.at(now, end)
+            sheets = {kind: sheet for kind, sheet in self._ledger.sheets.items() if sheet.visible(end)}
+            frames = {kind: of.frame(end, self._most, labelled(of, inventory)) for kind, of in sheets.items()}
+            return Reading(now, frames, inventory, self._ledger.runs.at(end * self._grid.step), seen.gaps)
+
+    def extent(self) -> Window | None:
+        """Return None: a live account has no end."""
+        return None
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
+        return (*self.calls.states.troubles(), *self._problems.sentences())
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""
+        return self._quoted(now).quotes(instance_type, region, now)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
+        """Return the spot price changes last answered, oldest first."""
+        return self._quoted(now).spot_history(instance_type, now)
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the places that are read, asking whose account they are where that is not known yet."""
+        for _ in self._identify():
+            pass
+        return tuple(self._places)
+
+    def _tick(self, now: datetime, end: int) -> _Seen:
+        deadline = self._stopwatch() + self._grid.step * _PATIENCE
+        at = int(now.timestamp())
+        gaps = [*self._identify(), *self._describer.refresh(self._places, now), *self._discover(now)]
+        upto = (at - self._grid.lag) // 60 * 60
+        read = self.poll.read(upto, deadline)
+        snapshots = Snapshots(self.heard, self._tags, self._types, self._history)
+        self._ledger.absorb(read.points, read.older, end, lambda feeding: cores_of(snapshots, feeding))
+        if self._quoter.due(now) and self._stopwatch() < deadline:
+            gaps += self._ask_prices(now)
+        seen = self._ledger.last_seen
+        nodes = self._ledger.sheets.get("node")
+        inventories = Inventories(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
+        return _Seen(end, inventories, tuple(dict.fromkeys([*gaps, *read.gaps])))
+
+    def _identify(self) -> Iterator[str]:
+        """Ask whose account each place is; yield a sentence for each that does not answer, which is left out meanwhile."""
+        for place in list(self._unknown):
+            try:
+                account = str(self.calls.call(place, "sts", "get_caller_identity")["Account"])
+            except Unavailable as error:
+                yield str(error)
+            else:
+                self._unknown.remove(place)
+                self._places.append(replace(place, account=account))
+
+    def _discover(self, now: datetime) -> Iterator[str]:
+        """List the series of each place once an hour, and sooner where a node has none yet."""
+        for place in self._places:
+            listed = self._listed.get(place)
+            wait = _SOONER if listed and self._unheard(place) else _DISCOVERY
+            if listed and now - listed < wait:
+                continue
+            known, attached = self._describer.instances(place), self._describer.volumes(place)
+            try:
+                found = discover(self.calls, place, known, attached, recent=listed is not None)
+            except Unavailable as error:
+                yield str(error)
+            else:
+                self.poll.enter(place, found, int(now.timestamp()))
+                self._listed[place] = now
+
+    def _unheard(self, place: Place) -> bool:
+        """Tell whether an accelerated instance of a place has no series yet."""
+        heard = {value for series in self.poll.book.series for name, value in series.dimensions if name == "InstanceId"}
+        return bool(self._describer.instances(place) - heard)
+
+    def _quoted(self, now: datetime) -> QuotedPrices:
+        with self._asking:
+            if self._prices is None and self._quoter.due(now):
+                for _ in self._identify():
+                    pass
+                self._ask_prices(now)
+            return self._prices or QuotedPrices(self.heard)
+
+    def _ask_prices(self, now: datetime) -> list[str]:
+        running = {x for place in self._places for x in self._describer.types(place)}
+        failed = list(self._quoter.refresh(self._places, self._types, running, now))
+        self._prices = QuotedPrices(self.heard)
+        return failed

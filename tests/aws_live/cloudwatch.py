@@ -1,0 +1,122 @@
+"""Answer ListMetrics and GetMetricData from a recording, as CloudWatch does: exact dimension sets, aligned periods, pages."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+Key = tuple[str, str, tuple[tuple[str, str], ...]]
+PAGE = 500
+
+
+@dataclass
+class Stored:
+    """Hold one series: columns seconds, count, sum, max, min."""
+
+    rows: np.ndarray
+    period: int
+
+
+@dataclass
+class CloudWatch:
+    """Serve metrics by region; times are recorded ones."""
+
+    series: dict[str, dict[Key, Stored]]
+    most_points: int = 100_800
+    served: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    """How often each point of each statistic was handed out."""
+    requested: int = 0
+    """Metrics requested: each series once a call."""
+    hidden: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Points that come late: (metric, seconds) -> seconds when they show."""
+
+    @staticmethod
+    def of(folder: Path) -> CloudWatch:
+        found: dict[str, dict[Key, Stored]] = {}
+        rows = duckdb.connect().execute(
+            "SELECT region, namespace, metric_name, CAST(to_json(dimensions) AS VARCHAR) d,"
+            ' list(CAST("timestamp" AS BIGINT) // 1000 ORDER BY "timestamp"), list(value.count ORDER BY "timestamp"),'
+            ' list(value.sum ORDER BY "timestamp"), list(value.max ORDER BY "timestamp"), list(value.min ORDER BY "timestamp")'
+            f" FROM read_parquet('{folder}/metrics/**/*.parquet', union_by_name=true) GROUP BY ALL"
+        )
+        for region, namespace, metric, dimensions, *columns in rows.fetchall():
+            pairs = tuple(sorted((k, v) for k, v in json.loads(dimensions).items() if v is not None))
+            table = np.array(columns, dtype=np.float64).T
+            spacing = np.diff(table[:13, 0])
+            period = int(np.median(spacing)) if len(spacing) else 60
+            found.setdefault(region, {})[namespace, metric, pairs] = Stored(table, 300 if period >= 300 else 60)
+        return CloudWatch(found)
+
+    def list_metrics(self, region: str, given: dict[str, Any], now: float) -> dict[str, Any]:
+        since = now - (3 * 3600 if given.get("RecentlyActive") else 14 * 86_400)
+        wanted = [
+            key
+            for key, one in sorted(self.series.get(region, {}).items())
+            if key[0] == given.get("Namespace", key[0])
+            and key[1] == given.get("MetricName", key[1])
+            and (one.rows[:, 0] + one.period <= now)[0]
+            and ((one.rows[:, 0] >= since) & (one.rows[:, 0] + one.period <= now)).any()
+        ]
+        start = int(given.get("NextToken", 0))
+        page = [
+            {"Namespace": n, "MetricName": m, "Dimensions": [{"Name": k, "Value": v} for k, v in pairs]}
+            for n, m, pairs in wanted[start : start + PAGE]
+        ]
+        return {"Metrics": page} | ({"NextToken": str(start + PAGE)} if start + PAGE < len(wanted) else {})
+
+    def get_metric_data(self, region: str, given: dict[str, Any], now: float) -> dict[str, Any]:
+        queries = given["MetricDataQueries"]
+        assert len(queries) <= 500, "more than 500 queries"
+        assert given["ScanBy"] == "TimestampAscending"
+        self.requested += len({json.dumps(q["MetricStat"]["Metric"], sort_keys=True) for q in queries})
+        results: list[dict[str, Any]] = []
+        room = min(int(given.get("MaxDatapoints", self.most_points)), self.most_points)
+        query, skip = (int(x) for x in given.get("NextToken", "0.0").split("."))
+        while query < len(queries):
+            times, values = self._values(region, queries[query], given["StartTime"], given["EndTime"], now)
+            part = slice(skip, skip + room)
+            whole = skip + room >= len(times)
+            result = {"Id": queries[query]["Id"], "Label": "a label", "StatusCode": "Complete" if whole else "PartialData"}
+            results.append(result | {"Timestamps": times[part].tolist(), "Values": values[part].tolist()})
+            self._count(region, queries[query], times[part])
+            room -= len(times[part])
+            if room <= 0:
+                query, skip = (query + 1, 0) if whole else (query, part.stop)
+                break
+            query, skip = query + 1, 0
+        more = {"NextToken": f"{query}.{skip}"} if query < len(queries) else {}
+        return {"MetricDataResults": results, "Messages": []} | more
+
+    def _values(self, region: str, query: dict[str, Any], start: float, end: float, now: float) -> Any:
+        asked = query["MetricStat"]
+        metric = asked["Metric"]
+        pairs = tuple(sorted((d["Name"], d["Value"]) for d in metric.get("Dimensions", ())))
+        stored = self.series.get(region, {}).get((metric["Namespace"], metric["MetricName"], pairs))
+        if stored is None:
+            return np.zeros(0), np.zeros(0)
+        period = int(asked["Period"])
+        rows = stored.rows
+        begin = start // period * period
+        seen = (rows[:, 0] >= begin) & (rows[:, 0] < end) & (rows[:, 0] + stored.period <= now)
+        for (name, at), shows in self.hidden.items():
+            if name == metric["MetricName"] and now < shows:
+                seen &= rows[:, 0] != at
+        rows = rows[seen]
+        if not len(rows):
+            return np.zeros(0), np.zeros(0)
+        at = rows[:, 0] // period * period
+        first = np.flatnonzero(np.append(True, np.diff(at) > 0))
+        statistic = {"SampleCount": (1, np.add), "Sum": (2, np.add), "Maximum": (3, np.maximum), "Minimum": (4, np.minimum)}
+        column, fold = statistic[asked["Stat"]]
+        return at[first], fold.reduceat(rows[:, column], first)
+
+    def _count(self, region: str, query: dict[str, Any], times: Any) -> None:
+        metric = json.dumps(query["MetricStat"]["Metric"], sort_keys=True)
+        stat = query["MetricStat"]["Stat"]
+        self.served.update((region, metric, stat, at) for at in times.tolist())

@@ -1,0 +1,286 @@
+"""Stand in for AWS: serve a recording over HTTP in AWS's own protocols.
+
+`python -m tests.aws_live.standin RECORDING --port 5055` prints what to export. Without a recording it simulates one that
+ends soon after now. `AWS_ENDPOINT_URL` is all that boto3 needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.aws_live.cloudwatch import CloudWatch
+from tests.aws_live.serialize import body_of, model, validated
+
+ACCOUNT = "111122223333"
+BUCKET = "billing-exports"
+_SCOPE = re.compile(r"Credential=(\w+)/\d+/([\w-]+)/([\w-]+)/")
+_SERVICES = {"monitoring": "cloudwatch"}
+
+
+@dataclass
+class Faults:
+    """Say which share of calls is throttled, reset, or answered with garbage; and what is denied."""
+
+    throttled: float = 0.0
+    reset: float = 0.0
+    garbled: float = 0.0
+    denied: set[str] = field(default_factory=set)
+    dead: bool = False
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def pick(self) -> str:
+        x = self.chance.random()
+        if self.dead or x < self.reset:
+            return "reset"
+        if x < self.reset + self.throttled:
+            return "throttled"
+        return "garbled" if x < self.reset + self.throttled + self.garbled else ""
+
+
+class StandIn:
+    """Serve one recording; `clock` is the time of the world, `shift` is added to recorded times."""
+
+    def __init__(self, folder: Path, clock: Callable[[], datetime], shift: timedelta = timedelta(0)) -> None:
+        self.folder, self.clock, self.shift = folder, clock, shift
+        self.cloudwatch = CloudWatch.of(folder)
+        self.faults = Faults()
+        self.called: Counter[str] = Counter()
+        """Calls answered well, as IAM writes them."""
+        self.failed: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._server: ThreadingHTTPServer | None = None
+
+    def start(self, port: int = 0) -> str:
+        """Listen on loopback and return the endpoint."""
+        handler = type("Handler", (_Handler,), {"world": self})
+        self._server = _Server(("127.0.0.1", port), handler)
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def stop(self) -> None:
+        assert self._server
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def now(self) -> float:
+        """Return the recorded now, seconds."""
+        return (self.clock() - self.shift).timestamp()
+
+    def shift_to(self, now: datetime, hours_left: float) -> timedelta:
+        """Return what brings the recording's end `hours_left` after `now`, in whole steps of five minutes."""
+        last = max(one.rows[-1, 0] for region in self.cloudwatch.series.values() for one in region.values())
+        return timedelta(seconds=(now.timestamp() + hours_left * 3600 - last) // 300 * 300)
+
+    def answer(self, service: str, operation: str, region: str, key: str, given: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            return self._answer(service, operation, region, key, given)
+
+    def _answer(self, service: str, operation: str, region: str, key: str, given: dict[str, Any]) -> dict[str, Any]:
+        account = key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT
+        match operation:
+            case "ListMetrics":
+                return self.cloudwatch.list_metrics(region, given, self.now)
+            case "GetMetricData":
+                moved = {name: _seconds(given[name]) - self.shift.total_seconds() for name in ("StartTime", "EndTime")}
+                return self.cloudwatch.get_metric_data(region, given | moved, self.now)
+            case "GetCallerIdentity":
+                return {"Account": account, "UserId": "AID", "Arn": f"arn:aws:iam::{account}:user/bot"}
+            case "AssumeRole":
+                return {"Credentials": self._credentials(given["RoleArn"].split(":")[4])}
+        return self._recorded(service, operation, region, given)
+
+    def _credentials(self, account: str) -> dict[str, Any]:
+        until = self.clock() - self.shift + timedelta(hours=1)
+        return {"AccessKeyId": f"ASIA{account}", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}
+
+    def _recorded(self, service: str, operation: str, region: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the newest recorded answer at or before now."""
+        name = _snake(operation)
+        folder = self.folder / "api" / service / name / region
+        now = f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}"
+        files = sorted(path for path in folder.glob("*.json") if path.name[:16] <= now) or sorted(folder.glob("*.json"))[:1]
+        if not files:
+            return {_list_member(service, operation): []}
+        found = json.loads(files[-1].read_text())
+        return _about(name, found, given)
+
+
+def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Keep what the call is about."""
+    if name == "get_products":
+        wanted = next(f["Value"] for f in given["Filters"] if f["Field"] == "instanceType")
+        return found | {"PriceList": [x for x in found["PriceList"] if f'"{wanted}"' in x]}
+    if name == "describe_capacity_block_offerings":
+        return {
+            "CapacityBlockOfferings": [x for x in found["CapacityBlockOfferings"] if x["InstanceType"] == given["InstanceType"]]
+        }
+    return found
+
+
+def _list_member(service: str, operation: str) -> str:
+    shape = model(service).operation_model(operation).output_shape
+    return next(name for name, of in shape.members.items() if of.type_name == "list")
+
+
+def _snake(operation: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower()
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else datetime.fromisoformat(str(value)).timestamp()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay quiet about connections that were reset on purpose."""
+        if not isinstance(sys.exception(), ConnectionError) and not self.quiet(sys.exception()):
+            super().handle_error(request, client_address)
+
+    @staticmethod
+    def quiet(error: BaseException | None) -> bool:
+        return isinstance(error, ValueError) and "closed file" in str(error)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    world: StandIn
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        """Stay quiet."""
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        self._serve(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _serve(self, body: bytes) -> None:
+        found = _SCOPE.search(self.headers.get("Authorization", ""))
+        if not found:
+            return self._send(403, b"<Error><Code>MissingAuthenticationToken</Code></Error>", "text/xml")
+        key, region, signed = found.groups()
+        service = _SERVICES.get(signed, signed)
+        operation, given = self._asked(service, body)
+        action = f"{service}:{operation}"
+        fault = self.world.faults.pick()
+        if fault or action in self.world.faults.denied:
+            self.world.failed[fault or "denied"] += 1
+            return self._fail(service, fault or "denied")
+        self.world.called[action] += 1
+        if service == "s3":
+            return self._s3(operation, given)
+        answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
+        self._send(200, *body_of(service, operation, answer, self.world.shift))
+
+    def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
+        if service == "s3":
+            url = urlsplit(self.path)
+            return ("ListBucket" if url.path.strip("/") == BUCKET else "GetObject"), dict(parse_qsl(url.query)) | {
+                "path": unquote(url.path)
+            }
+        if target := self.headers.get("X-Amz-Target"):
+            return target.rpartition(".")[2], json.loads(body or b"{}")
+        form = dict(parse_qsl(body.decode()))
+        return form["Action"], form
+
+    def _fail(self, service: str, fault: str) -> None:
+        if fault == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return
+        if fault == "garbled":
+            return self._send(200, b"", "application/x-amz-json-1.0")
+        code, status = {"throttled": ("ThrottlingException", 400), "denied": ("AccessDeniedException", 400)}[fault]
+        if service in ("ec2", "sts", "s3"):
+            code = {"throttled": "RequestLimitExceeded", "denied": "UnauthorizedOperation"}[fault]
+            inner = f"<Error><Code>{code}</Code><Message>no</Message></Error>"
+            text = {"ec2": f"<Response><Errors>{inner}</Errors><RequestID>r</RequestID></Response>", "s3": inner}
+            return self._send(
+                503 if fault == "throttled" else 403,
+                text.get(service, f"<ErrorResponse>{inner}</ErrorResponse>").encode(),
+                "text/xml",
+            )
+        self._send(status, json.dumps({"__type": code, "message": "no"}).encode(), "application/x-amz-json-1.0")
+
+    def _s3(self, operation: str, given: dict[str, Any]) -> None:
+        root = self.world.folder
+        if operation == "ListBucket":
+            prefix = given.get("prefix", "")
+            files = [
+                p
+                for p in sorted((root / "billing").rglob("*"))
+                if p.is_file() and p.relative_to(root).as_posix().startswith(prefix)
+            ]
+            rows = "".join(
+                f"<Contents><Key>{p.relative_to(root).as_posix()}</Key><Size>{p.stat().st_size}</Size>"
+                f"<ETag>&quot;{_etag(p)}&quot;</ETag><LastModified>2026-11-20T00:00:00.000Z</LastModified></Contents>"
+                for p in files
+            )
+            text = f"<ListBucketResult><KeyCount>{len(files)}</KeyCount><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
+            return self._send(200, text.encode(), "application/xml")
+        path = root / given["path"].removeprefix(f"/{BUCKET}/")
+        self._send(200, path.read_bytes(), "application/octet-stream", {"ETag": f'"{_etag(path)}"'})
+
+    def _send(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _etag(path: Path) -> str:
+    return md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def main() -> None:
+    p = argparse.ArgumentParser("python -m tests.aws_live.standin")
+    p.add_argument("recording", type=Path, nargs="?", help="a recording with Parquet metrics; without one, one is simulated")
+    p.add_argument("--port", type=int, default=5055)
+    p.add_argument("--speed", type=float, default=1.0, help="recorded seconds a real one")
+    p.add_argument("--hours-left", type=float, default=2.25, help="how much of the recording lies ahead at the start")
+    p.add_argument("--throttled", type=float, default=0.0)
+    p.add_argument("--reset", type=float, default=0.0)
+    said = p.parse_args()
+    began, real = datetime.now(UTC), time.monotonic()
+    folder = said.recording or simulated(Path(tempfile.mkdtemp(prefix="standin-")), began, said.hours_left)
+    world = StandIn(folder, lambda: began + timedelta(seconds=(time.monotonic() - real) * said.speed))
+    world.shift = timedelta(0) if said.recording is None else world.shift_to(began, said.hours_left)
+    world.faults.throttled, world.faults.reset = said.throttled, said.reset
+    print(f"AWS stands in at {world.start(said.port)}", flush=True)
+    threading.Event().wait()
+
+
+def simulated(folder: Path, now: datetime, hours_left: float) -> Path:
+    """Simulate three nodes over six hours, two of them idle from the third on."""
+    from adapters.simulator.generate import generate
+
+    start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(hours=6 - hours_left)
+    generate(folder / "recording", 7, "tiny", start=start)
+    return folder / "recording"
+
+
+if __name__ == "__main__":
+    main()
