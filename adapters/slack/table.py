@@ -1,4 +1,4 @@
-"""Draw a table as monospaced text."""
+"""Draw a table as monospaced text, or as a list where its lines would be wider than a message."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from bot.cards.card import Align, Column, Table
 
 _WIDEST = {1: 90, 2: 64, 3: 48}
 _WIDEST_OF_MANY = 40
+_MESSAGE = 92  # signs of a line that a desktop client shows before it breaks one
 
 
 def table_text(table: Table, most: int) -> str:
     """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
     caption = mrkdwn.strong(mrkdwn.cut(table.caption, 200))
     head, *rows, total = _lines(table)
+    if _width(head.partition("\n")[2]) > _MESSAGE:
+        return _list(table, caption, most)
     room = most - mrkdwn.size(caption) - mrkdwn.size(head) - mrkdwn.size(total) - 80
     kept: list[str] = []
     for row in rows:
@@ -34,10 +37,30 @@ def _lines(table: Table) -> list[str]:
     cells = [_row(row, len(columns)) for row in ([c.name for c in columns], *table.rows, table.total)]
     widths = [max(_width(row[n]) for row in cells) for n in range(len(columns))]
     lines = [_line(row, columns, widths) for row in cells]
-    ruler = "─" * min(sum(widths) + 2 * (len(widths) - 1), 120)
+    ruler = "─" * (sum(widths) + 2 * (len(widths) - 1))
     lines[0] += f"\n{ruler}"
     lines[-1] = f"{ruler}\n{lines[-1]}" if table.total else ""
     return lines
+
+
+def _list(table: Table, caption: str, most: int) -> str:
+    """Return a point for each row: its first cell bold, the others after their column's name."""
+    points = [_point(row, table.columns) for row in (*table.rows, table.total) if row]
+    kept: list[str] = []
+    room = most - mrkdwn.size(caption) - 80
+    for point in points:
+        room -= mrkdwn.size(point) + 1
+        if room < 0:
+            break
+        kept.append(point)
+    more = f"… and {len(points) - len(kept):,} more rows" if len(kept) < len(points) else ""
+    return "\n".join(part for part in (caption, *kept, more) if part)
+
+
+def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
+    first, *cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
+    told = [f"{column.name} {cell}" for column, cell in zip(columns[1:], cells, strict=False) if cell]
+    return f"• {mrkdwn.strong(first)} {mrkdwn.inert(' · '.join(told))}"
 
 
 def _row(row: Sequence[str], n: int) -> list[str]:

@@ -50,6 +50,8 @@ def render(card: Card, width: int = 0, colour: bool = False) -> str:
     pen = _Pen(max(30, width or shutil.get_terminal_size((100, 24)).columns), colour)
     title = pen.wrap(f"{_SIGNS[card.tone]} {clean(card.title)}", "  ")
     parts = [pen.ink(title, f"{_BOLD};{_COLOURS[card.tone]}")]
+    people = ", ".join(f"@{clean(one.name)}" for one in card.mentions)
+    parts += [pen.ink(pen.wrap(f"For {people}"), _QUIET)] if people else []
     parts += [drawn for block in card.blocks if (drawn := pen.block(block))]
     return "".join(_spaced(parts)) + "\n"
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.card import (
+    Align,
     Block,
     Button,
     Buttons,
@@ -14,11 +15,12 @@ from bot.cards.card import (
     Card,
     Chart,
     Code,
-    Facts,
+    Column,
     Mention,
     Span,
     Strong,
     Style,
+    Table,
     Text,
     Tone,
     When,
@@ -44,6 +46,7 @@ _PRICES: Mapping[str, str] = {
     "capacity block offering": "the capacity block's price",
     "dated fallback": "a fallback price",
 }
+_OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align.RIGHT))
 _TOP = 5
 
 
@@ -101,7 +104,7 @@ def money_line(waste: Waste) -> Text:
         Strong(f"{usd(waste.per_hour)} an hour"),
         f" · {usd(waste.so_far)} so far · about ",
         Strong(f"{about(waste.month_end)} by month end"),
-        f" ({about(waste.month_end_low)} to {about(waste.month_end_high)})",
+        f" ({about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')})",
         style=Style.LEAD,
     )
 
@@ -251,18 +254,14 @@ def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
     rest = [alert for alert in alerts if alert.id != worst.id]
     if rest:
         rest.sort(key=worth, reverse=True)
-        blocks.append(Facts(tuple((cause_words(a.cause), _other(a)) for a in rest[:_TOP])))
-        if len(rest) > _TOP:
-            blocks.append(
-                quiet(f"and {counted(len(rest) - _TOP, 'more alert')} of this incident: ", Code("alerts"), " lists them")
-            )
+        more = f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts" if len(rest) > _TOP else ""
+        blocks.append(Table(_OTHERS, tuple(_other(a) for a in rest[:_TOP]), rest=more))
     return blocks
 
 
-def _other(alert: Alert) -> str:
-    if not alert.firing:
-        return f"over: {where(alert)}"
-    return where(alert) + (f", {usd(alert.waste.per_hour)} an hour" if alert.waste else "")
+def _other(alert: Alert) -> tuple[str, ...]:
+    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
+    return (cause_words(alert.cause), where(alert), "firing" if alert.firing else "over", per_hour)
 
 
 def _buttons(alert: Alert) -> tuple[Button, ...]:

@@ -47,7 +47,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
         kind=ChartKind.LINE,
-        title=f"{name}, mean of {len(rows)}" if len(rows) > 1 else name,
+        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s" if len(rows) > 1 else name,
         unit=unit,
         series=(Series(name, shown),),
         times=tuple(cut.times()),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from bot.advice.migrate import Alike, Migration, Option, SpeedRange, break_even_hours, fp8_gain
+from bot.advice.migrate import Alike, Migration, Option, Scenario, SpeedRange, break_even_hours, fp8_gain
 from bot.advice.obstacles import Standing
 from bot.cards.card import (
     Align,
@@ -187,20 +187,27 @@ def _chart(found: Migration) -> Chart:
     bars = [("today", 1.0)]
     for option in found.options:
         scenarios = option.scenarios[:1] if option.stays else option.scenarios
-        bars += [(_name(option) if option.stays else f"{_name(option)}, {x.speedup:.1f}x", x.relative_cost) for x in scenarios]
+        bars += [(_bar(option, x, found), x.relative_cost) for x in scenarios]
     shares = tuple(round(share * 100, 1) for _, share in bars)
     summary = f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
     series = (Series("cost of the same work", shares),)
     return Chart(ChartKind.BAR, "Cost of the same work", "%", series, categories=tuple(name for name, _ in bars), summary=summary)
 
 
-def _break_even(found: Migration, port_usd: Decimal) -> Facts:
-    pairs = []
+def _bar(option: Option, scenario: Scenario, found: Migration) -> str:
+    """Name a bar as shortly as tells it from the others."""
+    if option.stays:
+        return _name(option)
+    return f"move, {scenario.speedup:.1f}x" + (f", {_bought(option.price.market)}" if len(found.moves()) > 1 else "")
+
+
+def _break_even(found: Migration, port_usd: Decimal) -> Table:
+    rows = []
     for words, scenario in zip(("slowest voice", "middle", "fastest voice"), found.moves()[0].scenarios, strict=True):
         hours = break_even_hours(port_usd, found.standing, scenario.relative_cost)
-        told = "never" if hours is None else f"after {hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
-        pairs.append((f"{usd(port_usd)} of porting pays at {scenario.speedup:.1f}x, the {words}", told))
-    return Facts(tuple(pairs))
+        told = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
+        rows.append((f"{scenario.speedup:.1f}x, {words}", told))
+    return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=f"When {usd(port_usd)} of porting pays")
 
 
 def _voices(found: Migration) -> Table:

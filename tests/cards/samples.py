@@ -73,7 +73,12 @@ def starved(**more: Any) -> Alert:
         runners_up=((Cause.NETWORK_BOUND, 0.09), (Cause.COLLECTIVE_PATH, 0.05)),
         suggestions=("Give the data loader more workers and prefetch.", "Stage preprocessed data on FSx for Lustre."),
     )
-    made = {"opened": ONSET + timedelta(minutes=15), "waste": waste(), "owner": "slack:U01DANA", "things_at_worst": 64} | more
+    made: dict[str, Any] = {
+        "opened": ONSET + timedelta(minutes=15),
+        "waste": waste(),
+        "owner": "slack:U01DANA",
+        "things_at_worst": 64,
+    } | more
     return replace(builders.alert(found, name="a9ba409518"), **{"seen": NOON, **made})
 
 
@@ -87,7 +92,7 @@ def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
         why=f"NeuronCore utilization 0 % for 5 h on {n} nodes; no runtime is loaded.",
         suggestions=("Stop the nodes or scale the node group down.", "If they wait for a job on purpose, silence them."),
     )
-    made = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_worst": n} | more
+    made: dict[str, Any] = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_worst": n} | more
     return replace(builders.alert(found, name=f"a{cluster}{n}"), **{"seen": NOON, **made})
 
 
@@ -101,7 +106,7 @@ def frames(n: int = 64, cluster: str = "llama-70b") -> Mapping[str, Frame]:
     line[67:] = 0.20
     line[30:32] = np.nan
     things = tuple(Labels(cluster=cluster, instance=name) for name in builders.nodes(n, cluster))
-    values = np.repeat(line[None, :, None], n, axis=0)
+    values = np.repeat(line[None, :, None], n, axis=0).astype(np.float32)
     return {"node": Frame("node", things, NOON - FIVE * 72, FIVE, ("neuroncore_utilization_ratio",), values)}
 
 
@@ -204,7 +209,7 @@ TEAMS = {
 }
 
 
-def tally(window: Window, by: tuple[str, ...], keys: Mapping[tuple[str, ...], Money]) -> Tally:
+def tally(window: Window, by: tuple[str, ...], keys: Mapping[Any, Money]) -> Tally:
     found = tuple(Spend(dict(zip(by, key, strict=True)), one) for key, one in keys.items())
     total = sum((row.money for row in found), Money())
     return Tally(window, by, found, total, billed_through=NOON - timedelta(hours=15), sources=("CUR 2.0",))

@@ -89,7 +89,7 @@ def read_as_markup(node: Any, kind: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("surface", "kind", "alive"), [("slack", "mrkdwn", ("<!", " *b* ", "`c`")), ("teams", "TextBlock", ("](",))]
+    ("surface", "kind", "alive"), [("slack", "mrkdwn", ("<!channel", "`c`")), ("teams", "TextBlock", ("](",))]
 )
 def test_names_from_tags_stay_text(surface: str, kind: str, alive: tuple[str, ...]) -> None:
     drawn = json.loads(SURFACES[surface][0](SAMPLES["notice_hostile"]()))
