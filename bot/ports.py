@@ -19,7 +19,7 @@ from bot.model.labels import Labels
 from bot.model.memory import Changes as Changes
 from bot.model.memory import Memory as Memory
 from bot.model.policy import Policy
-from bot.model.price import Price
+from bot.model.price import Price, StoragePrice
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
@@ -85,6 +85,10 @@ class Knowledge(Protocol):
 
     def fallback_prices(self) -> Sequence[Price]:
         """Return the prices of last resort (Basis.FALLBACK)."""
+        ...
+
+    def storage_prices(self) -> Sequence[StoragePrice]:
+        """Return the list prices of storage, each with its source."""
         ...
 
     def claims(self) -> Claims:

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bot.alerts.step import Outcome, step
-from bot.costs.pricing import choose
 from bot.model.anomaly import Detection
-from bot.model.fleet import Instance, Market
 from bot.model.memory import Changes, Memory
-from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.ports import Ports
+from bot.pricing import Pricing
 
 SPEND_DAYS = 45
 """Days of the bill that a tick may compare with: six weeks give every weekday six times."""
@@ -36,40 +34,6 @@ class Look:
         firing = {alert.id for alert in self.outcome.alerts if alert.firing}
         untold = [s for s in self.memory.said if not s.message and not s.over and not firing & set(s.alerts)]
         return Changes(alerts=changed, said=[replace(s, over=True) for s in untold])
-
-
-class Pricing:
-    """Price the hours of instances, remembering each answer for a UTC day."""
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._known: dict[tuple[str, str, Market], Price | None] = {}
-        self._rates: Sequence[Price] = ()
-        self._day: datetime | None = None
-
-    def at(self, now: datetime) -> Pricing:
-        """Return itself, ready for prices of `now`: what was remembered of another day is forgotten."""
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if day != self._day:
-            self._day, self._known = day, {}
-            self._rates = self._ports.billing.rates(now)
-        self._now = now
-        return self
-
-    def __call__(self, instance: Instance) -> Price | None:
-        """Return the price of one hour of the instance, None when nobody knows one."""
-        labels = instance.labels
-        key = (labels.instance_type, labels.region, instance.market)
-        if key not in self._known:
-            self._known[key] = choose(self.quotes(labels.instance_type, labels.region), instance.market, labels.region)
-        return self._known[key]
-
-    def quotes(self, instance_type: str, region: str) -> list[Price]:
-        """Return every price known for a type: the account's own, listed, offered, and of last resort."""
-        own = [rate for rate in self._rates if rate.instance_type == instance_type]
-        listed = self._ports.prices.quotes(instance_type, region, self._now)
-        last = [price for price in self._ports.knowledge.fallback_prices() if price.instance_type == instance_type]
-        return [*own, *listed, *last]
 
 
 class Watch:

@@ -28,6 +28,7 @@ def rates(db: duckdb.DuckDBPyConnection, seen: datetime) -> tuple[Price, ...]:
             region=region,
             asof=(ended - timedelta(microseconds=1)).date(),
             source=f"{form} of {month:%Y-%m}, {hours:,.0f} instance-hours",
+            hours=hours,
         )
         for kind, region, market, cost, hours, ended, form, month in rows
         if market in _MARKETS

@@ -9,11 +9,12 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
-from bot.model.fleet import Instance, Inventory
+from bot.model.fleet import Inventory
 from bot.model.price import Basis, Price
 from bot.model.window import month_of
 
-PriceOf = Callable[[Instance], Price | None]
+PriceOf = Callable[[str, Inventory], Price | None]
+"""Return the price of an hour of a thing: an instance, a volume, a file system, what a reservation leaves unused."""
 CENT = Decimal("0.01")
 _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
 """How far the true price may lie from the quoted one, as a share; our own estimate, shown as a range on the card."""
@@ -63,8 +64,7 @@ def _per_hour(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> tupl
         return anomaly.usd_per_hour, None
     total, weakest = Decimal(0), None
     for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False):
-        instance = inventory.instances.get(thing)
-        price = price_of(instance) if instance else None
+        price = price_of(thing, inventory)
         if price is None:
             continue
         total += price.usd_per_hour * Decimal(str(round(share, 6)))

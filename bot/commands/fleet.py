@@ -16,7 +16,8 @@ from bot.model.frame import Frame
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.ports import Ports
-from bot.watch import Pricing, Watch
+from bot.pricing import Pricing
+from bot.watch import Watch
 
 _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
@@ -47,7 +48,7 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     rows = []
     for instance in reading.inventory.instances.values():
         if instance.running:
-            price = pricing(instance)
+            price = pricing.instance(instance)
             state = states.get(instance.id, NodeState.NO_DATA)
             rows.append(NodeRow(instance, state, used.get(instance.id), price))
     return rows, reading

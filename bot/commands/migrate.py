@@ -25,7 +25,7 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.ports import Ports
-from bot.watch import Pricing
+from bot.pricing import Pricing
 
 _USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
 from bot.model.fleet import InstanceType, Market
-from bot.model.price import Basis, Price
+from bot.model.price import Basis, Price, StoragePrice
 
 T = TypeVar("T")
 Row = Mapping[str, str]
@@ -35,6 +35,10 @@ class Facts:
         """Return the prices of last resort (Basis.FALLBACK)."""
         return self._prices
 
+    def storage_prices(self) -> tuple[StoragePrice, ...]:
+        """Return the list prices of storage."""
+        return self._storage
+
     def claims(self) -> Claims:
         """Return speed-ups, savings and contradictions as others state them."""
         return self._claims
@@ -46,6 +50,10 @@ class Facts:
     @cached_property
     def _prices(self) -> tuple[Price, ...]:
         return tuple(_each("prices.csv", _price))
+
+    @cached_property
+    def _storage(self) -> tuple[StoragePrice, ...]:
+        return tuple(_each("storage.csv", _storage_price))
 
     @cached_property
     def _claims(self) -> Claims:
@@ -85,6 +93,11 @@ def _type(row: Row) -> InstanceType:
 def _price(row: Row) -> Price:
     market, usd = Market(row["market"]), Decimal(row["usd_per_hour"])
     return Price(row["instance_type"], usd, market, Basis.FALLBACK, row["region"], date.fromisoformat(row["asof"]), row["source"])
+
+
+def _storage_price(row: Row) -> StoragePrice:
+    usd, asof = Decimal(row["usd_per_gib_month"]), date.fromisoformat(row["asof"])
+    return StoragePrice(row["kind"], row["region"], usd, row["source"], asof)
 
 
 def _speedup(row: Row) -> SpeedUp:

@@ -12,7 +12,7 @@ FLEET = inventory(nodes(4))
 
 
 def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
-    waste = value(alert(), None, FLEET, lambda _: price("20.00"), NOON).waste
+    waste = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON).waste
     assert waste is not None
     assert waste.per_hour == Decimal("60.00")
     assert waste.so_far == Decimal("10.000000")
@@ -22,20 +22,20 @@ def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
 
 
 def test_so_far_grows_by_the_hours_since_it_was_seen_and_a_repeated_tick_adds_nothing() -> None:
-    first = value(alert(), None, FLEET, lambda _: price("20.00"), NOON)
+    first = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON)
     hour = NOON + timedelta(hours=1)
-    later = value(replace(first, seen=hour), first, FLEET, lambda _: price("20.00"), hour)
-    again = value(later, later, FLEET, lambda _: price("20.00"), hour)
+    later = value(replace(first, seen=hour), first, FLEET, lambda *_: price("20.00"), hour)
+    again = value(later, later, FLEET, lambda *_: price("20.00"), hour)
     assert later.waste is not None
     assert later.waste.so_far == Decimal("70.000000")
     assert again.waste == later.waste
 
 
 def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
-    first = value(alert(), None, FLEET, lambda _: price(), NOON)
-    quiet = value(first, first, FLEET, lambda _: price(), NOON + timedelta(minutes=10))
+    first = value(alert(), None, FLEET, lambda *_: price(), NOON)
+    quiet = value(first, first, FLEET, lambda *_: price(), NOON + timedelta(minutes=10))
     over = value(
-        replace(first, closed=NOON + timedelta(minutes=15)), first, FLEET, lambda _: price(), NOON + timedelta(minutes=15)
+        replace(first, closed=NOON + timedelta(minutes=15)), first, FLEET, lambda *_: price(), NOON + timedelta(minutes=15)
     )
     assert quiet.waste == first.waste
     assert over.waste is not None
@@ -44,24 +44,24 @@ def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
 
 def test_causes_of_money_bring_their_own_dollars() -> None:
     found = anomaly(wasted_shares=(), usd_per_hour=Decimal("12.345"))
-    waste = value(alert(found), None, FLEET, lambda _: None, NOON).waste
+    waste = value(alert(found), None, FLEET, lambda *_: None, NOON).waste
     assert waste is not None
     assert (waste.per_hour, waste.basis) == (Decimal("12.34"), "the bill")
 
 
 def test_without_a_price_there_are_no_dollars() -> None:
-    assert value(alert(), None, FLEET, lambda _: None, NOON).waste is None
+    assert value(alert(), None, FLEET, lambda *_: None, NOON).waste is None
 
 
 def test_the_least_sure_price_names_the_basis() -> None:
     prices = iter([price(basis=Basis.BILLED), price(basis=Basis.FALLBACK), price(), price()])
-    waste = value(alert(), None, FLEET, lambda _: next(prices), NOON).waste
+    waste = value(alert(), None, FLEET, lambda *_: next(prices), NOON).waste
     assert waste is not None
     assert waste.basis == "dated fallback"
 
 
 def test_dollars_hold_from_a_hundred_to_ten_million() -> None:
     for usd in ("100", "10000.01", "9999999.99"):
-        waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, FLEET, lambda _, usd=usd: price(usd), NOON).waste
+        waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, FLEET, lambda *_, usd=usd: price(usd), NOON).waste
         assert waste is not None
         assert waste.per_hour == Decimal(usd).quantize(Decimal("0.01"))

@@ -58,6 +58,9 @@ class Fleet:
     def types(self) -> Mapping[str, Any]:
         return {}
 
+    def storage_prices(self) -> Sequence[Any]:
+        return ()
+
     def fallback_prices(self) -> Sequence[Price]:
         return ()
 

@@ -1,0 +1,97 @@
+"""Price an hour of anything an alert is about, remembering each answer for a UTC day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.costs.pricing import choose, storage_price
+from bot.errors import TrnbotError
+from bot.model.fleet import FileSystem, Instance, Inventory, Market, Reservation, Volume
+from bot.model.price import Basis, Price
+from bot.model.window import Window
+from bot.ports import Ports
+
+_SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
+
+
+class Pricing:
+    """Price hours as of one day: the account's own bill first, then lists, then the dated fallback."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._known: dict[tuple[str, str, Market], Price | None] = {}
+        self._rates: Sequence[Price] = ()
+        self._resources: Mapping[str, Decimal] | None = None
+        self._day: datetime | None = None
+
+    def at(self, now: datetime) -> Pricing:
+        """Return itself, ready for prices of `now`: what was remembered of another day is forgotten."""
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if day != self._day:
+            self._day, self._known, self._resources = day, {}, None
+            self._rates = self._ports.billing.rates(now)
+        self._now = now
+        return self
+
+    def __call__(self, thing: str, inventory: Inventory) -> Price | None:
+        """Return the price of one hour of the thing, None when nobody knows one."""
+        instance = inventory.instances.get(thing)
+        if instance:
+            return self.instance(instance)
+        every = (*inventory.volumes, *inventory.file_systems, *inventory.reservations)
+        found = next((x for x in every if x.labels.resource == thing), None)
+        return self._unused(found) if isinstance(found, Reservation) else self._stored(found) if found else None
+
+    def instance(self, instance: Instance) -> Price | None:
+        """Return the price of one hour of the instance."""
+        return self._of(instance.labels.instance_type, instance.labels.region, instance.market)
+
+    def quotes(self, instance_type: str, region: str) -> list[Price]:
+        """Return every price known for a type: the account's own, listed, offered, and of last resort."""
+        own = [rate for rate in self._rates if rate.instance_type == instance_type]
+        listed = self._ports.prices.quotes(instance_type, region, self._now)
+        last = [price for price in self._ports.knowledge.fallback_prices() if price.instance_type == instance_type]
+        return [*own, *listed, *last]
+
+    def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
+        key = (instance_type, region, market)
+        if key not in self._known:
+            self._known[key] = choose(self.quotes(instance_type, region), market, region)
+        return self._known[key]
+
+    def _unused(self, held: Reservation) -> Price | None:
+        """Return what the unused part of a reservation costs: its free instances, each at its type's price."""
+        one = self._of(held.labels.instance_type, held.labels.region, held.market)
+        return replace(one, usd_per_hour=one.usd_per_hour * held.available) if one else None
+
+    def _stored(self, thing: Volume | FileSystem) -> Price | None:
+        """Return what storage costs: its own lines of a settled week, else the list price of its kind."""
+        week = self._week()
+        billed = self._billed(week).get(thing.labels.resource)
+        if billed and (thing.created_at is None or thing.created_at <= week.start):
+            source = "the resource's own lines of the bill"
+            return Price("storage", billed, Market.ON_DEMAND, Basis.BILLED, thing.labels.region, week.end.date(), source)
+        match thing:
+            case Volume():
+                kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
+            case FileSystem():
+                kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
+        return storage_price(kind, gib, thing.labels.region, self._ports.knowledge.storage_prices())
+
+    def _week(self) -> Window:
+        assert self._day
+        return Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED)
+
+    def _billed(self, week: Window) -> Mapping[str, Decimal]:
+        """Return amortised USD an hour by resource id; empty without a bill."""
+        if self._resources is None:
+            hours = Decimal(str(week.hours))
+            try:
+                rows = self._ports.billing.tally(week, ("resource",)).rows
+            except TrnbotError:
+                rows = ()
+            self._resources = {row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows}
+        return self._resources
