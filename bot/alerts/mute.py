@@ -7,12 +7,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.model.alert import Alert, Silence
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Cause
 from bot.model.policy import Policy
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _SLOW = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.MEMORY_PRESSURE)
 _STILL = (Cause.IDLE, Cause.ALLOCATED_UNUSED, Cause.LONG_COMPILE, Cause.COLD_CACHE)
+_OF_HEALTH = {
+    Cause.HARDWARE_FAULT,
+    Cause.EXECUTION_ERRORS,
+    Cause.CHECKPOINT_AT_RISK,
+    Cause.MEMORY_PRESSURE,
+    Cause.NO_DATA,
+    Cause.ODD,
+}
+"""Causes that are told however little they waste now: what they put at risk is worth more."""
 _EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
     Cause.ODD: tuple(cause for cause in Cause if cause is not Cause.ODD),
     Cause.STARVED: (*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, *_STILL),
@@ -56,7 +65,7 @@ def _muted_by(alert: Alert, firing: Sequence[Alert], silences: Sequence[Silence]
         if other.id != alert.id and _explains(other, alert):
             return f"inhibit:{other.key}"
     least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
-    if alert.severity is not Severity.CRITICAL and alert.waste is not None and alert.waste.per_hour < least:
+    if alert.cause not in _OF_HEALTH and alert.waste is not None and alert.waste.per_hour < least:
         return "policy:alert.least_usd_per_hour"
     return ""
 

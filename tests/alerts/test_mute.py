@@ -7,7 +7,7 @@ import pytest
 
 from bot.alerts.mute import mute
 from bot.model.alert import Silence
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from tests.builders import NOON, alert, anomaly, waste
@@ -60,8 +60,8 @@ def test_waste_under_the_least_is_muted_by_the_policy_and_says_so() -> None:
     assert found.muted_by == "policy:alert.least_usd_per_hour"
 
 
-def test_a_critical_alert_is_told_however_little_it_wastes() -> None:
-    (found,) = mute([alert(anomaly(severity=Severity.CRITICAL), waste=waste("0.99"))], [], POLICY, NOON)
+def test_what_puts_a_run_at_risk_is_told_however_little_it_wastes() -> None:
+    (found,) = mute([alert(anomaly(Cause.EXECUTION_ERRORS), waste=waste("0.00"))], [], POLICY, NOON)
     assert found.muted_by == ""
 
 
