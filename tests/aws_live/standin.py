@@ -209,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
-            return
+            return None
         if fault == "garbled":
             return self._send(200, b"", "application/x-amz-json-1.0")
         code, status = {"throttled": ("ThrottlingException", 400), "denied": ("AccessDeniedException", 400)}[fault]

@@ -34,13 +34,20 @@ class Heard:
     """Answer as `adapters.aws.responses.Responses` does, of a live account: the newest answer of each call counts."""
 
     problems: Problems
+    journal: Path | None = None
+    """A folder where answers that differ from the one before are kept, for recordings: `api/` in the form of one."""
     newest: dict[Call, tuple[datetime, bytes]] = field(default_factory=dict)
     """Answers as JSON, a list of pages, with the time they were given."""
     _translated: dict[Call, tuple[bytes, datetime, Any]] = field(default_factory=dict)
 
     def put(self, call: Call, at: datetime, pages: Sequence[Mapping[str, Any]]) -> None:
         """Keep an answer in place of the one before."""
-        self.newest[call] = (at, json_of(pages))
+        raw = json_of(pages)
+        if self.journal and raw != self.newest.get(call, (at, b""))[1]:
+            path = self.journal / file_of(call, at)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(raw + b"\n")
+        self.newest[call] = (at, raw)
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, Answer], Found]
@@ -62,15 +69,17 @@ class Heard:
             said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
             self.problems.add(f"{call.operation} in {call.place}", f"not an answer that can be read ({said}).")
             return (before[1], before[2]) if before else None
-        if before and operation_of_instances(call):
+        if before and call.operation == "describe_instances":
             found = folded([(before[1], before[2]), (at, found)])[-1][1]
         self._translated[call] = (raw, at, found)
         return at, found
 
 
-def operation_of_instances(call: Call) -> bool:
-    """Tell whether an answer names instances, which end by no longer being named."""
-    return call.operation == "describe_instances"
+def file_of(call: Call, at: datetime) -> Path:
+    """Return where a recording keeps an answer: the account, and what the call was about, tell apart calls of one time."""
+    about = ".".join(word for word in (call.argument, call.place.account) if word)
+    name = f"{at:%Y%m%dT%H%M%SZ}.{about}.json" if about else f"{at:%Y%m%dT%H%M%SZ}.json"
+    return Path("api") / call.service / call.operation / call.place.region / name
 
 
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:

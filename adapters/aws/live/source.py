@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from threading import RLock
 
 import boto3
@@ -51,12 +52,13 @@ def open_live(
     roles: Sequence[str] = (),
     clock: Clock,
     daily_usd: Decimal | None = None,
+    journal: Path | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
 ) -> Live:
     """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
 
-    `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop. Nothing is called yet. Raise
-    `WrongInput` where no region is known.
+    `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop; `journal` is a folder where
+    changed inventories are kept for recordings. Nothing is called yet. Raise `WrongInput` where no region is known.
     """
     default = boto3.Session().region_name
     named = tuple(regions) or ((default,) if default else ())
@@ -67,7 +69,7 @@ def open_live(
     calls = Calls(clock, daily_usd=daily_usd)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
     asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
-    return Live(calls, grid, history, types, tags or TagNames(), asked, stopwatch)
+    return Live(calls, grid, history, types, tags or TagNames(), asked, stopwatch, journal)
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,14 @@ class Live:
         tags: TagNames,
         asked: Sequence[Place],
         stopwatch: Callable[[], float],
+        journal: Path | None,
     ) -> None:
         self.calls = calls
         self._grid, self._history, self._types, self._tags = grid, history, types, tags
         self._most = max(1, int(history.total_seconds()) // grid.step)
         self._unknown, self._places = list(asked), list[Place]()
         self._problems = Problems()
-        self.heard = Heard(self._problems)
+        self.heard = Heard(self._problems, journal)
         self._describer, self._quoter = Describer(calls, self.heard), Quoter(calls, self.heard)
         self._stopwatch = stopwatch
         self.poll = Poll(calls, int(history.total_seconds()), stopwatch)
@@ -141,6 +144,17 @@ class Live:
             pass
         return tuple(self._places)
 
+    def describe(self, now: datetime) -> Iterator[str]:
+        """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
+        with self._asking:
+            yield from self._identify()
+            yield from self._describer.refresh(self._places, now)
+            yield from self._ask_prices(now)
+
+    def about(self, place: Place) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the ids of the accelerated instances of a place, and of the volumes on them."""
+        return self._describer.instances(place), self._describer.volumes(place)
+
     def _tick(self, now: datetime, end: int) -> _Seen:
         deadline = self._stopwatch() + self._grid.step * _PATIENCE
         at = int(now.timestamp())
@@ -174,7 +188,7 @@ class Live:
             wait = _SOONER if listed and self._unheard(place) else _DISCOVERY
             if listed and now - listed < wait:
                 continue
-            known, attached = self._describer.instances(place), self._describer.volumes(place)
+            known, attached = self.about(place)
             try:
                 found = discover(self.calls, place, known, attached, recent=listed is not None)
             except Unavailable as error:

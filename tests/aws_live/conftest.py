@@ -1,0 +1,67 @@
+"""Start a stand-in for AWS over a small simulated recording, and a live source that talks to it."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.aws.live import Live, open_live
+from adapters.aws.recording import Recording, open_recording
+from adapters.simulator.generate import generate
+from bot.knowledge import load_knowledge
+from bot.model.window import Window
+from tests.aws_live.standin import StandIn
+
+FIVE = timedelta(minutes=5)
+TYPES = load_knowledge().types()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny") / "recording"
+    generate(folder, 7, "tiny")
+    shutil.rmtree(folder / "neuron-monitor")
+    return folder
+
+
+@dataclass
+class World:
+    """Hold the stand-in and its time."""
+
+    standin: StandIn
+    extent: Window
+    now: datetime
+
+    def live(self, **more: Any) -> Live:
+        given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now} | more
+        return open_live(**given)
+
+    def ticks(self, start_hours: float, end_hours: float) -> Iterator[datetime]:
+        """Move the world's time from tick to tick."""
+        at = self.extent.start + timedelta(hours=start_hours)
+        while at <= self.extent.start + timedelta(hours=end_hours):
+            self.now = at
+            yield at
+            at += FIVE
+
+
+@pytest.fixture
+def world(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    recording = open_tiny(tiny)
+    made = World(None, recording.extent(), datetime(2026, 11, 17, tzinfo=UTC))  # type: ignore[arg-type] - set below
+    made.standin = StandIn(tiny, lambda: made.now)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", made.standin.start())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    yield made
+    made.standin.stop()
+
+
+def open_tiny(folder: Path) -> Recording:
+    return open_recording(folder, interval=FIVE, types=TYPES)
