@@ -53,6 +53,7 @@ ICONS = {
     Tone.GOOD: "🟢",
     Tone.ERROR: "⚠️",
 }
+_PARTS = 4  # of one grey paragraph in a block, so that the first, which is never dropped, leaves room for the title
 _LOUD = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.GOOD)
 
 
@@ -164,7 +165,7 @@ def _unseen(card: Card) -> list[Mention]:
 def _text(block: Text) -> list[Json]:
     if block.style is Style.QUIET:
         texts = mrkdwn.chunks(block.spans, FIELD)
-        return [context(list(part)) for part in _batches(texts, CONTEXT_ELEMENTS)]
+        return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
     spans = tuple(Strong(span) if isinstance(span, str) else span for span in block.spans)
     return [section(text) for text in mrkdwn.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)]
 

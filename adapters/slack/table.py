@@ -9,7 +9,7 @@ from adapters.slack import mrkdwn
 from bot.cards.card import Align, Column, Table
 
 _WIDEST = {1: 90, 2: 64, 3: 48}
-_WIDEST_OF_MANY = 40
+_WIDEST_OF_MANY = 60
 _MESSAGE = 92  # signs of a line that a desktop client shows before it breaks one
 
 
@@ -59,8 +59,9 @@ def _list(table: Table, caption: str, most: int) -> str:
 
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     first, *cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
-    told = [f"{column.name} {cell}" for column, cell in zip(columns[1:], cells, strict=False) if cell]
-    return f"• {mrkdwn.strong(first)} {mrkdwn.inert(' · '.join(told))}"
+    names = ["" if len(columns) == 2 else f"{mrkdwn.line(column.name)} " for column in columns[1:]]
+    told = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
+    return f"• {mrkdwn.strong(first)}: {mrkdwn.inert(' · '.join(told))}".rstrip()
 
 
 def _row(row: Sequence[str], n: int) -> list[str]:

@@ -289,3 +289,9 @@ def test_a_chart_is_its_picture_or_its_summary():
 def test_a_line_too_long_for_a_button_is_named_instead_of_cut():
     drawn = message(Card("t", blocks=(Buttons((Button("Apply", "config " + "x" * 2000),)),)))
     assert drawn.blocks[1]["elements"][0]["text"] == "Too long for a button: Apply."
+
+
+def test_a_table_wider_than_a_message_is_a_list_that_markup_cannot_enter():
+    table = Table(tuple(map(Column, ("how", "says", "source", "of"))), (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)))
+    shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines()
+    assert shown == [f"• *now*: says ∗b∗ &lt;!here&gt; · source {'s' * 50} · of {'t' * 50}", "• *then*:"]
