@@ -20,18 +20,23 @@ from bot.model.request import Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_instant
 from bot.options import Options, typed_line
+from bot.settings import Settings
 
 SOURCELESS = {"help", "config"}
 """Lines that need nothing to watch."""
+PREVIEWED = {"set", "import"}
+"""Lines about the policy that run the watch."""
 
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     settings = build.settings_of(options.values)
     named = options.values.get("source", "")
-    needs = options.verb not in SOURCELESS and options.verb != "backtest"
+    about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""
+    needs = about in PREVIEWED or (options.verb not in SOURCELESS and options.verb != "backtest")
     source = settings.source if needs else named or settings["source"]
-    app, opened = build.terminal_app(settings, source, replays=bool(named) or not needs)
+    state = has_database(settings, about) if options.verb == "config" else needs and not named
+    app, opened = build.terminal_app(settings, source, replays=not state)
     at = _at(options) or (opened.end() if needs and source != "aws" else None) or build.wall_clock()
     request = Request(typed_line(options.words) or "help", User(build.terminal_user(), ""), at, "terminal")
     call, card = asyncio.run(app.run(request))
@@ -40,6 +45,15 @@ def answer_line(options: Options) -> int:
     else:
         _print(card)
     return 0
+
+
+def has_database(settings: Settings, about: str) -> bool:
+    """Tell whether a line about the policy works on the database: one that only reads makes none."""
+    from adapters.store.address import file_of, read_address
+
+    address = read_address(settings.text("database_url"))
+    reads = about in {"", "show", "export", "history"}
+    return not (reads and address.drivername == "sqlite" and not file_of(address).exists())
 
 
 def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
@@ -71,9 +85,8 @@ def plain(value: Any) -> Any:
 
 def score_files(options: Options) -> int:
     """Score a CSV, or every CSV of a tree."""
-    from detectors.series import score_series
-
     from adapters.series import score_tree
+    from detectors.series import score_series
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")

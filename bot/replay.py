@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,16 +22,22 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
     if extent is None:
         raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
     seen = Replay(extent)
+    times = grid(extent.start, extent.end, ports.interval)
+    for _ in ticking(ports, channels, [now for now in times if not until or now <= until], seen):
+        pass
+    return seen
+
+
+def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: Replay) -> Iterator[datetime]:
+    """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
     watch = Watch(ports, channels)
-    for now in grid(extent.start, extent.end, ports.interval):
-        if until and now > until:
-            break
+    for now in times:
         look = watch.look(now)
         _keep(ports, look, now)
         seen.ticks += 1
         seen.alerts.update((alert.id, alert) for alert in look.outcome.alerts)
         seen.notices.extend(look.outcome.notices)
-    return seen
+        yield now
 
 
 def _keep(ports: Ports, look: Look, now: datetime) -> None:

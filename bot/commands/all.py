@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bot.commands import about, alerts, backtest, config, cost, doctor, fleet, migrate
+from bot.commands import about, alerts, backtest, config, cost, doctor, fleet, migrate, tune
 
-FAMILIES = (about, alerts, backtest, config, cost, doctor, fleet, migrate)
+FAMILIES = (about, alerts, backtest, config, cost, doctor, fleet, migrate, tune)

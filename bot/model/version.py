@@ -60,3 +60,20 @@ class Attempt:
     by_name: str
     line: str
     refused: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Hold a change that was previewed and waits to be applied."""
+
+    id: str
+    at: datetime
+    by: str
+    over: int
+    """The version it was tried over; 0 = the settings file alone."""
+    doing: Doing
+    changes: tuple[Override, ...]
+    overrides: tuple[Override, ...]
+    """All that would stand over the settings file."""
+    edits: tuple[Edit, ...]
+    shown: Mapping[str, Any] = field(default_factory=dict)

@@ -53,10 +53,11 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
     return Policy(values, scoped)
 
 
-def write_policy(policy: Policy) -> str:
-    """Return TOML that `read_policy` reads the same back, each setting with what it means."""
+def write_policy(policy: Policy, *, every: bool = True) -> str:
+    """Return TOML that `read_policy` reads the same back, each setting with what it means; `every` one or the changed ones."""
     parts = []
-    for table, keys in groupby(sorted(SETTINGS, key=_table), key=_table):
+    wanted = [key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default]
+    for table, keys in groupby(sorted(wanted, key=_table), key=_table):
         lines = [_line(SETTINGS[key], policy.values[key]) for key in keys]
         parts.append("\n".join([f"[{table}]", *lines]))
     parts += ["\n".join(_override_lines(scope, list(group))) for scope, group in groupby(policy.overrides, key=lambda o: o[0])]

@@ -206,7 +206,7 @@ async def test_answers_are_private_until_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["alerts", "home", "about", "fleet", "idle", "help", "help cost", "config idle", "why llama", "alert llama"]
+    "line", ["alerts", "home", "about", "fleet", "idle", "help", "help cost", "config show idle", "why llama", "alert llama"]
 )
 async def test_every_answer_is_a_card(line: str) -> None:
     bot = app(Script(anomaly()), Chat())
