@@ -36,7 +36,7 @@ def score_tree(source: Path, target: Path, score: Score) -> int:
 def _score_file(source: Path, target: Path, score: Score) -> None:
     header, rows = _read(source)
     times = [_time(row[0], source, n) for n, row in enumerate(rows, 2)]
-    values = np.array([[_number(cell) for cell in row[1:]] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+    values = np.array([[_number(cell) for cell in row[1:]] for row in rows], dtype=np.float64).reshape(len(rows), len(header) - 1)
     scores, flags = score(times, values)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")

@@ -49,7 +49,7 @@ def regraded(series: Labelled, voices: tuple[Voice, ...] = VOICES, lengths: dict
 
 def spoken(series: Labelled, strange: Values, pace: Pace, worth: float) -> Grade:
     """Return the grade of strangeness that speaks at `worth`."""
-    return grade(series, speak_then_rest(strange, worth, pace.rest))
+    return grade(series, speak_then_rest(strange, worth, pace))
 
 
 def clock(series: Labelled) -> tuple[Values, Pace]:
@@ -64,14 +64,18 @@ def sensitivity(every: Sequence[Labelled]) -> None:
     for voice in VOICES:
         left = tuple(other for other in VOICES if other is not voice)
         without = f1(regraded(series, left) for series in every)
-        show(voice.name, lambda factor, voice=voice: f1(regraded(s, weighed(voice, factor)) for s in every), f"{without:>8.3f}")
+        show(
+            voice.name,
+            [f1(regraded(series, weighed(voice, factor)) for series in every) for factor in FACTORS],
+            f"{without:>8.3f}",
+        )
     for name in LENGTHS:
-        show(name, lambda factor, name=name: f1(regraded(s, VOICES, {name: factor}) for s in every))
+        show(name, [f1(regraded(series, VOICES, {name: factor}) for series in every) for factor in FACTORS])
 
 
-def show(name: str, measure: Callable[[float], float], more: str = "") -> None:
+def show(name: str, measured: Sequence[float], more: str = "") -> None:
     """Print one row of the sensitivity table."""
-    print(f"{name:<24}", *(f"{measure(factor):>6.3f}" for factor in FACTORS), more, flush=True)
+    print(f"{name:<24}", *(f"{value:>6.3f}" for value in measured), more, flush=True)
 
 
 def weighed(changed: Voice, factor: float) -> tuple[Voice, ...]:

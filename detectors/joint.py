@@ -65,7 +65,8 @@ def learn(rows: Values) -> Habit:
     half_spread = np.where(high > low, (high - low) / 2, np.inf)
     scaled = _scaled(read, middle, half_spread)
     mean = scaled.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(scaled.T)))
+    centred = scaled - mean
+    variances, directions = np.linalg.eigh(np.einsum("ni,nj->ij", centred, centred) / len(centred))
     explained = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-12)
     kept = int(np.searchsorted(explained, EXPLAINED)) + 1
     return Habit(middle, half_spread, mean, directions[:, ::-1][:, :kept])

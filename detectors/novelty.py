@@ -48,14 +48,18 @@ def flat_rows(values: Values, least: int) -> Values:
     return np.asarray(still == np.maximum(least, 2 * before), dtype=np.float64)
 
 
-def speak_then_rest(scores: Values, threshold: float, rest: int) -> Flags:
-    """Return the rows that speak: at or over the threshold, with none that spoke within the `rest` rows before."""
+def speak_then_rest(scores: Values, threshold: float, pace: Pace) -> Flags:
+    """Return the rows that speak: at or over the threshold, with none that spoke `rest` rows and none so high an hour before.
+
+    What goes on has been told already.
+    """
     flags = np.zeros(len(scores), dtype=bool)
     silent_until = 0
     for row in np.flatnonzero(scores >= threshold).tolist():
         if row >= silent_until:
             flags[row] = True
-            silent_until = row + rest
+            silent_until = row + pace.rest
+        silent_until = max(silent_until, row + pace.hour)
     return flags
 
 

@@ -35,7 +35,7 @@ def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Fla
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in times]))
     pace = pace_of(seconds)
     scores = 1 - 2.0 ** -_strangeness(seconds, matrix, pace)
-    return scores, speak_then_rest(scores, THRESHOLD, pace.rest)
+    return scores, speak_then_rest(scores, THRESHOLD, pace)
 
 
 def _strangeness(seconds: Values, matrix: Values, pace: Pace) -> Values:

@@ -23,15 +23,15 @@ class Season:
 SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
 
 
-def seasonal_residual(seconds: Values, values: Values, every: int) -> Values:
-    """Return each value minus what is usual at its time of day, or of the week where that has fitted better; (n,).
+def seasonal_residuals(seconds: Values, values: Values, every: int) -> Values:
+    """Return each value minus what is usual at its time of day, and of week; (2, n), nan where that is not the better guess.
 
-    nan where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up to
-    then, so that later rows change nothing before them.
+    nan too where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up
+    to then, so that later rows change nothing before them.
     """
     residuals = np.stack([values - usual_at(seconds, values, season) for season in SEASONS])
     chosen = _fitting_better(np.abs(residuals), every)
-    return np.asarray(np.take_along_axis(residuals, chosen[None], axis=0)[0])
+    return np.where(chosen == np.arange(len(SEASONS))[:, None], residuals, np.nan)
 
 
 def usual_at(seconds: Values, values: Values, season: Season) -> Values:

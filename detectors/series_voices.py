@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from detectors.novelty import Pace, Values, delayed, excess, flat_rows, forward_fill, highest_before, trailing_mean
-from detectors.series_season import seasonal_residual
+from detectors.series_season import seasonal_residuals
+
+HALF_READ = 0.5
+"""Of rows, in what is still called a window."""
 
 
 @dataclass(frozen=True)
@@ -36,36 +39,52 @@ def level(series: Series) -> Values:
 
 def sustained(series: Series) -> Values:
     """Return the mean of the last hour: an extreme that lasts though no reading is new."""
-    return trailing_mean(forward_fill(series.values), series.pace.hour)
+    return mean_read(series.values, series.pace.hour)
 
 
 def change(series: Series) -> Values:
     """Return the mean of the last half hour minus that of the half hour before: a step."""
     half = max(1, series.pace.hour // 2)
-    mean = trailing_mean(forward_fill(series.values), half)
+    mean = mean_read(series.values, half)
     return mean - delayed(mean, half)
 
 
 def swing(series: Series) -> Values:
-    """Return highest minus lowest of the last four hours: a series that grows restless, or dies down."""
+    """Return highest minus lowest of the last four hours, half of it read: a series that grows restless, or dies down."""
     length = 4 * series.pace.hour
     reach = highest_before(series.values, length) + highest_before(-series.values, length)
-    reach[:length] = np.nan
-    return reach
+    return np.where(delayed(part_read(series.values, length), 1) >= HALF_READ, reach, np.nan)
 
 
-def residual(series: Series) -> Values:
-    """Return how far each reading is from what its time of day or week usually shows."""
-    return seasonal_residual(series.seconds, series.values, 12 * series.pace.hour)
+def daily(series: Series) -> Values:
+    """Return how far each reading is from what its time of day usually shows, nan where its time of week says more."""
+    return seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
+
+
+def weekly(series: Series) -> Values:
+    """Return how far each reading is from what its time of week usually shows, nan where its time of day says more."""
+    return seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
 
 
 VOICES = (
-    Voice("level", level, 0.2),
+    Voice("level", level, 0.25),
     Voice("sustained", sustained, 0.9),
     Voice("change", change, 0.9),
-    Voice("residual", residual, 0.8),
     Voice("swing", swing, 0.3),
+    Voice("daily", daily, 0.8),
+    Voice("weekly", weekly, 0.8),
 )
+"""Chosen once, on series of three kinds together; `python -m benchmarks.score --sensitivity` tells what each one matters."""
+
+
+def mean_read(values: Values, length: int) -> Values:
+    """Return the mean of the newest `length` rows, a missing one as the last before it; nan where fewer than half are read."""
+    return np.where(part_read(values, length) >= HALF_READ, trailing_mean(forward_fill(values), length), np.nan)
+
+
+def part_read(values: Values, length: int) -> Values:
+    """Return which part of the newest `length` rows has a reading; nan before there are as many rows."""
+    return trailing_mean((~np.isnan(values)).astype(np.float64), length)
 
 
 def strangeness(series: Series, voices: tuple[Voice, ...] = VOICES) -> Values:

@@ -1,5 +1,4 @@
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,10 +6,9 @@ from builder import START
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.novelty import forward_fill, highest_before, run_lengths, speak_then_rest, trailing_mean
 from detectors.series import score_series
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "series"
+DAY = 288
 
 
 def times(n, minutes=5):
@@ -19,7 +17,11 @@ def times(n, minutes=5):
 
 def calm(n=3000, m=1, seed=0):
     rng = np.random.default_rng(seed)
-    return 10 + np.sin(np.arange(n) / 288 * 2 * np.pi)[:, None] + rng.normal(0, 0.1, (n, m))
+    return 10 + np.sin(np.arange(n) / DAY * 2 * np.pi)[:, None] + rng.normal(0, 0.1, (n, m))
+
+
+def spoken(values, minutes=5):
+    return score_series(times(len(values), minutes), values)[1].nonzero()[0].tolist()
 
 
 def test_a_new_height_is_told_once_and_scored_high():
@@ -32,20 +34,94 @@ def test_a_new_height_is_told_once_and_scored_high():
     assert scores[1500] < 0.2
 
 
-def test_a_flat_line_is_told():
+@pytest.mark.parametrize("seed", range(5))
+def test_a_calm_series_is_silent(seed):
+    assert spoken(calm(seed=seed)) == []
+
+
+def test_a_step_is_told_at_its_edge_and_then_usual():
     values = calm()
-    values[2000:2100] = values[1999]
-    assert 2000 < score_series(times(3000), values)[1].nonzero()[0][0] <= 2030
+    values[2000:] += 8
+    found = spoken(values)
+    assert found[0] == 2000
+    assert found[-1] < 2000 + DAY
 
 
-def test_a_calm_series_is_silent():
-    assert not score_series(times(3000), calm())[1].any()
+def test_a_flat_line_is_told_once():
+    values = calm()
+    values[2000:2400] = values[1999]
+    found = spoken(values)
+    assert 2000 < found[0] <= 2000 + 48
+    assert len([row for row in found if row < 2400]) == 1
 
 
-def test_one_metric_of_many_is_enough():
-    values = calm(m=6)
-    values[2500:2510, 3] = -20
-    assert score_series(times(3000), values)[1].nonzero()[0].tolist() == [2500]
+def test_a_series_that_is_mostly_flat_may_be_flat():
+    values = np.zeros((3000, 1))
+    values[::100] = 1
+    assert spoken(values) == []
+
+
+def test_a_slow_rise_is_told_though_each_row_is_hardly_above_the_last():
+    values = calm()
+    values[2000:2300] += np.linspace(0, 6, 300)[:, None]
+    assert 2000 < spoken(values)[0] < 2150
+
+
+def test_an_usual_height_at_an_unusual_hour_is_told():
+    values = np.tile(np.repeat([1.0, 9.0], DAY // 2), 12)[:, None] + np.random.default_rng(0).normal(0, 0.1, (12 * DAY, 1))
+    hour = 9 * DAY + 60
+    values[hour : hour + 12] = 9
+    assert spoken(values)[:1] == [hour]
+
+
+def test_a_week_is_learnt_where_days_differ():
+    rng = np.random.default_rng(0)
+    week = np.repeat([9.0, 9, 9, 9, 9, 1, 1], 24)
+    values = (np.tile(week, 8) + rng.normal(0, 0.1, len(week) * 8))[:, None]
+    monday_off = 7 * len(week) + 24
+    values[monday_off : monday_off + 24] = 1
+    assert [row for row in spoken(values, 60) if row >= 4 * len(week)] == [monday_off]
+
+
+def test_what_was_not_read_is_not_strange():
+    values = calm()
+    values[1000:1400] = np.nan
+    assert not score_series(times(3000), values)[0].any(where=np.isnan(values[:, 0]))
+    assert spoken(values) == []
+
+
+@pytest.mark.parametrize("nothing", [np.nan, np.inf, -np.inf])
+def test_nothing_but_no_readings_is_silent(nothing):
+    assert not score_series(times(900), np.full((900, 2), nothing))[0].any()
+
+
+def test_a_gap_in_time_is_not_strange():
+    at = times(3000)
+    later = [time + timedelta(days=2) for time in at[1500:]]
+    assert not score_series(at[:1500] + later, calm())[1].any()
+
+
+def counter(n=3000, restart=2000):
+    steps = 100 + np.random.default_rng(0).normal(0, 5, n)
+    count = np.cumsum(steps)
+    count[restart:] -= count[restart - 1]
+    return count[:, None]
+
+
+def test_a_counter_may_grow_and_restart():
+    assert spoken(counter()) == []
+
+
+def test_a_counter_that_stops_counting_is_told():
+    values = counter(restart=2999)
+    values[2000:2990] = values[1999]
+    assert 2000 <= spoken(values)[0] <= 2010
+
+
+def test_a_gauge_that_falls_is_no_counter():
+    values = np.cumsum(np.full((3000, 1), 1.0), axis=0)
+    values[2000:] -= 1000
+    assert spoken(values)[:1] == [2000]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 40])
@@ -54,41 +130,47 @@ def test_short_series_are_silent(rows):
     assert (scores.shape, flags.any()) == ((rows,), False)
 
 
-def test_what_was_not_read_is_not_strange():
-    values = calm()
-    values[1000:1400] = np.nan
-    assert not score_series(times(3000), values)[0][1000:1400].any()
+def test_one_metric_of_many_is_enough():
+    values = calm(m=6)
+    values[2500:2510, 3] = -20
+    assert spoken(values) == [2500]
 
 
-@given(st.integers(1, 700), st.integers(0, 5), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
-def test_the_first_rows_give_the_same_alone(cut, seed, metrics):
-    values = calm(700, metrics, seed)
-    values[400:410] *= 3
-    values[100 * seed : 100 * seed + 50] = np.nan
-    scores, flags = score_series(times(700, 60), values)
-    alone, alone_flags = score_series(times(cut, 60), values[:cut])
+def test_metrics_that_part_company_are_told_though_each_is_in_its_range():
+    load = calm()[:, 0]
+    values = load[:, None] * [1, 2, -1, 3] + np.random.default_rng(1).normal(0, 0.05, (3000, 4))
+    quiet = spoken(values)
+    values[2500:2506, 1] = 2 * values[2500 - DAY // 2 : 2506 - DAY // 2, 0]
+    assert quiet == []
+    assert 2500 <= spoken(values)[0] < 2506
+
+
+@st.composite
+def recordings(draw):
+    """Return times with gaps, repeats and steps back, and values with nan, bursts and shifts."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, metrics = 900, draw(st.integers(1, 3))
+    steps = rng.choice([0, 60, 300, 300, 300, 300, 7200, -300], n)
+    values = calm(n, metrics, draw(st.integers(0, 9)))
+    values[rng.random((n, metrics)) < 0.02] *= 3
+    values[rng.random((n, metrics)) < draw(st.sampled_from([0, 0.1]))] = np.nan
+    start = draw(st.integers(0, n))
+    values[start:] += draw(st.sampled_from([0, 5, -20]))
+    return [START + timedelta(seconds=int(at)) for at in np.cumsum(steps)], values
+
+
+@given(recordings(), st.integers(1, 900))
+@settings(max_examples=25, deadline=None)
+def test_the_first_rows_give_the_same_alone(recording, cut):
+    at, values = recording
+    scores, flags = score_series(at, values)
+    alone, alone_flags = score_series(at[:cut], values[:cut])
     assert np.array_equal(scores[:cut], alone)
     assert np.array_equal(flags[:cut], alone_flags)
+    assert ((scores >= 0) & (scores <= 1)).all()
 
 
-@given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 20))
-def test_highest_before_is_the_plain_maximum(values, length):
-    found = highest_before(np.array(values), length)
-    plain = [max(values[max(0, i - length) : i], default=np.nan) for i in range(len(values))]
-    assert np.array_equal(found, plain, equal_nan=True)
-
-
-def test_small_parts():
-    assert forward_fill(np.array([np.nan, 1, np.nan, 3]))[1:].tolist() == [1, 1, 3]
-    assert trailing_mean(np.array([1.0, 2, 3, 4]), 2)[1:].tolist() == [1.5, 2.5, 3.5]
-    assert run_lengths(np.array([False, True, True, False, True])).tolist() == [0, 1, 2, 0, 1]
-    assert speak_then_rest(np.array([1.0, 1, 0, 1, 1]), 0.5, 3).nonzero()[0].tolist() == [0, 3]
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not on this machine")
-@pytest.mark.parametrize("name", ["ec2_request_latency_system_failure", "cpu_utilization_asg_misconfiguration"])
-def test_known_failures_are_found_with_few_false_alarms(name):
-    rows = [line.split(",") for line in (DATA / "realKnownCause" / f"{name}.csv").read_text().splitlines()[1:]]
-    _, flags = score_series([datetime.fromisoformat(r[0]) for r in rows], np.array([[float(r[1])] for r in rows]))
-    assert 1 <= flags.sum() <= 12
+def test_times_before_the_one_above_change_nothing_but_themselves():
+    at = times(3000)
+    at[1500] = datetime(2001, 1, 1, tzinfo=at[0].tzinfo)
+    assert not score_series(at, calm())[1].any()

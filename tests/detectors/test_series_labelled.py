@@ -1,0 +1,49 @@
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from benchmarks.episodes import DATA, Labelled, episodes, grade, labelled_series, labelled_services, total
+from detectors.series import score_series
+
+beside = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not beside the repository")
+
+
+def graded(every):
+    return total(grade(series, score_series(series.times, series.values)[1]) for series in every)
+
+
+@beside
+def test_most_windows_are_found_and_most_of_what_is_told_is_true():
+    found = graded(labelled_series())
+    assert found.f1 > 0.68
+    assert found.false / found.weeks < 0.15
+
+
+@beside
+@pytest.mark.parametrize("family", ["realAdExchange", "realKnownCause", "realTraffic"])
+def test_no_kind_of_series_is_left_behind(family):
+    assert graded(series for series in labelled_series() if series.family == family).f1 > 0.55
+
+
+@beside
+def test_events_of_many_metrics_are_found():
+    assert graded(labelled_services()).f1 > 0.62
+
+
+@beside
+def test_a_long_series_takes_a_moment():
+    longest = max(labelled_series(), key=lambda series: len(series.times))
+    start = perf_counter()
+    score_series(longest.times, longest.values)
+    assert perf_counter() - start < 3
+
+
+def test_episodes_join_near_flags_and_are_found_where_they_start():
+    flags = np.zeros(100, dtype=bool)
+    flags[[10, 22, 35, 36, 60]] = True
+    assert episodes(flags) == [(10, 22), (35, 36), (60, 60)]
+    at = [np.datetime64("2026-01-01") + np.timedelta64(n, "h") for n in range(100)]
+    found = grade(Labelled("x/y", [time.item() for time in at], np.zeros((100, 1)), [(20, 36), (80, 90)], 5), flags)
+    assert (found.found, found.windows, found.false) == (1, 2, 2)
+    assert found.f1 == pytest.approx(0.4)
