@@ -38,7 +38,8 @@ def config_card(settings: Sequence[Setting], policy: Policy, rule: str, scope: L
     columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
     rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings[:_MOST])
     rest = f"and {len(settings) - _MOST} more; name a rule: config show idle" if len(settings) > _MOST else ""
-    sources = "; ".join(f"{s.key}: {s.source}" for s in settings) if rule else ""
+    told = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
+    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in told.items())
     blocks: list[Block] = [Table(columns, rows, rest=rest), truth(newest)]
     blocks += [quiet(f"Sources: {sources}")] if sources else []
     blocks.append(Buttons((Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)))

@@ -102,7 +102,8 @@ def _lead(answer: CostAnswer) -> Text:
     if forecast := answer.nowcast:
         low, high = _about(forecast.low, tally), _about(forecast.high, tally)
         days = counted(forecast.days_used, "settled day")
-        words += f" About {_about(forecast.forecast, tally)} by month end ({low} to {high}, from {days})."
+        between = f"{low} to {high}, " if low != high else ""
+        words += f" About {_about(forecast.forecast, tally)} by month end ({between}from {days})."
     return text(words)
 
 
