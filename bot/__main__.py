@@ -13,7 +13,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one call and return its exit code: 0 done, 2 the line or a setting is wrong, 1 something outside failed."""
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
-        return VERBS.get(options.verb, line)(options)
+        verb = VERBS.get(options.verb, line)
+        if {"--help", "-h"} & set(options.words) and verb not in {line, simulate}:
+            print(f"trnbot {options.verb}: {verb.__doc__}\n\n{OPTIONS[options.verb]}")
+            return 0
+        return verb(options)
     except WrongInput as error:
         return _told(error, 2)
     except TrnbotError as error:
@@ -90,6 +94,20 @@ VERBS: Mapping[str, Callable[[Options], int]] = {
     "simulate": simulate,
     "record": record,
     "manifest": manifest,
+}
+
+
+OPTIONS: Mapping[str, str] = {
+    "serve": "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
+    "  --port N        the HTTP port, over TRNBOT_PORT\n"
+    "  --config FILE   the settings file, over TRNBOT_CONFIG\n"
+    "  --verbose       log more",
+    "demo": "  --source SRC    what to replay (simulator:7 when nothing says otherwise)\n"
+    "  --port N        the HTTP port, over TRNBOT_PORT\n"
+    "  --no-browser    only print the console's address",
+    "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder",
+    "record": "  trnbot record DIR",
+    "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",
 }
 
 

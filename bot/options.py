@@ -46,6 +46,8 @@ def read_options(arguments: Sequence[str]) -> Options:
             found.values[name] = value if equals else queue.pop(0)
         else:
             found.words.append(word)
+    if found.words[:1] in (["--help"], ["-h"]):
+        found.words[0] = "help"
     return found
 
 

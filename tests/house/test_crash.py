@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import free_port
 
 KILLS = 5
+HANDOVER_S = 30
 
 
 def ended(bot: Product, end: str) -> bool:
@@ -53,3 +55,33 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
     messages = store.newest("web.messages", 100)
     firsts = [notice for notice in truth.notices if notice.reason.value == "FIRST"]
     assert len(messages) == len(firsts) > 0
+
+
+@pytest.mark.timeout(240)
+def test_another_replica_takes_over_and_says_nothing_twice(tmp_path: Path, postgres_url: str) -> None:
+    source = f"recording:{recording('tiny')}"
+    environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "1200", "TRNBOT_DATABASE_URL": postgres_url}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with (
+        product(tmp_path / "one", free_port(), environment) as leader,
+        product(tmp_path / "two", free_port(), environment) as other,
+    ):
+        wait_for(lambda: leader.health()["ticks"] >= 5)
+        assert other.health()["ticks"] == 0
+        leader.process.send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        wait_for(lambda: other.health()["ticks"] >= 1)
+        assert time.monotonic() - killed < HANDOVER_S
+        wait_for(lambda: str(other.health()["ticked_at"]) >= "2026-11-17T05:00")
+    store = open_store(postgres_url)
+    kept = store.history(EVER, Labels())
+    assert [alert.cause.value for alert in kept] == ["idle"]
+    assert len(store.newest("web.messages", 100)) == 1
+
+
+def wait_for(look: Callable[[], bool], longest_s: float = 60) -> None:
+    end = time.monotonic() + longest_s
+    while not look():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
