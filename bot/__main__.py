@@ -13,11 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one call and return its exit code: 0 done, 2 the line or a setting is wrong, 1 something outside failed."""
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
-        verb = VERBS.get(options.verb, line)
-        if {"--help", "-h"} & set(options.words) and verb not in {line, simulate}:
-            print(f"trnbot {options.verb}: {verb.__doc__}\n\n{OPTIONS[options.verb]}")
-            return 0
-        return verb(options)
+        return chosen(options)(options)
     except WrongInput as error:
         return _told(error, 2)
     except TrnbotError as error:
@@ -32,6 +28,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         fault = TrnbotError(f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where.")
         return _told(fault, 1)
+
+
+def chosen(options: Options) -> Callable[[Options], int]:
+    """Return what runs the words: a verb (or its explanation), else any command line."""
+    verb = VERBS.get(options.verb, line)
+    asked = {"--help", "-h"} & set(options.words)
+    return explain if asked and options.verb in OPTIONS else verb
+
+
+def explain(options: Options) -> int:
+    """Say what a verb does and takes."""
+    print(f"trnbot {options.verb}: {VERBS[options.verb].__doc__}\n\n{OPTIONS[options.verb]}")
+    return 0
 
 
 def serve(options: Options) -> int:

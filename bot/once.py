@@ -33,7 +33,8 @@ def answer_line(options: Options) -> int:
     settings = build.settings_of(options.values)
     named = options.values.get("source", "")
     about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""
-    needs = about in PREVIEWED or (options.verb not in SOURCELESS and options.verb != "backtest")
+    helped = {"--help", "-h"} & set(options.words)
+    needs = not helped and (about in PREVIEWED or options.verb not in {*SOURCELESS, "backtest"})
     source = settings.source if needs else named or settings["source"]
     state = has_database(settings, about) if options.verb == "config" else needs and not named
     app, opened = build.terminal_app(settings, source, replays=not state)
