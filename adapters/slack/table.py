@@ -17,7 +17,7 @@ def table_text(table: Table, most: int) -> str:
     """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
     caption = mrkdwn.strong(mrkdwn.cut(table.caption, 200))
     head, *rows, total = _lines(table)
-    if _width(head.partition("\n")[2]) > _MESSAGE:
+    if _width(head.partition("\n")[2]) > _MESSAGE and any((*table.rows, table.total)):
         return _list(table, caption, most)
     room = most - mrkdwn.size(caption) - mrkdwn.size(head) - mrkdwn.size(total) - 80
     kept: list[str] = []
