@@ -88,7 +88,7 @@ class SqlStore:
         row = {"number": version.number, "at": version.at, "by": version.by, "doing": version.doing.value}
         with self._speaking(self._writer) as connection:
             statement = _insert(connection, VERSIONS).values(**row, body=encode(version)).on_conflict_do_nothing()
-            if not connection.execute(statement).rowcount:
+            if connection.execute(statement.returning(VERSIONS.c.number)).first() is None:
                 raise WrongInput(
                     "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
                 )

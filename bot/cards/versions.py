@@ -22,7 +22,7 @@ def applied_card(version: Version, again: bool = False) -> Card:
     blocks = [
         *edit_lines(version.edits),
         quiet("It holds from the next look at the fleet, in every replica. ", *_who(version)),
-        Buttons((Button("Undo", "config undo"), Button("History", "config history"))),
+        Buttons((*_undo(version, "Undo"), Button("History", "config history"))),
     ]
     return Card(f"{verb} as version {version.number}{back}", Tone.GOOD, tuple(blocks), version_data(version), public=True)
 
@@ -37,7 +37,8 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
     refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
     blocks: list[Block] = [_versions(versions)] if versions else [quiet("Nobody has changed it: the settings file holds.")]
     blocks += [_refused(refused)] if refused else []
-    blocks += [Buttons((Button(f"Undo version {versions[0].number}", "config undo"),))] if versions else []
+    undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
+    blocks += [Buttons(undo)] if undo else []
     data = {
         "versions": [version_data(version) for version in versions],
         "attempts": [vars(attempt) for attempt in attempts],
@@ -65,6 +66,13 @@ def version_data(version: Version) -> dict[str, Any]:
         "shown": dict(version.shown),
         "restores": version.restores,
     }
+
+
+def _undo(newest: Version, words: str) -> tuple[Button, ...]:
+    """Return the button that goes back, none where nothing is left to take back."""
+    if newest.doing is not Doing.UNDO:
+        return (Button(words, "config undo"),)
+    return (Button("Go back further", "config undo"),) if newest.restores else ()
 
 
 def _who(version: Version) -> tuple[str | When, ...]:
@@ -96,7 +104,7 @@ def _refused(attempts: Sequence[Attempt]) -> Table:
 
 
 def _preview_facts(shown: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    pairs = [("alerts", _alerts(shown))]
+    pairs = [("alerts told", "{} → {}".format(*shown["alerts"]))] if "alerts" in shown else []
     pairs += [(f"notices to {name}", "{} → {}".format(*both)) for name, both in shown.get("notices", {}).items()]
     if "waste_usd" in shown:
         pairs.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.cards.card import Card
-from bot.cards.config import form_card
+from bot.cards.config import SCOPES, form_card
 from bot.cards.preview import preview_card
 from bot.cards.versions import applied_card, cancelled_card
 from bot.commands.config import FAMILIES, scopes, settings_of
@@ -140,8 +140,8 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
         raise WrongInput(f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE.")
     if key and not value:
         raise WrongInput(f"'{key}' needs a value after it, for example: config set idle.below 15%.")
-    first = [(f"{key}.on" if key in FAMILIES and f"{key}.on" in SETTINGS else key, value)] if key else []
-    found = first + [(pair.dimension, ",".join(pair.values)) for pair in more]
+    said = ([(key, value)] if key else []) + [(pair.dimension, ",".join(pair.values)) for pair in more]
+    found = [(_key(name), text) for name, text in said]
     rules = {name.partition(".")[0] for name, _ in found}
     if length and len(rules) != 1:
         raise WrongInput("'for' belongs to one rule; write it with its key, for example idle.for=30m.")
@@ -151,6 +151,15 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
             "'config set' needs a setting and its value, for example: config set idle.below 15% for 30m cluster=llama."
         )
     return found
+
+
+def _key(name: str) -> str:
+    """Return the setting that a word means: a rule's name is its switch; raise `WrongInput` for a scope misspelt."""
+    if f"{name}.on" in SETTINGS:
+        return f"{name}.on"
+    if "." not in name and name not in FAMILIES:
+        raise WrongInput(f"'{name}' is neither a setting nor a scope{nearest(name, (*SCOPES, *SETTINGS), most=0)}.")
+    return name
 
 
 def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Labels) -> Card:

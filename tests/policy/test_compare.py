@@ -1,0 +1,54 @@
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.model.alert import Notice, Reason
+from bot.model.anomaly import Cause
+from bot.model.replay import Replay
+from bot.model.window import Window
+from bot.policy.compare import compare, digest, summary
+from tests.builders import FIVE, NOON, alert, anomaly, waste
+
+HOUR = timedelta(hours=1)
+
+
+def seen(*alerts, unheard=()):
+    """Return a replay in which every alert is told once at its opening, bar the unheard."""
+    told = [a for a in alerts if a.id not in unheard]
+    notices = [Notice(f"n{a.id}", "chat:ops", Reason.FIRST, a.opened, (a,)) for a in told]
+    return Replay(Window(NOON - HOUR, NOON + 5 * HOUR), 72, {a.id: a for a in alerts}, notices)
+
+
+def idle(name, opened=NOON, cluster="llama", so_far="50"):
+    found = anomaly(Cause.IDLE, cluster=cluster, at=opened)
+    return alert(found, name=name, opened=opened, closed=opened + HOUR, waste=waste(so_far=so_far))
+
+
+def test_an_alert_told_sooner_is_the_same_alert():
+    found = compare(seen(idle("a1")), seen(idle("a2", NOON - FIVE)))
+    assert (found.appear, found.disappear) == ((), ())
+
+
+def test_an_alert_of_another_time_or_place_is_another():
+    found = compare(seen(idle("a1"), idle("a2", cluster="vision")), seen(idle("a3", NOON + 3 * HOUR)))
+    assert [a.id for a in found.appear] == ["a3"]
+    assert [a.id for a in found.disappear] == ["a1", "a2"]
+
+
+def test_both_sides_are_counted():
+    found = compare(
+        seen(idle("a1"), idle("a2", cluster="vision")), seen(idle("a1"), idle("a2", cluster="vision"), unheard={"a2"})
+    )
+    said = summary(found)
+    assert (said["alerts"], said["muted"], said["notices"]) == ([2, 1], [0, 1], {"chat:ops": [2, 1]})
+    assert (said["waste_usd"], said["missed_usd"]) == (["100.00", "50.00"], "50.00")
+    assert (found.before.delay, found.before.usd) == (timedelta(minutes=10), Decimal("100"))
+
+
+def test_nothing_told_has_no_delay():
+    assert summary(compare(seen(), seen()))["delay_minutes"] == [None, None]
+
+
+def test_the_digest_tells_runs_apart():
+    assert digest(seen(idle("a1"))) == digest(seen(idle("a1")))
+    assert digest(seen(idle("a1"))) != digest(seen(idle("a1", so_far="51")))
+    assert digest(seen(idle("a1"))) != digest(seen(idle("a1"), unheard={"a1"}))
