@@ -1,0 +1,30 @@
+import io
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from adapters.charts.scored import draw_scored
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TIMES = [START + timedelta(minutes=5) * n for n in range(50)]
+
+
+def drawn(values, *, flagged=(), truth=(), title="x_$y$.csv"):
+    flags = np.isin(np.arange(50), flagged)
+    return draw_scored(title, TIMES, values, np.full(50, 0.2), flags, 0.5, truth)
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(50.0), np.full(50, np.nan), np.zeros((50, 3)), np.random.default_rng(0).random((50, 19))]
+)
+def test_any_series_is_drawn(values):
+    assert Image.open(io.BytesIO(drawn(values))).size == (1600, 700)
+
+
+def test_what_spoke_and_the_truth_are_seen():
+    plain = drawn(np.arange(50.0))
+    assert drawn(np.arange(50.0), flagged=[20]) != plain
+    assert drawn(np.arange(50.0), truth=[(TIMES[3], TIMES[9])]) != plain
+    assert drawn(np.arange(50.0)) == plain
