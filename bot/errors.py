@@ -8,12 +8,16 @@ TrnbotError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class TrnbotError(Exception):
     """Carry one clear sentence that a person may read; never a secret."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(_after_question(sentence))
 
 
 class WrongInput(TrnbotError):
@@ -26,6 +30,12 @@ class NotAllowed(WrongInput):
 
 class Unavailable(TrnbotError):
     """Say what outside failed, and what to do."""
+
+
+def _after_question(sentence: str) -> str:
+    """End a suggestion where its question mark stands: `did you mean 'cost'?; type` becomes `... 'cost'? Type`."""
+    begun = re.sub(r"\?; (\w)", lambda found: f"? {found[1].upper()}", sentence)
+    return begun.replace("?.", "?")
 
 
 def nearest(word: str, known: Iterable[str], *, most: int = 20) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from bot import build
 from bot.cards.card import Card
 from bot.commands.line import Call
+from bot.commands.registry import find_command
 from bot.errors import WrongInput
 from bot.model.codec import encode
 from bot.model.request import Request, User
@@ -30,6 +31,7 @@ PREVIEWED = {"set", "import"}
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
+    find_command(options.words or ["help"])  # a word that means nothing is told before a source is asked for
     settings = build.settings_of(options.values)
     named = options.values.get("source", "")
     about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""

@@ -37,9 +37,7 @@ def canonical(dimension: str) -> str:
         return TAG + dimension.removeprefix(TAG).strip()
     word = dimension.strip().lower().replace("-", "_")
     if word not in _EXPRESSIONS:
-        raise WrongInput(
-            f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}.".replace("?.", "?")
-        )
+        raise WrongInput(f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}.")
     return word
 
 

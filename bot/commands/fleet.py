@@ -58,7 +58,9 @@ def _used(frame: Frame | None) -> dict[str, float]:
     """Return each node's mean utilization over the last hour; nodes without a reading are left out."""
     if frame is None:
         return {}
-    values = frame.last(timedelta(hours=1)).of("neuroncore_utilization_ratio")
+    hour = frame.last(timedelta(hours=1))
+    cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
+    values = np.where(np.isnan(cores), gpus, cores)
     known = ~np.isnan(values)
     counts = known.sum(axis=1)
     means = np.nansum(values, axis=1) / counts.clip(1)

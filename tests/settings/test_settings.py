@@ -67,7 +67,7 @@ def test_what_kubernetes_says_of_a_service_is_not_a_setting():
     ("variable", "value", "words"),
     [
         ("TRNBOT_SOURCE", "simulater:7", "did you mean 'simulator'"),
-        ("TRNBOT_SOURCE", "recording:", "write aws, recording:DIR"),
+        ("TRNBOT_SOURCE", "recording:", "Write aws, recording:DIR"),
         ("TRNBOT_PORT", "80a", "TRNBOT_PORT: '80a' is not a port"),
         ("TRNBOT_PORT", "65536", "not a port"),
         ("TRNBOT_SPEED", "0", "not a speed"),
