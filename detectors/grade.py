@@ -90,12 +90,14 @@ def _kind(cause: Cause) -> str:
 
 
 def _place(alert: Alert, incident: Incident) -> bool:
-    """Tell whether no label contradicts, and things overlap where both name any."""
+    """Tell whether no label contradicts, and things overlap where both name any; a bill's lines have many names."""
     if _kind(alert.cause) != _kind(incident.cause):
         return False
     mine = alert.anomaly.labels.merge(alert.anomaly.scope)
     if any(value and mine.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
         return False
+    if _kind(alert.cause) == "money":
+        return True
     return not incident.things or not alert.anomaly.things or bool(incident.things & set(alert.anomaly.things))
 
 

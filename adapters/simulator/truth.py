@@ -20,6 +20,8 @@ MONEY = {
     Cause.COMMITMENT_UNUSED,
     Cause.UNUSED_CAPACITY,
 }
+UNTOLD = {Cause.COMPILING, Cause.BUDGET_BURN}
+"""A compile within its grace is a state; a budget is in nothing that is recorded."""
 
 
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
@@ -39,7 +41,7 @@ def _label(incident: Incident, scenario: Scenario, fleet: Fleet) -> dict[str, An
         "things": [n.id for n in nodes] or _resources(incident, cluster, scenario, fleet),
         "cluster": incident.cluster,
         "job": incident.job,
-        "state_only": incident.cause is Cause.COMPILING,
+        "state_only": incident.cause in UNTOLD,
         "usd_per_day": incident.level if incident.cause in MONEY else None,
         "note": incident.note,
     }
