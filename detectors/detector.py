@@ -57,7 +57,8 @@ class Detector:
             return Detection(tuple(anomalies), states(view, verdict.starved))
 
     def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
-        whole = reading.frame("node") or _EMPTY
+        whole = reading.frame("node")
+        whole = whole if whole and whole.n_steps else _EMPTY
         limits = self._limits_of(self._roster_of(whole, reading), policy)
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}

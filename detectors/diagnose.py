@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause, NodeState
 from detectors.rules import compile as compiling
-from detectors.rules import drop, faults, idle, silence, still
+from detectors.rules import drop, faults, idle, silence, slow, still
 from detectors.rules.found import Found, Words, anomaly_of
 from detectors.view import Mask, View
 
@@ -42,7 +42,7 @@ RULES: tuple[tuple[Callable[[View], Found], Tell], ...] = (
     (idle.find, idle.tell),
     (faults.find_errors, faults.tell_errors),
     (faults.find_memory, faults.tell_memory),
-    (drop.find, drop.tell),
+    (drop.find, slow.tell),
 )
 
 
@@ -77,7 +77,7 @@ def diagnose(view: View) -> Verdict:
     silent = silence.find(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
-    starved = next((one.hit for one, tell in kept if tell is drop.tell), np.zeros(view.n, dtype=bool))
+    starved = next((one.hit for one, tell in kept if tell is slow.tell), np.zeros(view.n, dtype=bool))
     sick = np.isin(view.roster.scope, view.roster.scope[found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)])
     return Verdict(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 

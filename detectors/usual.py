@@ -20,6 +20,7 @@ LEAST = timedelta(hours=3)
 """Work that must have been seen before anything is called usual."""
 YOUNG = timedelta(days=2)
 BESIDE: tuple[str, ...] = (
+    "neuroncore_utilization_highest_ratio",
     "host_cpu_utilization_ratio",
     "neuroncore_memory_used_bytes",
     "neuron_execution_latency_seconds",

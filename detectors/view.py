@@ -120,8 +120,10 @@ class View:
 
     @cached_property
     def utilization(self) -> Floats:
-        """Return the utilization of the accelerator, 0..1."""
-        return np.ascontiguousarray(utilization_of(self.window))
+        """Return the utilization of the accelerator, 0..1; a node that says it has no runtime does nothing."""
+        read = np.ascontiguousarray(utilization_of(self.window))
+        none = np.isnan(read) & (self.metric("neuron_runtime_loaded_ratio") == 0)
+        return np.where(none, np.float32(0), read) if none.any() else read
 
     @cached_property
     def cpu(self) -> Floats:
@@ -179,9 +181,21 @@ class View:
     @cached_property
     def standing(self) -> Mask:
         """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
-        freed = self.memory < 0.5 * self.beside("neuroncore_memory_used_bytes")[:, None]
-        unloaded = (self.held == 0) | freed
+        unloaded = (self.held == 0) | (self.memory < 0.5 * self.beside("neuroncore_memory_used_bytes")[:, None])
         return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
+
+    @cached_property
+    def restarting(self) -> Mask:
+        """Tell where a process was gone for part of a step: a living one keeps its device memory."""
+        usual = self.beside("neuroncore_memory_used_bytes")[:, None]
+        return np.asarray(self.memory < 0.85 * usual)
+
+    @cached_property
+    def forward(self) -> Mask:
+        """Tell where executions are so quick, on a calm host, that they are of another kind: an evaluation only runs forward."""
+        usual = self.beside("neuron_execution_latency_seconds")[:, None]
+        calm = ~(self.cpu >= self.beside("host_cpu_utilization_ratio")[:, None] + 0.25)
+        return np.asarray((self.latency < 0.75 * usual) & calm)
 
     @cached_property
     def compiling(self) -> Mask:

@@ -55,7 +55,7 @@ _SLOW = (
     _share("starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"),
     _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
     _share("starved.below", 0.75, "share of the usual utilization under which a drop counts at all"),
-    _after("starved.shallow_for", 45, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
+    _after("starved.shallow_for", 60, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
     _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
     _share("starved.cpu", 0.80, "host CPU that speaks for the data loader"),
     _switch("network_bound", "report nodes held up by the network"),

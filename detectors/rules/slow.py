@@ -1,0 +1,191 @@
+"""Tell why nodes work under their usual, and say it: data, network, the path of collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause
+from detectors.progress import pace
+from detectors.rules.found import Found, Words
+from detectors.view import Floats, View
+from detectors.words import count, percent, rate, span
+
+SETTLED = timedelta(minutes=30)
+
+
+FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
+_LOADER = (
+    "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
+    "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.",
+)
+_LOADER_BUSY = (
+    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training nodes.",
+    "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
+)
+_NETWORK = (
+    "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
+    "Check that all nodes of the job share one zone and placement group.",
+)
+_PATH = (
+    "Check that collectives go over NeuronLink within a node and EFA between nodes (FI_PROVIDER, security groups, launcher).",
+    "Use the launcher that the Neuron documentation names (`torchrun`).",
+)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Hold what the flagged nodes show, medians over them; nan = not read."""
+
+    level: float
+    usual: float
+    low: float
+    high: float
+    cpu: float
+    cpu_usual: float
+    latency_ratio: float
+    efa_share: float
+    efa: float
+    efa_ratio: float
+    ena_ratio: float
+    ena: float
+    read_ratio: float
+    pace: float
+    alone: bool
+
+
+def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+    """Name the likeliest cause of the drop, with what speaks for it and what comes next.
+
+    Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
+    """
+    signs = read_signs(view, rows, 1 if found.steps[rows].max() <= SETTLED / view.window.step else 3)
+    ranked = rank(signs, view, int(rows[0]))
+    known = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
+    plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
+    if known and plain and known.cause is not Cause.STARVED:
+        ranked = [(known.cause, known.anomaly.confidence), *known.anomaly.runners_up]
+    cause, confidence = ranked[0]
+    return Words(
+        why=_why(signs, cause, view.gauge(rows)),
+        value=signs.level,
+        unit="ratio",
+        cause=cause,
+        usual=(signs.low, signs.high),
+        score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
+        evidence=_evidence(signs, len(rows)),
+        confidence=confidence,
+        runners_up=tuple(ranked[1:]),
+        suggestions=_suggestions(cause, signs),
+        family=FAMILY,
+    )
+
+
+def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
+    """Return the possible causes with their shares of belief, the likeliest first; weights are trnbot's own."""
+    near_limit = signs.efa_share >= float(view.number("network_bound.above")[row])
+    grown = float(view.number("collective_path.growth")[row])
+    starved = 1.0 + 2.0 * (signs.cpu >= float(view.number("starved.cpu")[row])) + 1.0 * (signs.read_ratio < 0.6)
+    starved += 1.0 * (signs.latency_ratio < 1.15) + 0.5 * (signs.cpu >= signs.cpu_usual + 0.25)
+    network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
+    stray = signs.ena_ratio >= grown and signs.ena > 2e8
+    lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
+    path = 0.2 + 3.0 * stray + 3.0 * lone + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
+    if lone:
+        network -= 2.0 * near_limit
+    weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
+    weights = {cause: weight for cause, weight in weights.items() if view.limits.on(f"{cause}.on")[row]}
+    total = sum(weights.values())
+    return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
+
+
+def read_signs(view: View, rows: npt.NDArray[np.intp], steps: int = 3) -> Signs:
+    """Read what the nodes at `rows` show in the newest `steps` against their usual; the step of the onset is half and half."""
+
+    def now(values: Floats) -> Floats:
+        return view.recent(values, steps)[rows]
+
+    low, middle, high = (level[rows] for level in view.levels)
+    latency = ratio_to(now(view.latency), view.beside("neuron_execution_latency_seconds")[rows])
+    efa = now(view.efa)
+    arriving = now(view.metric("network_in_bytes_per_second"))
+    leaving = now(view.metric("network_out_bytes_per_second"))
+    scope = view.roster.scope == view.roster.scope[rows[0]]
+    busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
+    return Signs(
+        level=middle_of(now(view.utilization)),
+        usual=middle_of(middle),
+        low=middle_of(low),
+        high=middle_of(high),
+        cpu=middle_of(now(view.cpu)),
+        cpu_usual=middle_of(view.beside("host_cpu_utilization_ratio")[rows]),
+        latency_ratio=middle_of(latency),
+        efa_share=middle_of(efa / view.roster.nic[rows]),
+        efa=middle_of(efa),
+        efa_ratio=middle_of(ratio_to(efa, view.beside("efa_tx_bytes_per_second")[rows])),
+        ena_ratio=middle_of(ratio_to(leaving, view.beside("network_out_bytes_per_second")[rows])),
+        ena=middle_of(leaving),
+        read_ratio=middle_of(ratio_to(arriving, view.beside("network_in_bytes_per_second")[rows])),
+        pace=_pace(view, rows),
+        alone=busy <= 1 or _quiet_usually(view, rows),
+    )
+
+
+def _quiet_usually(view: View, rows: npt.NDArray[np.intp]) -> bool:
+    """Tell whether the nodes usually send next to nothing over EFA: single-node work."""
+    usual = view.beside("efa_tx_bytes_per_second")[rows]
+    return bool(np.isfinite(usual).any() and np.nanmedian(usual) < 1e8)
+
+
+def _pace(view: View, rows: npt.NDArray[np.intp]) -> float:
+    found = pace(view, view.roster.labels[rows[0]].cluster)
+    return float("nan") if found is None else found
+
+
+def ratio_to(now: Floats, usual: Floats) -> Floats:
+    """Return `now` as a share of `usual`, nan where that is not known."""
+    return np.where(usual > 0, now / np.where(usual > 0, usual, 1), np.nan).astype(np.float32)
+
+
+def middle_of(values: npt.NDArray[np.floating]) -> float:
+    """Return the median of what was read, nan where nothing was."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _why(signs: Signs, cause: Cause, gauge: str) -> str:
+    parts = []
+    if not np.isnan(signs.pace):
+        parts.append(f"steps go on at {signs.pace:.2f}x")
+    if not np.isnan(signs.cpu):
+        parts.append(f"host CPU {percent(signs.cpu)}")
+    if cause is Cause.NETWORK_BOUND:
+        parts.append(f"EFA {rate(signs.efa)}, {percent(signs.efa_share)} of the NIC's limit")
+    if cause is Cause.COLLECTIVE_PATH:
+        parts.append(f"possible wrong path of collectives: ENA {rate(signs.ena)}, EFA {rate(signs.efa)}")
+    rest = ", ".join(["Runtime loaded", *parts])
+    return f"{gauge} {percent(signs.level)}, usually {span(signs.low, signs.high)} at this hour. {rest}."
+
+
+def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
+    said = [f"{count(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
+    if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
+        said.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
+    if not np.isnan(signs.latency_ratio):
+        said.append(f"an execution takes {signs.latency_ratio:.2f}x its usual time")
+    if not np.isnan(signs.efa_share):
+        said.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
+    if not np.isnan(signs.read_ratio):
+        said.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
+    return tuple(said)
+
+
+def _suggestions(cause: Cause, signs: Signs) -> tuple[str, ...]:
+    if cause is Cause.NETWORK_BOUND:
+        return _NETWORK
+    if cause is Cause.COLLECTIVE_PATH:
+        return _PATH
+    return _LOADER_BUSY if signs.cpu >= 0.9 else _LOADER
