@@ -84,7 +84,7 @@ def test_an_outage_is_said_logged_once_and_filled_afterwards(world, tiny, caplog
         for now in world.ticks(1.34, 2.9):
             reading = live.read(now)
             assert "could not be read" in " ".join(reading.gaps)
-            assert np.isnan(reading.frames["node"].values[:, -1]).all()
+            assert np.isnan(reading.frames["node"].of("neuroncore_utilization_ratio")[:, -1]).all()
         world.standin.faults.denied = set()
         (now,) = world.ticks(3, 3)
         reading = live.read(now)

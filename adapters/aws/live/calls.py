@@ -13,6 +13,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
 from adapters.aws.live.operations import Operation, operations, price_of
@@ -22,8 +23,8 @@ from bot.ports import Clock
 
 _GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1"}
 _CONFIG = Config(
-    # Standard, not adaptive: adaptive's client-side rate falls to one call in two seconds at a steady fifth of throttled
-    # calls, so that a tick would not end in time; what is still missing after these attempts is read at the next tick.
+    # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
+    # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
     retries={"mode": "standard", "total_max_attempts": 6},
     connect_timeout=5,
     read_timeout=30,
@@ -73,7 +74,7 @@ class Calls:
         """Calls since the start by (service, operation)."""
         self.days: dict[str, Usage] = {}
         """What was used, by UTC day."""
-        self._clock, self._daily_usd = clock, daily_usd
+        self.clock, self._daily_usd = clock, daily_usd
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock, self._counting = Lock(), Lock()
 
@@ -111,11 +112,11 @@ class Calls:
 
     def today(self) -> Usage:
         """Return the usage of this UTC day."""
-        return self.days.setdefault(f"{self._clock():%Y-%m-%d}", Usage())
+        return self.days.setdefault(f"{self.clock():%Y-%m-%d}", Usage())
 
     def month_usd(self) -> Decimal:
         """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
-        now = self._clock()
+        now = self.clock()
         whole = [usage for day, usage in sorted(self.days.items()) if day < f"{now:%Y-%m-%d}"]
         if whole:
             return whole[-1].usd * 730 / 24
@@ -123,10 +124,13 @@ class Calls:
         return self.today().usd / hours * 730
 
     def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
-        """Ask again where an answer is not whole: botocore takes a broken body of a JSON service for an empty one."""
+        """Ask again where an answer is not whole: botocore takes a broken body of JSON for an empty one, of XML for an error."""
         client = self._client(declared.service, place)
         for _ in range(_GARBLED_ATTEMPTS):
-            answer: Mapping[str, Any] = getattr(client, declared.operation)(**given)
+            try:
+                answer: Mapping[str, Any] = getattr(client, declared.operation)(**given)
+            except ResponseParserError:
+                answer = {}
             self._count(declared, units, answer)
             if declared.member in answer:
                 return answer
@@ -155,7 +159,7 @@ class Calls:
         key = (service, region, place.role)
         with self._lock:
             client, expires = self._clients.get(key, (None, None))
-            if client is not None and (expires is None or expires > self._clock() + timedelta(minutes=5)):
+            if client is not None and (expires is None or expires > self.clock() + timedelta(minutes=5)):
                 return client
         keys, expires = self._assumed(place) if place.role else ({}, None)
         with self._lock:

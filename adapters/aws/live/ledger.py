@@ -9,6 +9,7 @@ import numpy as np
 
 from adapters.aws.batch import batches
 from adapters.aws.grid import Grid
+from adapters.aws.live.poll import Read
 from adapters.aws.live.roll import Roll
 from adapters.aws.points import Gatherer, Ints, Points, Series
 from adapters.aws.runs import Runs
@@ -19,6 +20,8 @@ Cores = Callable[[Sequence[Source]], Mapping[str, int]]
 _HEAD = 13
 """Points of a series from which its rhythm is inferred (`rhythm.py`)."""
 _ANEW_SECONDS = 3600
+_UNSETTLED_SECONDS = 6 * 3600
+"""How long a part may stay unread before what is older only fills holes."""
 _MARGIN_SECONDS = 1800
 """What lies before the newest bins but still reaches into them."""
 
@@ -42,12 +45,16 @@ class Ledger:
         self._heads = self._tail = self._of_runs = Points.joined([])
         self._spoke: dict[int, int] = {}
 
-    def absorb(self, points: Sequence[Points], older: Sequence[Points], end: int, cores: Cores) -> None:
-        """Take in new points, and older ones of history; `end` is the bin of now."""
-        horizon = end - max(2, _ANEW_SECONDS // self.grid.step)
+    def absorb(self, read: Read, end: int, cores: Cores) -> None:
+        """Take in new points, and older ones of history; `end` is the bin of now.
+
+        What is not settled is built anew too, so that a part that was not read for hours comes in as if it had been.
+        """
+        horizon = min(end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1)
+        horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step)
         since = horizon * self.grid.step - _MARGIN_SECONDS
-        new = Points.joined(list(points))
-        past = spread(Points.joined(list(older)), self.series, new, self._heads)
+        new = Points.joined(read.points)
+        past = spread(Points.joined(read.older), self.series, new, self._heads)
         self._remember(new, past, since)
         if not len(self._heads.series):
             return

@@ -29,6 +29,8 @@ class Read:
     points: list[Points] = field(default_factory=list)
     older: list[Points] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+    settled: int = 0
+    """Before this second every series had been answered by the tick before."""
 
 
 @dataclass
@@ -58,7 +60,8 @@ class Poll:
 
     def read(self, end: int, deadline: float) -> Read:
         """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
-        read = Read()
+        marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
+        read = Read(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         newest = [ask for place, mine in self._places.items() for ask in asks(self.book, self._due(mine, end), place, None, end)]
         missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
         if missing:

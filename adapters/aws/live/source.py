@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 import boto3
 import numpy as np
@@ -31,7 +32,7 @@ from bot.model.fleet import InstanceType
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.window import Window
-from bot.ports import Clock
+from bot.ports import Check, Clock
 
 OWN = "self"
 """Stands among roles for the credentials of the process."""
@@ -144,6 +145,33 @@ class Live:
             pass
         return tuple(self._places)
 
+    @property
+    def home(self) -> str:
+        """Return the first region."""
+        return next(place.region for place in (*self._unknown, *self._places))
+
+    def examine(self, now: datetime) -> Sequence[Check]:
+        """Look at every call that a tick makes, in every place; nothing is kept of what the metrics say."""
+        remedy = "See the sentence; the least permissions are in deploy/iam-policy.json."
+        failed = list(self.describe(now))
+        checks = [Check(f"AWS {place}", True, self._found(place)) for place in self.places()]
+        return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed)]
+
+    def _found(self, place: Place) -> str:
+        """Say what of a place is described and whether Container Insights reports it."""
+        nodes = len(self._describer.instances(place))
+        asked: dict[str, Any] = {
+            "Namespace": "ContainerInsights",
+            "MetricName": "node_neuroncore_utilization",
+            "RecentlyActive": "PT3H",
+        }
+        try:
+            said = bool(self.calls.call(place, "cloudwatch", "list_metrics", **asked)["Metrics"])
+        except Unavailable as error:
+            return f"{nodes} accelerated instances; {error}"
+        missing = "no NeuronCore metrics in CloudWatch (the PromQL surface of newer add-ons is not read)"
+        return f"{nodes} accelerated instances; {'NeuronCore metrics' if said else missing}"
+
     def describe(self, now: datetime) -> Iterator[str]:
         """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
         with self._asking:
@@ -162,7 +190,7 @@ class Live:
         upto = (at - self._grid.lag) // 60 * 60
         read = self.poll.read(upto, deadline)
         snapshots = Snapshots(self.heard, self._tags, self._types, self._history)
-        self._ledger.absorb(read.points, read.older, end, lambda feeding: cores_of(snapshots, feeding))
+        self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
         if self._quoter.due(now) and self._stopwatch() < deadline:
             gaps += self._ask_prices(now)
         seen = self._ledger.last_seen

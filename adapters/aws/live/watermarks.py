@@ -12,6 +12,8 @@ from adapters.aws.points import Ints, Series
 LATE_SECONDS = 900
 """How late a point may come and still be picked up by itself."""
 _MINUTE = 60
+_RIPE_SECONDS = 540
+"""Age of a hole at the last answer from which the next request asks for it: that one ends about `LATE_SECONDS` after it."""
 
 
 @dataclass
@@ -25,25 +27,26 @@ class Mark:
     newest: int = 0
     """The newest point that was read."""
     hole: int = 0
-    """The first missing minute that is asked for once more."""
-    mended: int = 0
-    """Holes before were asked for a second time already."""
+    """The first missing minute, to be asked for once more."""
 
     @property
     def start(self) -> int:
         """Return where the next request begins: what nobody answered, what may come late, and a hole once more."""
         seen = self.newest + _MINUTE if self.newest else self.since
         start = max(seen, self.asked - LATE_SECONDS)
-        return min(start, self.hole) if self.hole else start
+        return min(start, self.hole) if self._due() else start
 
     def answered(self, end: int, times: Ints) -> None:
         """Take note of an answer with all points from `start` to `end`."""
-        if self.hole:
-            self.mended = self.newest
-        floor = max(self.mended, end - LATE_SECONDS)
-        self.hole = _first_missing(self.newest, times, floor)
+        if self._due():
+            self.hole = 0
+        self.hole = self.hole or _first_missing(self.newest, times, end - LATE_SECONDS)
         self.asked = max(self.asked, end)
         self.newest = max([self.newest, *times[-1:].tolist()])
+
+    def _due(self) -> bool:
+        """Tell whether the hole is old enough: it is asked for once, and may come late until then."""
+        return bool(self.hole) and self.asked - self.hole >= _RIPE_SECONDS
 
 
 def _first_missing(newest: int, times: Ints, floor: int) -> int:

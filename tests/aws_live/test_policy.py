@@ -1,0 +1,29 @@
+"""Keep the policy least: what is declared is what is called is what the file allows."""
+
+from pathlib import Path
+
+from adapters.aws.live.exports import ExportCache
+from adapters.aws.live.operations import call_prices, operations
+from adapters.aws.live.policy import policy_text
+from tests.aws_live.standin import BUCKET
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_file_is_what_the_adapter_declares():
+    assert (ROOT / "deploy/iam-policy.json").read_text() == policy_text()
+
+
+def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
+    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"])
+    (now,) = world.ticks(2, 2)
+    live.read(now)
+    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path, "us-east-1").refresh()
+    assert set(world.standin.called) == {declared.action for declared in operations().values()}
+    assert not world.standin.failed
+
+
+def test_every_price_has_a_source_and_a_date():
+    for price in call_prices().values():
+        assert "pricing" in price.source
+        assert price.asof >= "2026-11-01"

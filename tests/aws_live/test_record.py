@@ -1,0 +1,80 @@
+"""Record a live account, and find in the recording what the live watch saw."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from adapters.aws.live.record import record
+from adapters.store.memory import MemoryStore
+from bot.build import Opened
+from bot.errors import WrongInput
+from bot.model.window import Window
+from bot.replay import replay
+from bot.settings import read_settings
+from tests.aws_live.conftest import open_tiny
+from tests.aws_live.same import differences
+
+
+class Watched:
+    """Let a replay watch a live source: the world's time moves with each tick."""
+
+    def __init__(self, world, live):
+        self.world, self.live = world, live
+
+    def read(self, now):
+        self.world.now = now
+        return self.live.read(now)
+
+    def extent(self):
+        return self.world.extent
+
+    def problems(self):
+        return self.live.problems()
+
+
+def ports_of(folder: Path, **more):
+    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+    made = Opened(settings.source, settings).ports(MemoryStore(), settings.policy)
+    return type(made)(**{**vars(made), **more})
+
+
+def told(seen):
+    return [(a.anomaly.cause, a.anomaly.things, a.opened, a.closed, a.waste) for a in seen.alerts.values()]
+
+
+def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_path, tiny):
+    live = world.live(journal=tmp_path / "journal")
+    (tmp_path / "bill").mkdir()
+    before = replay(ports_of(tmp_path / "bill", source=Watched(world, live), prices=live), ("web:alerts",))
+    record(world.live(journal=tmp_path / "journal"), tmp_path / "made", world.extent.start, world.extent.end)
+    after = replay(ports_of(tmp_path / "made"), ("web:alerts",))
+    assert told(before)
+    assert told(after) == told(before)
+    assert [(n.reason, n.at) for n in after.notices] == [(n.reason, n.at) for n in before.notices]
+
+
+def test_a_record_reads_as_the_recording_behind_it(world, tmp_path, tiny):
+    (now,) = world.ticks(2, 2)
+    done = record(world.live(), tmp_path / "made", world.extent.start, now)
+    ours, theirs = open_tiny(tmp_path / "made"), open_tiny(tiny)
+    assert done.missing == ()
+    assert differences(ours.read(now - timedelta(minutes=5)), theirs.read(now - timedelta(minutes=5))) in ([], ["instances"])
+    assert ours.quotes("trn1.32xlarge", "us-west-2", now)
+
+
+@pytest.mark.parametrize(("used", "hours", "said"), [(True, 1, "is not empty"), (False, 0, "nothing between")])
+def test_wrong_asks_are_refused_before_anything_is_read(world, tmp_path, used, hours, said):
+    if used:
+        (tmp_path / "kept.txt").write_text("kept")
+    with pytest.raises(WrongInput, match=said):
+        record(world.live(), tmp_path, world.extent.start, world.extent.start + timedelta(hours=hours))
+    assert not world.standin.called
+
+
+def test_window_is_half_open(world, tmp_path):
+    world.now = world.extent.end
+    start = world.extent.start
+    record(world.live(), tmp_path / "made", start + timedelta(hours=1), start + timedelta(hours=2))
+    assert open_tiny(tmp_path / "made").extent() == Window(start + timedelta(hours=1), start + timedelta(hours=2))
+    assert isinstance(world.now, datetime)
