@@ -31,7 +31,8 @@ PREVIEWED = {"set", "import"}
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
-    find_command(options.words or ["help"])  # a word that means nothing is told before a source is asked for
+    options.words = options.words or ["help"]
+    find_command(options.words)  # a word that means nothing is told before a source is asked for
     settings = build.settings_of(options.values)
     named = options.values.get("source", "")
     about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""
@@ -41,7 +42,7 @@ def answer_line(options: Options) -> int:
     state = has_database(settings, about) if options.verb == "config" else needs and not named
     app, opened = build.terminal_app(settings, source, replays=not state)
     at = _at(options) or (opened.end() if needs and source != "aws" else None) or build.wall_clock()
-    request = Request(typed_line(options.words) or "help", User(build.terminal_user(), ""), at, "terminal")
+    request = Request(typed_line(options.words), User(build.terminal_user(), ""), at, "terminal")
     call, card = asyncio.run(app.run(request))
     if "json" in options.switches:
         print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
