@@ -32,8 +32,8 @@ def settings_page() -> str:
     head = [
         "# Thresholds",
         "",
-        "Made by `make docs` from the schema; do not edit. Set them in the `[policy]` part of the settings file; try a change",
-        "first: `trnbot backtest DIR policy=FILE`, with FILE as `trnbot config export` prints it.",
+        "Made by `make docs` from the schema; do not edit. Change them with `trnbot config set`, which previews (see",
+        "[config.md](config.md)), or in the `[policy]` part of the settings file.",
         "",
         "| setting | default | from | to | meaning | source |",
         "|---|---|---|---|---|---|",

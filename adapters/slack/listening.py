@@ -15,13 +15,13 @@ from slack_bolt.response import BoltResponse
 
 from adapters.slack.asking import Asker, Desk
 from adapters.slack.hints import usage_hint
-from adapters.slack.modal import ASK, Origin, answer_view, ask_view, first_input, submitted_line, working
+from adapters.slack.modal import ASK, FORM, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
 from adapters.slack.redact import redact
 from adapters.slack.seen import Seen
 from adapters.slack.typed import typed_line, without_mention
-from bot.cards.card import Card, Text, Tone, plain, text
+from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.ports import CommandHint
 
 _ANY = re.compile(".*", re.DOTALL)
@@ -139,6 +139,9 @@ class Listening:
         block = first_input(view)
         if card.tone is Tone.ERROR and block:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
+            return
+        if view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks):
+            await ack(response_action="update", view=answer_view(card, Origin(asker.channel, asker.thread)))
             return
         await ack()
         self._desk.spawn(self._desk.deliver(card, submitted, asker))

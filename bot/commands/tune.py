@@ -89,7 +89,6 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
     "Forget a preview.",
     examples=("config cancel p1234abcd",),
     who=Role.ADMIN,
-    hidden=True,
     changes=True,
     audited=True,
 )

@@ -194,6 +194,15 @@ async def test_a_form_submits_its_line_and_the_answer_comes_back_to_the_channel(
     assert (answer["channel"], answer["thread_ts"]) == ("C1", "5.5")
 
 
+async def test_a_form_that_is_answered_by_a_form_goes_on_in_the_same_modal(workspace, slack, bot):
+    bot.card = Card("Settings of idle", blocks=(Form("Idle", "config set", (Field("idle.below", "Share"),)),))
+    status, body = await workspace.submit(submitted("idle"))
+    view = json.loads(body)["view"]
+    assert (status, json.loads(body)["response_action"], view["callback_id"]) == (200, "update", "trn_form")
+    assert json.loads(view["private_metadata"]) == {"channel": "C1", "thread": "5.5", "line": "config set"}
+    assert slack.sent("chat.postEphemeral") == []
+
+
 async def test_a_wrong_form_stays_open_and_says_why(workspace, bot):
     bot.card = Card("'9z' is not a length of time; write 30m, 2h, 3d or 1w.", Tone.ERROR)
     status, body = await workspace.submit(submitted("9z"))
