@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,20 @@ class Series:
 
 @dataclass(frozen=True)
 class Voice:
-    """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks."""
+    """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks.
+
+    `delays` multiplies how long a row is too new for history: what is to find a drift must not learn from its beginning.
+    """
 
     name: str
     derive: Callable[[Series], Values]
     worth: float
+    delays: int = 1
+
+    def loudness(self, series: Series) -> Values:
+        """Return the excess in multiples of the worth; (n,) >= 0."""
+        pace = replace(series.pace, delay=self.delays * series.pace.delay)
+        return excess(self.derive(series), pace) / self.worth
 
 
 def level(series: Series) -> Values:
@@ -38,7 +47,7 @@ def level(series: Series) -> Values:
 
 
 def sustained(series: Series) -> Values:
-    """Return the mean of the last hour: an extreme that lasts though no reading is new."""
+    """Return the mean of the last hour: an extreme that lasts, or is drifted to, though no reading is new."""
     return mean_read(series.values, series.pace.hour)
 
 
@@ -68,7 +77,7 @@ def weekly(series: Series) -> Values:
 
 VOICES = (
     Voice("level", level, 0.25),
-    Voice("sustained", sustained, 0.9),
+    Voice("sustained", sustained, 0.9, delays=5),
     Voice("change", change, 0.9),
     Voice("swing", swing, 0.3),
     Voice("daily", daily, 0.8),
@@ -94,6 +103,6 @@ def strangeness(series: Series, voices: tuple[Voice, ...] = VOICES) -> Values:
     loudest = flat_rows(series.values, 4 * series.pace.hour)
     loudest[: series.pace.learning] = 0
     for voice in voices:
-        loudest = np.maximum(loudest, excess(voice.derive(series), series.pace) / voice.worth)
+        loudest = np.maximum(loudest, voice.loudness(series))
     loudest[np.isnan(series.values)] = 0
     return loudest
