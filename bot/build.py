@@ -23,13 +23,13 @@ from bot.model.alert import Alert, Notice
 from bot.model.policy import Policy
 from bot.model.request import Request
 from bot.model.window import EVER
-from bot.ports import Check, Clock, CommandHint, Listener, Ports, Shelf, Store
+from bot.ports import Billing, Check, Clock, CommandHint, Listener, Ports, Shelf, Store
 from bot.replay import replay
 from bot.settings import Settings, read_settings, settings_text
 
 if TYPE_CHECKING:
+    from adapters.aws.live import Live
     from adapters.aws.recording import Recording
-    from adapters.billing.bill import Bill
 
 assert FAMILIES
 HISTORY = timedelta(days=15)
@@ -53,7 +53,7 @@ def product_version() -> str:
 def folder_of(source: str) -> Path:
     """Return the folder of `recording:DIR`, or that of `simulator:SEED[/SCENARIO]`, generated when missing.
 
-    Raises `Unavailable` for a live account: reading one is not part of this version.
+    Raises `Unavailable` for a live account: it has none.
     """
     kind, _, name = source.partition(":")
     if kind == "recording":
@@ -63,7 +63,7 @@ def folder_of(source: str) -> Path:
         if not seed.isdecimal():
             raise WrongInput(f"'{seed}' is not a seed; write simulator:7 or simulator:7/calm.")
         return _simulated(int(seed), scenario or "demo")
-    raise Unavailable("This version reads recordings, not a live account; use recording:DIR or simulator:SEED.")
+    raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
 
 
 def _simulated(seed: int, scenario: str) -> Path:
@@ -86,8 +86,9 @@ class Opened:
         self.knowledge = load_knowledge()
         self._settings = settings
         self._folder = Once(lambda: folder_of(source))
-        self.recording: Callable[[], Recording] = Once(self._open_recording)
-        self.bill: Callable[[], Bill] = Once(self._open_bill)
+        self.live = source == "aws"
+        self.recording: Callable[[], Any] = Once(self._open_live if self.live else self._open_recording)
+        self.bill: Callable[[], Billing] = Once(self._open_bill)
 
     def ports(self, store: Store, base: Policy, kept: Any = None, **more: Any) -> Ports:
         """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
@@ -120,6 +121,11 @@ class Opened:
             except Unavailable:
                 raise no_metrics from None
 
+    def _open_live(self) -> Live:
+        from bot.account import open_account
+
+        return open_account(self._settings, self.knowledge.types())
+
     def _open_recording(self) -> Recording:
         from adapters.aws.identity import TagNames
         from adapters.aws.recording import open_recording
@@ -129,9 +135,12 @@ class Opened:
         spans = {"interval": s["interval"], "lag": s["metrics.lag"], "history": HISTORY}
         return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags)
 
-    def _open_bill(self) -> Bill:
+    def _open_bill(self) -> Billing:
         from adapters.billing import open_billing
+        from bot.account import open_account_bill
 
+        if self.live:
+            return open_account_bill(self._settings, self.recording())
         s = self._settings
         names = {name: s.tags()[name] for name in ("team", "project", "cluster")}
         return open_billing(self._folder(), lag=s["billing.lag"], tags=names)
@@ -149,8 +158,9 @@ class Replays:
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy; they go on side by side and read once."""
-        shared = SharedSource(LazySource(self._watched.recording))
-        return [replace(self._watched.ports(_memory(), policy), source=shared) for policy in policies]
+        made = [self._watched.ports(_memory(), policy) for policy in policies]
+        shared = SharedSource(made[0].source)
+        return [replace(ports, source=shared) for ports in made]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""

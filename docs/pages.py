@@ -12,7 +12,8 @@ from bot.policy.setting import Setting
 
 def commands_page() -> str:
     """Return docs/commands.md."""
-    every = sorted({made.name: made for made in COMMANDS.values()}.items())
+    product = [made for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")]
+    every = sorted({made.name: made for made in product}.items())
     head = [
         "# Commands",
         "",
