@@ -16,6 +16,8 @@ SPACING_ROWS = 50
 """The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
 LEAST_HOUR = 12
 """Rows that stand for an hour where fewer are read in one: less is too little to learn from."""
+LEAST_LEARNT = 200
+"""Rows that are only learnt where a day has fewer."""
 THRESHOLD = 0.5
 HABIT_WORTH = 0.5
 """Excess, in spreads, at which metrics that part company speak."""
@@ -53,4 +55,5 @@ def pace_of(seconds: Values) -> Pace:
     gaps = gaps[gaps > 0]
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
     hour = max(LEAST_HOUR, round(3600 / spacing))
-    return Pace(hour, history=28 * 24 * hour, learning=24 * hour, delay=3 * hour // 2, rest=3 * hour)
+    learning = max(LEAST_LEARNT, round(86_400 / spacing))
+    return Pace(hour, history=28 * 24 * hour, learning=learning, delay=3 * hour // 2, rest=3 * hour)
