@@ -52,7 +52,7 @@ class NodeState(StrEnum):
     BUSY = "busy"
     STARVED = "starved"
     COMPILING = "compiling"
-    LOADED_IDLE = "runtime loaded, no work"
+    LOADED_IDLE = "loaded, idle"
     IDLE = "no runtime"
     NO_DATA = "no data"
     NEW = "just launched"
