@@ -83,9 +83,11 @@ def simulate(options: Options) -> int:
 
 
 def record(options: Options) -> int:
-    """Refuse: a recording of a live account needs the live source."""
-    options.only()
-    raise WrongInput("This version cannot record a live account yet; 'trnbot simulate DIR' writes a simulated recording.")
+    """Write a recording of the live account."""
+    from bot.account import record_account
+
+    options.only("days", "config", "verbose")
+    return record_account(options)
 
 
 def manifest(options: Options) -> int:
@@ -115,7 +117,8 @@ OPTIONS: Mapping[str, str] = {
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --no-browser    only print the console's address",
     "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder",
-    "record": "  trnbot record DIR",
+    "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
+    "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",
 }
 

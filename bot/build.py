@@ -51,10 +51,7 @@ def product_version() -> str:
 
 
 def folder_of(source: str) -> Path:
-    """Return the folder of `recording:DIR`, or that of `simulator:SEED[/SCENARIO]`, generated when missing.
-
-    Raises `Unavailable` for a live account: it has none.
-    """
+    """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
     kind, _, name = source.partition(":")
     if kind == "recording":
         return Path(name).expanduser()
@@ -114,7 +111,8 @@ class Opened:
     def end(self) -> datetime | None:
         """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
         try:
-            return self.recording().extent().end
+            end: datetime | None = self.recording().extent().end
+            return end
         except Unavailable as no_metrics:
             try:
                 return self.bill().tally(EVER, ()).billed_through

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from bot.errors import TrnbotError
 from bot.model.window import EVER
@@ -10,16 +11,29 @@ from bot.ports import Billing, Check, Source
 from bot.settings import Settings
 
 
-def examine(settings: Settings, recording: Callable[[], Source], bill: Callable[[], Billing]) -> list[Check]:
-    """Return every check; a part that fails becomes its own sentence."""
+def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[], Billing]) -> list[Check]:
+    """Return every check; a part that fails becomes its own sentence. A live source examines itself."""
+    live = settings["source"] == "aws"
+    export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if live else "Put a CUR or FOCUS export under billing/ of it."
     return [
-        _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED."),
-        _tried("billing", lambda: _bill(bill()), "Put a CUR or FOCUS export under billing/ of the recording."),
+        *(_account(recording) if live else [_metrics(recording)]),
+        _tried("billing", lambda: _bill(bill()), export),
         _slack(settings),
         _teams(settings),
         _route(settings),
         _admins(settings),
     ]
+
+
+def _account(source: Callable[[], Any]) -> Sequence[Check]:
+    try:
+        return list(source().examine())
+    except TrnbotError as error:
+        return [Check("AWS", False, str(error), "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.")]
+
+
+def _metrics(recording: Callable[[], Source]) -> Check:
+    return _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.")
 
 
 def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:

@@ -12,6 +12,7 @@ from pathlib import Path
 from adapters.http import serve
 from adapters.store.open import open_store
 from bot import build
+from bot.account import LivePlay
 from bot.errors import Unavailable
 from bot.options import Options
 from bot.play import DEMO_SHOWN, DEMO_SPEED, Play, Tempo
@@ -32,7 +33,7 @@ def run(options: Options, plan: Plan) -> int:
     """Serve until a signal; return the exit code."""
     level = logging.DEBUG if "verbose" in options.switches else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for noisy in ("apscheduler", "alembic"):
+    for noisy in ("apscheduler", "alembic", "botocore", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = build.settings_of(_with_defaults(options, plan))
     asyncio.run(_serve(settings, plan))
@@ -53,8 +54,8 @@ async def _serve(settings: Settings, plan: Plan) -> None:
     opened = build.Opened(settings.source, settings)
     extent = await asyncio.to_thread(lambda: opened.recording().extent())
     tempo = _tempo(settings, plan)
-    play = Play(extent, tempo, store)
-    bot = build.running_bot(settings, store, opened, play.clock, tempo.speed)
+    play = Play(extent, tempo, store) if extent else LivePlay(settings["interval"], build.wall_clock, store)
+    bot = build.running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)
     play.app = bot.app
     try:
         await serve([*bot.listeners, play], settings["host"], settings["port"], lambda address: _ready(address, plan))

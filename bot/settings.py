@@ -88,6 +88,13 @@ def _interval(text: str) -> timedelta:
     return length
 
 
+def _usd(text: str) -> Decimal | None:
+    amount = text.removeprefix("$")
+    if text and not amount.replace(".", "", 1).isdecimal():
+        raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
+    return Decimal(amount) if text else None
+
+
 def _switch(text: str) -> bool:
     words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
     if text.lower() not in words:
@@ -106,6 +113,10 @@ KEYS: tuple[Key, ...] = (
     Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", _interval),
     Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),
     Key("billing.lag", "TRNBOT_BILLING_LAG", "24h", "how long after its usage a replay sees a bill row", parse_duration),
+    Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", _words),
+    Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", _words),
+    Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
+    Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", _usd),
     Key(
         "tags.cluster",
         "TRNBOT_TAGS_CLUSTER",

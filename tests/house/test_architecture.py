@@ -53,14 +53,14 @@ def allowed(importer: str, name: str) -> bool:
     top = name.partition(".")[0]
     if top in STANDARD or top == "__future__":
         return True
-    if importer in {"bot.build", "bot.run", "bot.play", "bot.once", "bot.__main__"}:
+    if importer in {"bot.build", "bot.account", "bot.run", "bot.play", "bot.once", "bot.__main__"}:
         return True
     if within(importer, "bot.model"):
         return within(name, "bot.model", "bot.errors", "numpy")
     if within(importer, *PURE):
         return within(name, "bot.model", "bot.errors", "numpy", *PURE)
     if importer == "bot" or within(importer, "bot"):
-        return within(name, "bot", "numpy") and not within(name, "bot.build", "bot.run", "bot.play", "bot.once")
+        return within(name, "bot", "numpy") and not within(name, "bot.build", "bot.account", "bot.run", "bot.play", "bot.once")
     if within(importer, "detectors"):
         return within(name, "bot.model", "bot.errors", "detectors", "numpy", "sklearn", "scipy", "joblib")
     if within(importer, "adapters"):

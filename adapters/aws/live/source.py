@@ -150,10 +150,10 @@ class Live:
         """Return the first region."""
         return next(place.region for place in (*self._unknown, *self._places))
 
-    def examine(self, now: datetime) -> Sequence[Check]:
+    def examine(self) -> Sequence[Check]:
         """Look at every call that a tick makes, in every place; nothing is kept of what the metrics say."""
         remedy = "See the sentence; the least permissions are in deploy/iam-policy.json."
-        failed = list(self.describe(now))
+        failed = list(self.describe(self.calls.clock()))
         checks = [Check(f"AWS {place}", True, self._found(place)) for place in self.places()]
         return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed)]
 

@@ -1,0 +1,149 @@
+"""Join settings and a live AWS account: its metrics, its bill, its checks, and recordings of it. A part of `build`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapters.timer import Timer
+from bot import build
+from bot.app import App
+from bot.errors import Unavailable, WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.fleet import InstanceType
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window, parse_duration
+from bot.options import Options
+from bot.play import Leading
+from bot.ports import Billing, Clock
+from bot.settings import Settings
+
+if TYPE_CHECKING:
+    from adapters.aws.live import Live
+
+FOLDER = Path(".trnbot/aws")
+"""Where the copy of the billing export and the journal of inventories lie."""
+HISTORY = timedelta(days=15)
+
+
+def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
+    """Return the live source; nothing is called yet."""
+    from adapters.aws.identity import TagNames
+    from adapters.aws.live import open_live
+
+    return open_live(
+        interval=settings["interval"],
+        lag=settings["metrics.lag"],
+        history=HISTORY,
+        types=types,
+        tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
+        regions=settings["aws.regions"],
+        roles=settings["aws.roles"],
+        clock=build.wall_clock,
+        daily_usd=settings["aws.budget"],
+        journal=FOLDER / "journal",
+    )
+
+
+class LivePlay:
+    """Implement `bot.ports.Listener`: the watch by the clock of the wall, by the one process that leads."""
+
+    def __init__(self, interval: timedelta, clock: Clock, store: Leading) -> None:
+        self.clock = clock
+        self.app: App | None = None
+        self._store = store
+        self._timer = Timer(self._tick, clock, interval, self._missed)
+
+    def routes(self) -> Sequence[Any]:
+        """Serve nothing."""
+        return ()
+
+    async def start(self) -> None:
+        """Begin to tick."""
+        await self._timer.start()
+
+    async def stop(self) -> None:
+        """Let the tick under way finish."""
+        await self._timer.stop()
+
+    async def _tick(self, at: datetime) -> None:
+        assert self.app
+        if await asyncio.to_thread(self._store.acquire_lead):
+            await self.app.tick(at)
+
+    def _missed(self, sentence: str) -> None:
+        assert self.app
+        self.app.health.missed_tick(sentence)
+
+
+def open_account_bill(settings: Settings, live: Live) -> Billing:
+    """Return the bill over a local copy of the export, which is brought up to date once an hour when it is asked."""
+    from adapters.aws.live.exports import ExportCache
+    from adapters.billing import open_billing
+
+    folder = FOLDER / "billing"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name: settings.tags()[name] for name in ("team", "project", "cluster")}
+    bill = open_billing(folder, lag=settings["billing.lag"], tags=names)
+    address = settings["aws.billing"]
+    return FreshBilling(bill, ExportCache(live.calls, address, folder, live.home).keep_fresh) if address else bill
+
+
+class FreshBilling:
+    """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
+
+    def __init__(self, bill: Billing, fresh: Callable[[], None]) -> None:
+        self._bill, self._fresh = bill, fresh
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window."""
+        self._fresh()
+        return self._bill.tally(window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        self._fresh()
+        return self._bill.deltas(now, days)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own rates."""
+        self._fresh()
+        return self._bill.rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read."""
+        return self._bill.problems()
+
+
+def record_account(options: Options) -> int:
+    """Write a recording of the account: `trnbot record DIR [--days 7]`."""
+    from adapters.aws.live.record import record
+
+    if len(options.words) != 2:
+        raise WrongInput("'record' takes one new folder: trnbot record DIR [--days 7].")
+    settings = build.settings_of(options.values)
+    types = load_knowledge().types()
+    end = build.wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
+    done = record(open_account(settings, types), Path(options.words[1]), end - _days(options), end, print)
+    print(f"{done.points} points and {done.answers} answers in {options.words[1]}; the calls cost about ${done.usd}.")
+    for sentence in done.missing:
+        print(f"missing: {sentence}")
+    if done.missing:
+        raise Unavailable("The recording is not whole; see above.")
+    return 0
+
+
+def _days(options: Options) -> timedelta:
+    from adapters.aws.live.record import MINUTES_KEPT
+
+    text = options.values.get("days", "7")
+    length = parse_duration(f"{text}d" if text.replace(".", "", 1).isdecimal() else text)
+    if not timedelta(0) < length <= MINUTES_KEPT:
+        raise WrongInput(f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days.")
+    return length
