@@ -148,7 +148,7 @@ def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
     scope = view.roster.scope
     since = np.zeros(len(view.roster.scopes))
     np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
-    waited = view.held_open(Cause.HARDWARE_FAULT.value) & drop.falling(view) & view.eligible
+    waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since[scope] + FOLD_STEPS)
     waiting = (fell | waited) & ~fault.hit & (since[scope] > 0)
     wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)

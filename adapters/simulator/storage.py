@@ -77,7 +77,7 @@ def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
     ]
     by_name = {c.name: c for c in scenario.clusters}
     left = [
-        VolumeSpec(identifier(fleet.seed, "vol-", x.cluster, "old", i), by_name[x.cluster], 4000, "", round(x.at * 60))
+        VolumeSpec(identifier(fleet.seed, "vol-", x.cluster, "old", i), by_name[x.cluster], 12_000, "", round(x.at * 60))
         for x in orphans(scenario)
         if not x.level
         for i in range(2)

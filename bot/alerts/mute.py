@@ -36,10 +36,16 @@ _EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
 """Which causes explain a cause away where they hold most of the same things: a sick whole mutes its parts."""
 
 
-def mute(alerts: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime) -> list[Alert]:
-    """Return the alerts with `muted_by` set anew on every firing one."""
-    firing = [alert for alert in alerts if alert.firing]
-    return [replace(a, muted_by=_muted_by(a, firing, silences, policy, now)) if a.firing else a for a in alerts]
+def mute(
+    alerts: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime, ended: Sequence[Alert] = ()
+) -> list[Alert]:
+    """Return the alerts with `muted_by` set anew on every firing one.
+
+    What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long to be over as it did.
+    """
+    quiet = policy.duration("alert.resolve_after")
+    causes = [a for a in alerts if a.firing] + [a for a in (*alerts, *ended) if a.closed and now - a.closed < quiet]
+    return [replace(a, muted_by=_muted_by(a, causes, silences, policy, now)) if a.firing else a for a in alerts]
 
 
 def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
@@ -56,12 +62,12 @@ def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
     return silence.selector.selects(alert.anomaly.labels)
 
 
-def _muted_by(alert: Alert, firing: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime) -> str:
+def _muted_by(alert: Alert, causes: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime) -> str:
     """Return the first mark that applies: silence, inhibition, policy."""
     for silence in silences:
         if silences_alert(silence, alert, now):
             return f"silence:{silence.id}"
-    for other in firing:
+    for other in causes:
         if other.id != alert.id and _explains(other, alert):
             return f"inhibit:{other.key}"
     least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")

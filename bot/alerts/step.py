@@ -40,7 +40,7 @@ def step(
     firing = [alert for alert in memory.alerts if alert.firing]
     tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"))
     valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now) for alert in tracked]
-    marked = mute(valued, memory.silences, policy, now)
+    marked = mute(valued, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
     return Outcome(tuple(marked), tell(memory, marked, policy, channels, now))
 
 

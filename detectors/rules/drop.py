@@ -119,6 +119,12 @@ def falling(view: View) -> Mask:
     return np.asarray(now < view.number("starved.over") * view.levels[1])
 
 
+def working(view: View) -> Mask:
+    """Tell which nodes are seen to work as usual right now, (n,): one that is not seen may not."""
+    now = view.recent(view.utilization, view.window.steps(NOW))
+    return np.asarray(now >= view.number("starved.over") * view.levels[1])
+
+
 def fell_lately(view: View, length: timedelta) -> Mask:
     """Tell which nodes worked under their usual for a good part of the last `length`: an evaluation, or a drop to be, (n,)."""
     part = view.utilization[:, -view.window.steps(length) :]

@@ -73,3 +73,10 @@ def test_an_alert_without_dollars_is_not_cheap() -> None:
 def test_an_end_is_never_muted() -> None:
     (found,) = mute([alert(closed=NOON, waste=waste())], [silence()], POLICY, NOON)
     assert found.muted_by == ""
+
+
+@pytest.mark.parametrize(("minutes", "marked"), [(5, "inhibit:hardware_fault/cluster=llama"), (20, "")])
+def test_what_just_ended_still_explains_its_effects(minutes: int, marked: str) -> None:
+    fault = alert(anomaly(Cause.HARDWARE_FAULT), id="a2", closed=NOON - timedelta(minutes=minutes))
+    (starved,) = mute([alert()], (), POLICY, NOON, [fault])
+    assert starved.muted_by == marked

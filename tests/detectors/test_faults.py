@@ -65,3 +65,10 @@ def test_a_hang_of_most_nodes_takes_the_rest_along():
     fleet = Fleet(8).set(hours(30), hours(34), neuroncore_utilization=0, neuron_execution_latency=float("nan"), efa=0)
     fleet.stop(hours(30), hours(34), slice(0, 1))
     assert {a.cause for a in World(fleet).run(hours(29), hours(32))} == {Cause.HUNG}
+
+
+def test_who_waits_for_the_sick_node_and_falls_silent_stays_with_the_fault():
+    fleet = Fleet(16).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc=8)
+    fleet.scale(hours(31), hours(34), neuroncore_utilization=0.3, efa=0.3).silence(hours(32), hours(33.5), slice(5, 7))
+    (alert,) = World(fleet).run(hours(29), hours(35.5))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.HARDWARE_FAULT, 1)
