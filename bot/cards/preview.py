@@ -131,11 +131,11 @@ def _chart(seen: Comparison) -> Chart:
     gone = {alert.id for alert in seen.disappear}
     both = [alert for alert in seen.before.told if alert.id not in gone]
     series = (
-        Series("either way", _counts(both, days)),
-        Series("only with the change", _counts(seen.appear, days)),
-        Series("only as it is", _counts(seen.disappear, days)),
+        Series("both", _counts(both, days)),
+        Series("new", _counts(seen.appear, days)),
+        Series("gone", _counts(seen.disappear, days)),
     )
-    said = f"{len(both)} either way, {len(seen.appear)} only with the change, {len(seen.disappear)} only as it is"
+    said = f"{len(both)} told either way, {len(seen.appear)} new with the change, {len(seen.disappear)} gone with it"
     names = tuple(day(seen.window.start + (one - first)) for one in days)
     return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {said}.")
 

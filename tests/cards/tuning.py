@@ -1,0 +1,98 @@
+"""Build one card of every step of tuning: forms, preview, what was applied, history; the worst preview among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from bot.cards.card import Card
+from bot.cards.config import chooser_card, form_card
+from bot.cards.preview import preview_card
+from bot.cards.versions import applied_card, cancelled_card, history_card, version_card
+from bot.commands.config import FAMILIES, settings_of
+from bot.model.alert import Alert, Notice, Reason
+from bot.model.anomaly import Cause
+from bot.model.labels import Labels
+from bot.model.replay import Replay
+from bot.model.version import Attempt, Doing, Draft, Version
+from bot.model.window import Window
+from bot.policy.change import applied, edits, read_changes, shown
+from bot.policy.compare import Comparison, compare, summary
+from bot.policy.schema import SETTINGS, default_policy
+from tests.builders import NOON, alert, anomaly, waste
+
+LLAMA = Labels(cluster="llama-70b")
+FORTNIGHT = Window(NOON - timedelta(days=14), NOON)
+NASTY = "<!channel> [x](http://evil.example) <script>alert(1)</script> <at>all</at>"
+
+
+def idle(number: int, cluster: str = "vision", so_far: str = "129.00") -> Alert:
+    opened = NOON - timedelta(days=13) + timedelta(hours=7 * number)
+    found = anomaly(Cause.IDLE, n=3, cluster=cluster, at=opened)
+    more = {"waste": waste("64.50", so_far), "closed": opened + timedelta(hours=2)}
+    return alert(found, name=f"a{cluster[:9]}{number}", opened=opened, **more)
+
+
+def replayed(*alerts: Alert) -> Replay:
+    notices = [
+        Notice(f"n{a.id}", channel, Reason.FIRST, a.opened, (a,)) for a in alerts for channel in ("web:alerts", "slack:C02FIN")
+    ]
+    return Replay(FORTNIGHT, 4033, {a.id: a for a in alerts}, notices)
+
+
+def drafted(seen: Comparison, pairs: Mapping[str, str], scope: Labels = LLAMA, doing: Doing = Doing.SET) -> Draft:
+    changes = read_changes(pairs.items(), scope)
+    made = edits(default_policy(), applied(default_policy(), changes), changes)
+    return Draft("p1234abcd", NOON, "slack:U01ALICE", 0, doing, changes, changes, made, summary(seen))
+
+
+def preview() -> Card:
+    before = [idle(i) for i in range(12)]
+    seen = compare(replayed(*before), replayed(*before[:7], idle(40, "lab", "51.20")))
+    return preview_card(drafted(seen, {"idle.below": "15%", "idle.for": "45m"}), seen)
+
+
+def worst() -> Card:
+    """Return an import of every setting that moves 600 alerts of clusters with the nastiest names."""
+    before, after = [idle(i % 46, f"{i}{NASTY}") for i in range(300)], [idle(i % 46, f"x{i}{NASTY}") for i in range(300)]
+    seen = compare(replayed(*before), replayed(*after))
+    every = {key: "off" for key, one in SETTINGS.items() if key.endswith(".on")} | {"idle.below": "15%", "idle.for": "2h"}
+    notes = [f"Nothing runs under cluster={NASTY} now."]
+    return preview_card(drafted(seen, every, Labels(cluster=NASTY), Doing.IMPORT), seen, notes)
+
+
+def version(number: int = 3, doing: Doing = Doing.SET, restores: int | None = None) -> Version:
+    seen = compare(replayed(*(idle(i) for i in range(12))), replayed(*(idle(i) for i in range(7))))
+    made = drafted(seen, {"idle.below": "15%", "idle.for": "45m"})
+    said = {} if doing is Doing.UNDO else {"preview": made.id, "shown": made.shown}
+    at = NOON - timedelta(hours=9 - number)
+    return Version(number, at, "slack:U01ALICE", "alice", doing, made.edits, made.overrides, **said, restores=restores)
+
+
+def chooser() -> Card:
+    known = {"cluster": ("lab", "llama-70b", "vision"), "team": ("pretraining",)}
+    return chooser_card(FAMILIES, known, [("idle.below", "cluster=llama-70b", "15%", "5%")], version())
+
+
+def form() -> Card:
+    return form_card("starved", settings_of("starved"), {key: shown(default_policy(), LLAMA, key) for key in SETTINGS}, LLAMA)
+
+
+def history() -> Card:
+    words = "'config undo' is for admins (slack:U01ALICE), and you are slack:U02BOB."
+    tried = [Attempt(NOON, "slack:U02BOB", "bob", "config undo", words)]
+    return history_card([version(5, Doing.UNDO, 3), version(4), version(3)], tried)
+
+
+TUNING: Mapping[str, Callable[[], Card]] = {
+    "config": chooser,
+    "config_form": form,
+    "config_preview": preview,
+    "config_preview_worst": worst,
+    "config_applied": lambda: applied_card(version()),
+    "config_cancelled": lambda: cancelled_card("p1234abcd"),
+    "config_undone": lambda: applied_card(version(4, Doing.UNDO, 0)),
+    "config_history": history,
+    "config_history_none": lambda: history_card([], []),
+    "config_version": lambda: version_card(version()),
+}
