@@ -7,12 +7,15 @@ SOURCE ?= simulator:7
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run test e2e check format docs lock clean
+.PHONY: help run aws test e2e check format docs lock clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) faster than life, console on loopback
 	$(if $(SPEED),TRNBOT_SPEED=$(SPEED) )TRNBOT_PORT=$(PORT) $(BIN)/trnbot demo --source "$(SOURCE)" $(if $(CI)$(NO_BROWSER),--no-browser)
+
+aws: $(VENV)/dev.ready  ## a local stand-in for AWS with a fleet that idles, and `trnbot serve` against it
+	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin --run $(CURDIR)/$(BIN)/trnbot serve
 
 test: $(VENV)/dev.ready  ## every test that needs no Node and no browser
 	$(BIN)/python -m pytest -m "not e2e" -n 2

@@ -14,12 +14,10 @@ def differences(live: Reading, recorded: Reading) -> list[Any]:
         found.append(sorted(set(live.frames) ^ set(recorded.frames)))
     for kind in set(live.frames) & set(recorded.frames):
         one, other = live.frames[kind], recorded.frames[kind]
-        for name in ("things", "metrics", "start", "step"):
-            if getattr(one, name) != getattr(other, name):
-                found.append((kind, name, getattr(one, name), getattr(other, name)))
+        axes = ("things", "metrics", "start", "step")
+        found += [(kind, x, getattr(one, x), getattr(other, x)) for x in axes if getattr(one, x) != getattr(other, x)]
         if one.values.shape != other.values.shape or not np.allclose(one.values, other.values, rtol=1e-5, equal_nan=True):
             found.append((kind, "values"))
-    for name in ("instances", "volumes", "file_systems", "reservations"):
-        if getattr(live.inventory, name) != getattr(recorded.inventory, name):
-            found.append(name)
+    described = ("instances", "volumes", "file_systems", "reservations")
+    found += [name for name in described if getattr(live.inventory, name) != getattr(recorded.inventory, name)]
     return found + (["runs"] if live.runs != recorded.runs else [])

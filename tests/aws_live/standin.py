@@ -1,17 +1,19 @@
 """Stand in for AWS: serve a recording over HTTP in AWS's own protocols.
 
 `python -m tests.aws_live.standin RECORDING --port 5055` prints what to export. Without a recording it simulates one that
-ends soon after now. `AWS_ENDPOINT_URL` is all that boto3 needs.
+ends soon after now. `AWS_ENDPOINT_URL` is all that boto3 needs. `--run trnbot serve` serves against it at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -192,6 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._s3(operation, given)
         answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
         self._send(200, *body_of(service, operation, answer, self.world.shift))
+        return None
 
     def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
         if service == "s3":
@@ -223,6 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "text/xml",
             )
         self._send(status, json.dumps({"__type": code, "message": "no"}).encode(), "application/x-amz-json-1.0")
+        return None
 
     def _s3(self, operation: str, given: dict[str, Any]) -> None:
         root = self.world.folder
@@ -242,6 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, text.encode(), "application/xml")
         path = root / given["path"].removeprefix(f"/{BUCKET}/")
         self._send(200, path.read_bytes(), "application/octet-stream", {"ETag": f'"{_etag(path)}"'})
+        return None
 
     def _send(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -256,21 +261,38 @@ def _etag(path: Path) -> str:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser("python -m tests.aws_live.standin")
+    p = argparse.ArgumentParser("python -m tests.aws_live.standin", description=__doc__)
     p.add_argument("recording", type=Path, nargs="?", help="a recording with Parquet metrics; without one, one is simulated")
     p.add_argument("--port", type=int, default=5055)
-    p.add_argument("--speed", type=float, default=1.0, help="recorded seconds a real one")
+    p.add_argument("--speed", type=float, default=1.0, help="recorded seconds a real one; what reads it needs the same clock")
     p.add_argument("--hours-left", type=float, default=2.25, help="how much of the recording lies ahead at the start")
-    p.add_argument("--throttled", type=float, default=0.0)
-    p.add_argument("--reset", type=float, default=0.0)
+    p.add_argument("--throttled", type=float, default=0.0, help="share of calls that are throttled")
+    p.add_argument("--reset", type=float, default=0.0, help="share of connections that are reset")
+    p.add_argument("--run", nargs=argparse.REMAINDER, help="a command to run against it, in a folder of its own")
     said = p.parse_args()
     began, real = datetime.now(UTC), time.monotonic()
-    folder = said.recording or simulated(Path(tempfile.mkdtemp(prefix="standin-")), began, said.hours_left)
-    world = StandIn(folder, lambda: began + timedelta(seconds=(time.monotonic() - real) * said.speed))
-    world.shift = timedelta(0) if said.recording is None else world.shift_to(began, said.hours_left)
-    world.faults.throttled, world.faults.reset = said.throttled, said.reset
-    print(f"AWS stands in at {world.start(said.port)}", flush=True)
-    threading.Event().wait()
+    with tempfile.TemporaryDirectory(prefix="standin-") as made:
+        folder = said.recording.resolve() if said.recording else simulated(Path(made), began, said.hours_left)
+        world = StandIn(folder, lambda: began + timedelta(seconds=(time.monotonic() - real) * said.speed))
+        world.shift = world.shift_to(began, said.hours_left) if said.recording else timedelta(0)
+        world.faults.throttled, world.faults.reset = said.throttled, said.reset
+        told = environment(world, world.start(said.port))
+        print("AWS stands in; to use it:", *(f"export {name}={value}" for name, value in told.items()), sep="\n", flush=True)
+        if not said.run:
+            threading.Event().wait()
+        sys.exit(subprocess.run(said.run, env=os.environ | told, cwd=made, check=False).returncode)
+
+
+def environment(world: StandIn, endpoint: str) -> dict[str, str]:
+    """Return what makes boto3 and trnbot use the stand-in."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "AKIASTANDIN",
+        "AWS_SECRET_ACCESS_KEY": "standin",
+        "TRNBOT_SOURCE": "aws",
+        "TRNBOT_AWS_REGIONS": ",".join(sorted(world.cloudwatch.series)),
+        "TRNBOT_AWS_BILLING": f"s3://{BUCKET}/billing",
+    }
 
 
 def simulated(folder: Path, now: datetime, hours_left: float) -> Path:

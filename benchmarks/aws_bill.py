@@ -1,0 +1,73 @@
+"""Print what a fleet's metrics cost to poll, from the requests that the live source would really make.
+
+`python -m benchmarks.aws_bill [NODES]`: 16 node series each, one hour of ticks planned, compared with polling every minute
+at the same one-minute resolution.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from decimal import Decimal
+
+import numpy as np
+
+from adapters.aws.catalogue import catalogue
+from adapters.aws.live.calls import Place
+from adapters.aws.live.operations import price_of
+from adapters.aws.live.requests import asks
+from adapters.aws.live.watermarks import Book
+from adapters.aws.points import Series
+
+SERIES_A_NODE = 16
+HOURS_A_MONTH = 730
+NAMES = ("ClusterName", "InstanceId", "NodeName")
+
+
+def fleet(nodes: int) -> list[Series]:
+    """Return the first 16 node metrics of the catalogue for each node."""
+    wanted = [
+        (namespace, metric)
+        for (namespace, metric, names), found in catalogue().items()
+        if names == frozenset(NAMES) and any(target.kind == "node" for target in found)
+    ][:SERIES_A_NODE]
+    named = [(("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}")) for i in range(nodes)]
+    return [
+        Series(namespace, metric, NAMES, pairs, "us-west-2", "111122223333") for pairs in named for namespace, metric in wanted
+    ]
+
+
+def requested(series: list[Series], every_minutes: int) -> tuple[int, int, float]:
+    """Return metrics requested and calls in one hour of ticks, and seconds to plan a tick; every point comes in time."""
+    book = Book()
+    numbers = book.enter(series, 0)
+    place, metrics, calls = Place("us-west-2"), 0, 0
+    began = time.perf_counter()
+    for minute in range(every_minutes, 61, every_minutes):
+        end = minute * 60
+        for ask in asks(book, numbers, place, None, end):
+            metrics, calls = metrics + len(ask.numbers), calls + 1
+            for number in ask.numbers:
+                book.marks[number].answered(end, np.arange(ask.start, end, 60))
+    return metrics, calls, (time.perf_counter() - began) / (60 // every_minutes)
+
+
+def main() -> None:
+    """Print the comparison."""
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    series = fleet(nodes)
+    print(f"{nodes} nodes x {SERIES_A_NODE} series, one-minute points, a month of {HOURS_A_MONTH} hours")
+    month: dict[int, int] = {}
+    for every in (1, 5):
+        metrics, calls, seconds = requested(series, every)
+        month[every] = metrics * HOURS_A_MONTH
+        usd: Decimal = price_of("cloudwatch", "get_metric_data", month[every])
+        print(
+            f"every {every} min: {month[every]:>15,} metrics requested, {calls * HOURS_A_MONTH:>11,} calls, ${usd:>9,.0f};"
+            f" {seconds:.2f} s to plan a tick"
+        )
+    print(f"{month[1] / month[5]:.2f} times fewer")
+
+
+if __name__ == "__main__":
+    main()
