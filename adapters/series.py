@@ -17,23 +17,29 @@ Values = npt.NDArray[np.float64]
 Score = Callable[[Sequence[datetime], Values], tuple[Values, npt.NDArray[np.bool_]]]
 
 
-def score_tree(source: Path, target: Path, score: Score) -> int:
+Seen = Callable[[str, Sequence[datetime], Values, Values, npt.NDArray[np.bool_]], None]
+
+
+def score_tree(source: Path, target: Path, score: Score, seen: Seen | None = None) -> int:
     """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
+
+    `seen` is called with each file's name (`folder-name`), times, values, scores and flags.
 
     Raises `WrongInput` for what is missing, empty or not such a CSV; a file is written whole or not at all.
     """
     if source.is_file():
-        _score_file(source, target / source.name if target.is_dir() else target, score)
+        _score_file(source, target / source.name if target.is_dir() else target, score, source.stem, seen)
         return 1
     files = sorted(source.rglob("*.csv"))
     if not files:
         raise WrongInput(f"There is no CSV at '{source}'; name a file or a folder with CSV files.")
     for path in files:
-        _score_file(path, target / path.relative_to(source), score)
+        inner = path.relative_to(source)
+        _score_file(path, target / inner, score, "-".join(inner.with_suffix("").parts), seen)
     return len(files)
 
 
-def _score_file(source: Path, target: Path, score: Score) -> None:
+def _score_file(source: Path, target: Path, score: Score, name: str, seen: Seen | None) -> None:
     header, rows = _read(source)
     times = [_time(row[0], source, n) for n, row in enumerate(rows, 2)]
     values = np.array([[_number(cell) for cell in row[1:]] for row in rows], dtype=np.float64).reshape(len(rows), len(header) - 1)
@@ -45,6 +51,8 @@ def _score_file(source: Path, target: Path, score: Score) -> None:
         out.writerow([*header, "score", "is_anomaly"])
         out.writerows(_scored(rows, scores, flags))
     part.replace(target)
+    if seen:
+        seen(name, times, values, scores, flags)
 
 
 def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: npt.NDArray[np.bool_]) -> Iterator[list[Any]]:

@@ -71,7 +71,7 @@ def score(options: Options) -> int:
     """Score CSVs of metrics."""
     from bot.once import score_files
 
-    options.only()
+    options.only("plot")
     return score_files(options)
 
 
@@ -116,7 +116,8 @@ OPTIONS: Mapping[str, str] = {
     "demo": "  --source SRC    what to replay (simulator:7 when nothing says otherwise)\n"
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --no-browser    only print the console's address",
-    "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder",
+    "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder\n"
+    "  --plot DIR      leave a picture of each series with its score",
     "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
     "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",

@@ -88,15 +88,30 @@ def plain(value: Any) -> Any:
 
 
 def score_files(options: Options) -> int:
-    """Score a CSV, or every CSV of a tree."""
+    """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score."""
     from adapters.series import score_tree
     from detectors.series import score_series
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
-    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series)
+    pictures = options.values.get("plot")
+    seen = _drawing(Path(pictures)) if pictures else None
+    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen)
     print(f"{count} series scored")
     return 0
+
+
+def _drawing(folder: Path) -> Any:
+    """Return what leaves one picture a series in the folder."""
+    from adapters.charts.scored import draw_scored
+    from detectors.series import THRESHOLD
+
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
+        (folder / f"{name}.png").write_bytes(draw_scored(name, times, values, scores, flags, THRESHOLD))
+
+    return draw
 
 
 def write_simulation(options: Options) -> int:
