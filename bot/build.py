@@ -19,8 +19,8 @@ from bot.commands.registry import COMMANDS
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, SharedSource
-from bot.model.alert import Alert, Notice
 from bot.model.policy import Policy
+from bot.model.replay import Replay
 from bot.model.request import Request
 from bot.model.window import EVER
 from bot.ports import Billing, Check, Clock, CommandHint, Listener, Ports, Shelf, Store
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 assert FAMILIES
 HISTORY = timedelta(days=15)
+CONSOLE = ("web:alerts",)
+"""Hears every alert; who else hears which is said by routes."""
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:
@@ -104,7 +106,8 @@ class Opened:
             shelf=kept,
             replays=Replays(self._settings, self),
             interval=self._settings["interval"],
-            channels=channels_of(self._settings),
+            channels=CONSOLE,
+            routes=self._settings.routes,
             **more,
         )
 
@@ -170,11 +173,11 @@ class Replays:
         except (orjson.JSONDecodeError, TypeError) as error:
             raise WrongInput(f"{path} is not a list of labelled incidents: {error}.") from None
 
-    def grade(self, alerts: Sequence[Alert], notices: Sequence[Notice], truth: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return how well the alerts meet the truth."""
+    def grade(self, seen: Replay, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+        """Return how well the alerts of a replay over so many clusters meet the truth."""
         from detectors.grade import grade
 
-        return grade(alerts, truth, notices)
+        return grade(list(seen.alerts.values()), truth, seen.notices, seen.window, clusters)
 
 
 @dataclass
@@ -192,7 +195,7 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
     inner = _memory() if replays else _database(settings)
 
     def fill(now: datetime) -> None:
-        replay(opened.ports(inner, settings.policy), channels_of(settings), now)
+        replay(opened.ports(inner, settings.policy), CONSOLE, now)
 
     store = ReplayedStore(inner, fill) if replays else inner
     more = {"settings": facts(settings), "checks": lambda: checks(settings, opened)}
@@ -234,7 +237,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
-    door.append(App(ports, channels_of(settings), admins, time.monotonic))
+    door.append(App(ports, ports.channels, admins, time.monotonic))
     return Bot(door[0], clock, list(surfaces.values()))
 
 
@@ -265,11 +268,6 @@ def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
     seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
     return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(seen.items()))
-
-
-def channels_of(settings: Settings) -> tuple[str, ...]:
-    """Return the audiences of every alert: the console, and the routes that are set."""
-    return ("web:alerts", *settings["route"])
 
 
 def facts(settings: Settings) -> dict[str, str]:

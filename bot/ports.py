@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart
-from bot.model.alert import Alert, Decision, Notice
+from bot.model.alert import Alert, Decision
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
 from bot.model.fleet import InstanceType
@@ -21,7 +21,9 @@ from bot.model.memory import Memory as Memory
 from bot.model.policy import Policy
 from bot.model.price import Price, StoragePrice
 from bot.model.reading import Reading
+from bot.model.replay import Replay
 from bot.model.request import Request
+from bot.model.route import Routes
 from bot.model.spend import Filter, Tally
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
@@ -172,8 +174,8 @@ class Replays(Protocol):
         """Return the labelled incidents of a recording, None when it has none."""
         ...
 
-    def grade(self, alerts: Sequence[Alert], notices: Sequence[Notice], truth: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return how well the alerts meet the truth."""
+    def grade(self, seen: Replay, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+        """Return how well the alerts of a replay over so many clusters meet the truth."""
         ...
 
 
@@ -214,7 +216,9 @@ class Ports:
     replays: Replays
     interval: timedelta
     channels: Sequence[str] = ("default",)
-    """The audiences of every alert."""
+    """Channels that hear every alert."""
+    routes: Routes = field(default_factory=Routes)
+    """Who else hears which alerts, by the settings."""
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""

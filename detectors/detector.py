@@ -16,10 +16,11 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from detectors.diagnose import diagnose, states, told
+from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
 from detectors.rules import checkpoint, drop, odd, spend, storage
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
-from detectors.view import LOOKBACK, Limits, View
+from detectors.view import LOOKBACK, View
 
 T = TypeVar("T")
 _DAY = timedelta(days=1)

@@ -55,7 +55,7 @@ def grade(
     found = {i: min(matching, key=lambda a: (a.opened, a.key)) for i, matching in about.items() if matching}
     false = [a for a in told if not any(_touches(a, one) for one in incidents)]
     right = [i for i in about if any(a.cause is incidents[i].cause for a in about[i])]
-    delays = [max(timedelta(0), found[i].opened - incidents[i].window.start) / timedelta(minutes=1) for i in found]
+    delays = [_delay(found[i], incidents[i]) for i in found]
     firsts = sum(notice.reason is Reason.FIRST for notice in notices)
     return {
         "incidents": len(incidents),
@@ -132,14 +132,19 @@ def _weekly(
     return round(false / (clusters * (window.length / timedelta(weeks=1))), 3)
 
 
-def _by_cause(incidents: Sequence[Incident], found: Mapping[int, Alert], right: Sequence[int]) -> dict[str, dict[str, int]]:
-    rows: dict[str, dict[str, int]] = {}
+def _by_cause(incidents: Sequence[Incident], found: Mapping[int, Alert], right: Sequence[int]) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
     for i, incident in enumerate(incidents):
-        row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0})
+        row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0, "delays_minutes": []})
         row["incidents"] += 1
         row["found"] += i in found
         row["cause_right"] += i in right
+        row["delays_minutes"] += [_delay(found[i], incident)] if i in found else []
     return rows
+
+
+def _delay(alert: Alert, incident: Incident) -> float:
+    return round(max(timedelta(0), alert.opened - incident.window.start) / timedelta(minutes=1), 1)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from detectors.limits import Limits
 from detectors.roster import Roster, scope_of
 from detectors.streak import close_gaps, drop_singles, since_last, sustained, trailing
 from detectors.usual import Usual, utilization_of
@@ -28,57 +29,6 @@ PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
-_SPANS = (
-    "idle.for",
-    "allocated_unused.for",
-    "hung.for",
-    "no_data.for",
-    "compiling.grace",
-    "starved.for",
-    "starved.shallow_for",
-    "memory_pressure.for",
-    "execution_errors.within",
-    "hardware_fault.within",
-    "odd.for",
-)
-
-
-@dataclass
-class Limits:
-    """Spread the policy's thresholds over the nodes, each by what applies to its cluster, team and account."""
-
-    policy: Policy
-    roster: Roster
-    _cache: dict[tuple[str, float], Numbers] = field(default_factory=dict)
-
-    @cached_property
-    def _policies(self) -> list[Policy]:
-        return [self.policy.at(x.only(("cluster", "team", "region", "account"))) for x in self.roster.labels]
-
-    def number(self, key: str) -> Numbers:
-        """Return a number per node, (n,)."""
-        return self._spread(key, 0.0, lambda policy: policy.number(key))
-
-    def steps(self, key: str, step: timedelta) -> Numbers:
-        """Return a length of time per node in whole steps, at least one, (n,)."""
-        return self._spread(key, step.total_seconds(), lambda policy: max(1, -(-policy.duration(key) // step)))
-
-    def on(self, key: str) -> Mask:
-        """Return a switch per node, (n,)."""
-        return self._spread(key, 0.0, lambda policy: float(policy.on(key))) > 0
-
-    @cached_property
-    def longest(self) -> timedelta:
-        """Return the longest span that any rule looks back over."""
-        policies = set(map(id, self._policies))
-        chosen = [p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy]
-        return max(p.duration(key) for p in chosen for key in _SPANS)
-
-    def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
-        if (key, step) not in self._cache:
-            values = np.array([of(policy) for policy in self._policies], dtype=np.float64)
-            self._cache[key, step] = values
-        return self._cache[key, step]
 
 
 @dataclass
@@ -192,10 +142,13 @@ class View:
 
     @cached_property
     def forward(self) -> Mask:
-        """Tell where executions are so quick, on a calm host, that they are of another kind: an evaluation only runs forward."""
+        """Tell where executions are so quick that they are of another kind: an evaluation only runs forward.
+
+        Where the host is at its end, the data loader is: the runtime's latency says nothing of that.
+        """
         usual = self.beside("neuron_execution_latency_seconds")[:, None]
-        calm = ~(self.cpu >= self.beside("host_cpu_utilization_ratio")[:, None] + 0.25)
-        return np.asarray((self.latency < 0.75 * usual) & calm)
+        busy = self.cpu >= self.number("starved.cpu")[:, None]
+        return np.asarray((self.latency < 0.75 * usual) & ~busy)
 
     @cached_property
     def compiling(self) -> Mask:

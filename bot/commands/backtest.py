@@ -38,11 +38,13 @@ async def backtest(
 
 
 def _run(ports: Ports, source: str, policy: Policy, channel: str) -> tuple[Replay, dict[str, object] | None]:
-    seen = replay(ports.replays.open(source, policy), (channel,))
+    over = ports.replays.open(source, policy)
+    seen = replay(over, (channel,))
     truth = ports.replays.truth(source)
     if truth is None:
         return seen, None
-    return seen, dict(ports.replays.grade(list(seen.alerts.values()), seen.notices, truth))
+    clusters = over.source.read(seen.window.end).inventory.clusters()
+    return seen, dict(ports.replays.grade(seen, truth, len([name for name in clusters if name])))
 
 
 def _policy(path: str) -> Policy:

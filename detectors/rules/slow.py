@@ -88,10 +88,11 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     """Return the possible causes with their shares of belief, the likeliest first; weights are trnbot's own."""
     near_limit = signs.efa_share >= float(view.number("network_bound.above")[row])
     grown = float(view.number("collective_path.growth")[row])
-    starved = 1.0 + 2.0 * (signs.cpu >= float(view.number("starved.cpu")[row])) + 1.0 * (signs.read_ratio < 0.6)
+    loader = signs.cpu >= min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
+    starved = 1.0 + 2.0 * loader + 1.0 * (signs.read_ratio < 0.6)
     starved += 1.0 * (signs.latency_ratio < 1.15) + 0.5 * (signs.cpu >= signs.cpu_usual + 0.25)
     network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
-    stray = signs.ena_ratio >= grown and signs.ena > 2e8
+    stray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
     path = 0.2 + 3.0 * stray + 3.0 * lone + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
     if lone:
