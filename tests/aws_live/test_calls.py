@@ -1,0 +1,78 @@
+"""Count, price and cap calls; take a broken account for what it is."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from adapters.aws.live import open_live
+from adapters.aws.live.calls import Calls, Place, instant_of
+from bot.errors import Unavailable, WrongInput
+
+HOME = Place("us-west-2")
+OTHER = "arn:aws:iam::444455556666:role/trnbot-reader"
+
+
+def test_a_call_is_counted_and_priced(world):
+    live = world.live()
+    (now,) = world.ticks(2, 2)
+    live.read(now)
+    used = live.calls.today()
+    assert used.units["cloudwatch:GetMetricData"] == world.standin.cloudwatch.requested
+    expected = used.units["cloudwatch:GetMetricData"] + used.calls["cloudwatch:ListMetrics"]
+    assert used.usd == Decimal(expected) / 100_000
+    assert live.calls.month_usd() > 0
+
+
+def test_a_spent_budget_stops_optional_calls_only(world):
+    live = world.live(daily_usd=Decimal(0))
+    (now,) = world.ticks(2, 2)
+    reading = live.read(now)
+    assert reading.frames["node"].things
+    assert not any(name.startswith("pricing") for name in world.standin.called)
+    assert any("budget of $0" in gap for gap in reading.gaps)
+
+
+def test_a_broken_account_costs_only_its_part(world):
+    live = world.live(roles=["self", OTHER])
+    world.standin.faults.denied = {"sts:AssumeRole"}
+    (now,) = world.ticks(2, 2)
+    reading = live.read(now)
+    assert {x.labels.account for x in reading.inventory.instances.values()} == {"111122223333"}
+    assert len([gap for gap in reading.gaps if "sts:AssumeRole" in gap]) == 1
+    world.standin.faults.denied = set()
+    (now,) = world.ticks(2.1, 2.1)
+    assert live.read(now).gaps == ()
+    assert {place.account for place in live.places()} == {"111122223333", "444455556666"}
+
+
+def test_an_outage_is_unavailable_in_one_sentence(world):
+    world.standin.faults.garbled = 1.0
+    with pytest.raises(
+        Unavailable, match=r"^AWS fsx:DescribeFileSystems in us-west-2 is broken \(an answer without FileSystems\)"
+    ):
+        Calls(lambda: world.now).call(HOME, "fsx", "describe_file_systems")
+
+
+def test_no_region_is_wrong_input(monkeypatch):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(WrongInput, match="TRNBOT_AWS_REGIONS"):
+        open_live(interval=timedelta(minutes=5), types={}, clock=lambda: datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        1795176000,
+        1795176000.0,
+        "1795176000",
+        "2026-11-20T12:00:00Z",
+        "2026-11-20T13:00:00+01:00",
+        "Fri, 20 Nov 2026 12:00:00 GMT",
+    ],
+)
+def test_every_protocol_says_times_in_utc(said):
+    assert instant_of(said) == datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert instant_of(said).tzinfo is UTC

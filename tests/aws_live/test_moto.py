@@ -1,0 +1,78 @@
+"""Describe what moto's EC2 runs: real requests and responses of botocore's, filters and pages included."""
+
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from adapters.aws.identity import TagNames
+from adapters.aws.inventory import Snapshots
+from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.heard import Call, Heard
+from adapters.aws.problems import Problems
+from bot.model.fleet import Inventory
+from bot.model.labels import Labels
+from tests.aws_live.conftest import FIVE, TYPES
+
+AMI = "ami-12c6146b"
+HOME = Place("us-east-1", account="123456789012")
+
+
+@pytest.fixture
+def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    client = boto3.client("ec2", region_name="us-east-1")
+    yield client
+    client.close()
+    server.stop()
+
+
+def run(ec2, kind: str, team: str) -> str:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": team}]}]
+    made = ec2.run_instances(ImageId=AMI, MinCount=1, MaxCount=1, InstanceType=kind, TagSpecifications=tags)
+    return made["Instances"][0]["InstanceId"]
+
+
+def test_instances_and_volumes_over_time(ec2):
+    node, other = run(ec2, "trn1.32xlarge", "search"), run(ec2, "trn1.2xlarge", "search")
+    volume = ec2.create_volume(Size=100, AvailabilityZone="us-east-1a")["VolumeId"]
+    at = datetime.now(UTC).replace(microsecond=0) + FIVE
+    before = described(Heard(Problems()), at)
+    assert set(before.instances) == {node, other}
+    assert before.instances[node].labels.only(("team", "instance_type", "account")) == Labels(
+        team="search", instance_type="trn1.32xlarge", account="123456789012"
+    )
+    assert next(x for x in before.volumes if x.labels.resource == volume).state == "available"
+    ec2.terminate_instances(InstanceIds=[node])
+    after = described(Heard(Problems()), at + FIVE)
+    assert (after.instances[node].state, after.instances[other].state) == ("terminated", "running")
+
+
+def test_an_instance_that_is_no_longer_named_has_ended(ec2):
+    node = run(ec2, "trn1.32xlarge", "search")
+    at, heard = datetime.now(UTC).replace(microsecond=0) + FIVE, Heard(Problems())
+    assert described(heard, at).instances[node].running
+    heard.put(Call("ec2", "describe_instances", HOME), at + FIVE, [{"Reservations": []}])
+    gone = inventory(heard, at + FIVE).instances[node]
+    assert (gone.state, gone.ended_at) == ("terminated", at + FIVE)
+
+
+def described(heard: Heard, at: datetime) -> Inventory:
+    """Describe all that moto runs; its filter of instance types knows no wildcards, EC2's does."""
+    calls = Calls(lambda: at)
+    for operation in ("describe_instances", "describe_volumes"):
+        heard.put(Call("ec2", operation, HOME), at, list(calls.pages(HOME, "ec2", operation, MaxResults=5)))
+    return inventory(heard, at)
+
+
+def inventory(heard: Heard, at: datetime) -> Inventory:
+    return Snapshots(heard, TagNames(), TYPES, timedelta(days=15)).at(at).inventory
