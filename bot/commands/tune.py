@@ -232,7 +232,13 @@ def _origin(versions: dict[int, Version], number: int) -> int:
 
 def _text(request: Request, words: str) -> str:
     """Return the TOML of a request: pasted as it stands in the line, or read from a file where a terminal asks."""
-    raw = re.split(r"\bimport\b", request.line, maxsplit=1)[1].strip().strip("`").removeprefix("toml").translate(_QUOTES)
+    raw = (
+        re.split(r"\bimport\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1]
+        .strip()
+        .strip("`")
+        .removeprefix("toml")
+        .translate(_QUOTES)
+    )
     if "=" in raw or "[" in raw:
         return raw
     if request.surface != "terminal":

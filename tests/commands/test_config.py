@@ -366,3 +366,17 @@ async def test_applying_gives_exactly_what_was_previewed(opened: build.Opened, p
     (again,) = rerun(bot.ports, extent)
     assert digest(again) == seen.data["digest"]
     assert len({a.id for n in again.notices for a in n.alerts}) == seen.data["alerts"][1]
+
+
+VOCABULARY = """set apply IMPORT undo change cancel history show export for 30m idle idle.below 15% idle.below=15% cluster=
+cluster=tiny = to=-1 to=0 default [idle] p1 999999999999 != ``` \u201c \u202e"""
+WORDS = st.sampled_from(VOCABULARY.split())
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(WORDS | st.text(max_size=6), max_size=6))
+async def test_no_line_breaks_it_or_changes_the_policy(opened: build.Opened, words: list[str]) -> None:
+    bot = app(opened, MemoryStore())
+    card = await ask(bot, " ".join(["config", *words]), at=end(bot) - timedelta(days=2))
+    assert "Something went wrong" not in str(card.data.get("error"))
+    assert (bot.ports.policy, bot.ports.versions.versions(1)) == (bot.ports.base, [])

@@ -4,8 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.store import schema
+from adapters.store.open import open_store
 from bot.errors import WrongInput
 from bot.model.labels import Labels
+from bot.model.memory import Changes
 from bot.model.version import Attempt, Doing, Edit, Version
 from tests.builders import NOON
 
@@ -38,3 +41,15 @@ def test_attempts_come_back_newest_first(store):
     for attempt in tried:
         store.note(attempt)
     assert list(store.attempts(2)) == [tried[2], tried[1]]
+
+
+def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(url, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "HEAD", "0001")
+        first = open_store(url)
+        first.save(Changes(ticked_at=NOON))
+        first.close()
+    second = open_store(url)
+    second.add(version(1))
+    assert (second.load(NOON).ticked_at, second.versions(1)[0].number) == (NOON, 1)
+    second.close()
