@@ -32,7 +32,7 @@ async def backtest(
 ) -> Card:
     """Replay a recording under a policy and grade it."""
     source = recording if ":" in recording else f"recording:{recording}"
-    chosen = await asyncio.to_thread(_policy, policy) if policy else ports.policy
+    chosen = await asyncio.to_thread(lambda: _policy(policy) if policy else ports.policy)
     seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel)
     return backtest_card(recording, seen, grade)
 
