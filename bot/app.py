@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from bot.alerts.mute import mute
 from bot.alerts.step import tell
@@ -20,6 +21,7 @@ from bot.health import Health
 from bot.model.alert import Notice
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
+from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Changes, Memory, Ports
 from bot.watch import Look, Watch
@@ -100,7 +102,8 @@ class App:
             memory = await asyncio.to_thread(self.ports.store.load, now)
             policy = await asyncio.to_thread(lambda: self.ports.policy)
             alerts = mute([a for a in memory.alerts if a.firing], memory.silences, policy, now)
-            notices = tell(memory, alerts, policy, self._channels, now)
+            routes = await asyncio.to_thread(self._watch.routes)
+            notices = tell(memory, alerts, policy, self._channels, now, routes)
             reading = await asyncio.to_thread(self._watch.read, now)
             await self._speak(notices, memory, reading, Changes(alerts=alerts))
 
@@ -117,9 +120,8 @@ class App:
         """Write alerts and intents, then say the notices."""
         said = [*changes.said, *intents(notices, memory.said)]
         await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
-        sent = await deliver(
-            notices, memory.said, self.ports.surfaces, self.ports.store, lambda notice: _card(notice, memory, reading)
-        )
+        draw = partial(_card, memory=memory, reading=reading, routes=self.ports.routes)
+        sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw)
         self.health.undelivered = sent.failed
 
 
@@ -139,6 +141,8 @@ def _shareable(card: Card, line: str) -> Card:
     return replace(card, blocks=(*card.blocks, Buttons((share,))))
 
 
-def _card(notice: Notice, memory: Memory, reading: Reading) -> Card:
+def _card(notice: Notice, memory: Memory, reading: Reading, routes: Routes) -> Card:
     worst = max(notice.alerts, key=worth)
-    return notice_card(notice, alert_chart(worst, reading.frames), memory.silences)
+    platform = notice.channel.partition(":")[0]
+    chart = alert_chart(worst, reading.frames)
+    return notice_card(notice, chart, memory.silences, lambda name: routes.owner(name, platform))

@@ -9,21 +9,21 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bot.errors import WrongInput, nearest
 from bot.model.policy import Policy
+from bot.model.route import Routes
 from bot.model.window import parse_duration
 from bot.policy.file import policy_of
+from bot.readers import SOURCES, interval, port, source, speed, switch, usd, words
+from bot.routes import addresses, read_owners, read_routes, tables_as_text
 from bot.secret import Secret
 
-SOURCES = "aws, recording:DIR or simulator:SEED"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_DAY = timedelta(days=1)
 _SERVICE_LINK = re.compile(
     r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)", re.DOTALL
 )
@@ -46,87 +46,37 @@ class Key:
         return self.read is Secret
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _addresses(text: str) -> tuple[str, ...]:
-    for word in _words(text):
-        platform, colon, rest = word.partition(":")
-        if not (platform.isalpha() and colon and rest):
-            raise WrongInput(f"'{word}' names no platform; write it like slack:C02FIN or teams:CONVERSATION.")
-    return _words(text)
-
-
-def _source(text: str) -> str:
-    kind, _, rest = text.partition(":")
-    if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
-        raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
-    return text
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65_535:
-        raise WrongInput(f"'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).")
-    return int(text)
-
-
-def _speed(text: str) -> float:
-    try:
-        speed = Decimal(text.removesuffix("x"))
-    except InvalidOperation:
-        speed = Decimal(0)
-    if not (speed.is_finite() and 0 < speed <= 1_000_000):
-        raise WrongInput(f"'{text}' is not a speed; write how much faster than life, such as 60.")
-    return float(speed)
-
-
-def _interval(text: str) -> timedelta:
-    length = parse_duration(text)
-    if not timedelta(minutes=1) <= length <= timedelta(hours=1) or _DAY % length:
-        raise WrongInput(f"'{text}' does not divide a day evenly; write 1m, 5m, 10m, 15m, 30m or 1h.")
-    return length
-
-
-def _usd(text: str) -> Decimal | None:
-    amount = text.removeprefix("$")
-    if text and not amount.replace(".", "", 1).isdecimal():
-        raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
-    return Decimal(amount) if text else None
-
-
-def _switch(text: str) -> bool:
-    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
-    if text.lower() not in words:
-        raise WrongInput(f"'{text}' is neither on nor off; write 1 or 0.")
-    return words[text.lower()]
-
+_addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
 
 KEYS: tuple[Key, ...] = (
-    Key("source", "TRNBOT_SOURCE", "", f"what is watched: {SOURCES}", _source),
+    Key("source", "TRNBOT_SOURCE", "", f"what is watched: {SOURCES}", source),
     Key("database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret),
     Key("host", "TRNBOT_HOST", "127.0.0.1", "the address of the one HTTP port; loopback unless you open it", str),
-    Key("port", "TRNBOT_PORT", "8080", "the one HTTP port; 0 = any that is free", _port),
-    Key("route", "TRNBOT_ROUTE", "", "channels that hear every alert, such as slack:C02FIN (a comma list)", _addresses),
+    Key("port", "TRNBOT_PORT", "8080", "the one HTTP port; 0 = any that is free", port),
+    Key("route", "TRNBOT_ROUTE", "", "channels that hear what no route takes, such as slack:C02FIN (a comma list)", _addresses),
+    Key("routes", "TRNBOT_ROUTES", "", "who hears which alerts: cluster=llama -> slack:C1; cause=idle -> slack:C2", read_routes),
+    Key("finops", "TRNBOT_FINOPS", "", "channels that hear causes of money too (a comma list)", _addresses),
+    Key("escalate", "TRNBOT_ESCALATE", "", "channels that hear a critical alert nobody acknowledged (a comma list)", _addresses),
+    Key("owners", "TRNBOT_OWNERS", "", "who the owners in tags are: dana = slack:U01DANA; kim = teams:29:1x", read_owners),
     Key("admins", "TRNBOT_ADMINS", "", "people who may change things, such as slack:U01ALICE (a comma list)", _addresses),
-    Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", _speed),
-    Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", _interval),
+    Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
+    Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", interval),
     Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),
     Key("billing.lag", "TRNBOT_BILLING_LAG", "24h", "how long after its usage a replay sees a bill row", parse_duration),
-    Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", _words),
-    Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", _words),
+    Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", words),
+    Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", words),
     Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
-    Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", _usd),
+    Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", usd),
     Key(
         "tags.cluster",
         "TRNBOT_TAGS_CLUSTER",
         "eks:cluster-name, aws:eks:cluster-name, cluster",
         "tags that name the cluster, first found wins",
-        _words,
+        words,
     ),
-    Key("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", _words),
-    Key("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", _words),
-    Key("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name who is pinged", _words),
+    Key("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
+    Key("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words),
+    Key("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name who is pinged", words),
     Key("slack.bot_token", "SLACK_BOT_TOKEN", "", "turns Slack on (xoxb-...)", Secret),
     Key("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
     Key(
@@ -141,7 +91,7 @@ KEYS: tuple[Key, ...] = (
         "TRNBOT_TEAMS_DEVELOPMENT",
         "0",
         "1 = an empty app id on a loopback host, for the Playground",
-        _switch,
+        switch,
     ),
 )
 _BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
@@ -183,6 +133,11 @@ class Settings:
         """Tell whether Teams is on."""
         return bool(self.values["teams.app_id"] or self.values["teams.development"])
 
+    @property
+    def routes(self) -> Routes:
+        """Return who hears what."""
+        return Routes(self["routes"], self["route"], self["finops"], self["escalate"], self["owners"])
+
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """Return the tag names of cluster, team, project and owner."""
         return {name.removeprefix("tags."): value for name, value in self.values.items() if name.startswith("tags.")}
@@ -201,7 +156,7 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     Raises one `WrongInput` that tells every mistake by its key, with the nearest right one and no secret.
     """
     mistakes: list[str] = []
-    document = _parsed(toml_text or "", mistakes)
+    document = tables_as_text(_parsed(toml_text or "", mistakes))
     policy = _policy(document.pop("policy", {}), mistakes)
     texts = {key.name: (key.default, key.name) for key in KEYS}
     texts |= _from_file(document, mistakes) | _from_environment(environ, mistakes)

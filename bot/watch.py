@@ -11,8 +11,10 @@ from bot.alerts.step import Outcome, step
 from bot.model.anomaly import Detection
 from bot.model.memory import Changes, Memory
 from bot.model.reading import Reading
+from bot.model.route import Routes
 from bot.ports import Ports
 from bot.pricing import Pricing
+from bot.routes import routes_now
 
 SPEND_DAYS = 45
 """Days of the bill that a tick may compare with: six weeks give every weekday six times."""
@@ -50,13 +52,17 @@ class Watch:
         spend = self._ports.billing.deltas(now, SPEND_DAYS)
         return replace(reading, frames=ChainMap(dict(spend.frames), reading.frames))  # type: ignore[arg-type]
 
+    def routes(self) -> Routes:
+        """Return who hears what, subscriptions included."""
+        return routes_now(self._ports.routes, self._ports.shelf)
+
     def look(self, now: datetime) -> Look:
         """Return what the tick at `now` comes to; nothing is written or said."""
         memory = self._ports.store.load(now)
         reading = self.read(now)
         policy = self._ports.policy
         detection = self._ports.detect(reading, policy, memory.alerts)
-        outcome = step(memory, reading, detection, self.pricing.at(now), policy, self._channels)
+        outcome = step(memory, reading, detection, self.pricing.at(now), policy, self._channels, self.routes())
         return Look(memory, reading, detection, outcome)
 
 

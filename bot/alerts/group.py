@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from bot.model.alert import Alert, Said
@@ -22,24 +22,27 @@ class Incident:
     said: Said | None = None
 
 
-def group(alerts: Sequence[Alert], said: Sequence[Said], channel: str) -> list[Incident]:
+def group(alerts: Sequence[Alert], said: Sequence[Said], channel: str, hears: Set[str] | None = None) -> list[Incident]:
     """Return the incidents of one channel, oldest first: alerts stay with the message that told of them.
 
-    Firing, unmuted alerts that no message holds yet join an open incident of the same group, else begin one.
+    Firing, unmuted alerts that the channel `hears` (ids, None = all) and no message holds yet join an open incident of the
+    same group, else begin one. What a message told of stays with it, whoever the alert is for by now: its end is told where
+    its beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
+    meant = by_id.keys() if hears is None else hears
     held: dict[str, list[Alert]] = {}
     opened = {s.id: s for s in said if s.channel == channel and not s.over}
     for one in opened.values():
-        held[one.id] = [by_id[i] for i in one.alerts if i in by_id]
+        held[one.id] = [by_id[i] for i in one.alerts if i in by_id and (one.message or i in meant)]
     told = {alert.id for members in held.values() for alert in members}
     groups = {group_key(members[0]): sid for sid, members in held.items() if any(a.firing for a in members)}
     for alert in alerts:
-        if alert.id in told or not alert.firing or alert.muted_by:
+        if alert.id in told or not alert.firing or alert.muted_by or alert.id not in meant:
             continue
         sid = groups.setdefault(group_key(alert), incident_id(channel, alert))
         held.setdefault(sid, []).append(alert)
-    return [Incident(sid, channel, tuple(members), opened.get(sid)) for sid, members in held.items()]
+    return [Incident(sid, channel, tuple(members), opened.get(sid)) for sid, members in held.items() if members]
 
 
 def group_key(alert: Alert) -> str:

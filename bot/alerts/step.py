@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.alerts.group import group
+from bot.alerts.group import Incident, group
 from bot.alerts.mute import mute
 from bot.alerts.news import news
+from bot.alerts.route import audience, listeners
 from bot.alerts.track import track
 from bot.alerts.value import PriceOf, value
 from bot.model.alert import Alert, Notice
@@ -16,6 +17,7 @@ from bot.model.anomaly import Detection
 from bot.model.memory import Memory
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from bot.model.route import Routes
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ def step(
     price_of: PriceOf,
     policy: Policy,
     channels: Sequence[str],
+    routes: Routes,
 ) -> Outcome:
     """Return what the tick at `reading.now` comes to; the same arguments give the same outcome."""
     now = reading.now
@@ -41,13 +44,22 @@ def step(
     tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"))
     valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now) for alert in tracked]
     marked = mute(valued, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
-    return Outcome(tuple(marked), tell(memory, marked, policy, channels, now))
+    return Outcome(tuple(marked), tell(memory, marked, policy, channels, now, routes))
 
 
-def tell(memory: Memory, alerts: Sequence[Alert], policy: Policy, channels: Sequence[str], now: datetime) -> tuple[Notice, ...]:
-    """Return the notices that `alerts` (open or just ended) call for, together with what was ended and not yet told."""
+def tell(
+    memory: Memory, alerts: Sequence[Alert], policy: Policy, channels: Sequence[str], now: datetime, routes: Routes
+) -> tuple[Notice, ...]:
+    """Return the notices that `alerts` (open or just ended) call for, together with what was ended and not yet told.
+
+    `channels` hear every alert; the others, what is routed to them.
+    """
     current = {alert.id for alert in alerts}
     every = [*(a for a in memory.alerts if a.id not in current), *alerts]
-    incidents = [one for channel in channels for one in group(every, memory.said, channel)]
+    meant = {alert.id: (*channels, *audience(alert, routes, policy, now)) for alert in every}
+    incidents: list[Incident] = []
+    for channel in listeners(memory.said, channels, tuple(meant.values())):
+        theirs = {name for name, audiences in meant.items() if channel in audiences}
+        incidents += group(every, memory.said, channel, theirs)
     notices = (news(incident, policy, now) for incident in incidents)
     return tuple(notice for notice in notices if notice is not None)

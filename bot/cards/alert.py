@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -50,20 +50,32 @@ _OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align
 _TOP = 5
 
 
-def notice_card(notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = ()) -> Card:
-    """Draw a notice; the message of its end is one quiet line and its facts."""
+def tagged(owner: str) -> str:
+    """Return an owner's address where the tag itself holds one, else ""."""
+    return owner if ":" in owner else ""
+
+
+def notice_card(
+    notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = tagged
+) -> Card:
+    """Draw a notice; the message of its end is one quiet line and its facts. `address` tells where an owner is reached."""
     firing = [alert for alert in notice.alerts if alert.firing]
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
-    blocks = [*_body(worst, firing), *_decided(worst, silences), *([chart] if chart else []), *_others(worst, notice.alerts)]
+    blocks = [
+        *_body(worst, firing, address(worst.owner)),
+        *_decided(worst, silences),
+        *([chart] if chart else []),
+        *_others(worst, notice.alerts),
+    ]
     more = f" · and {counted(len(firing) - 1, 'more alert')}" if len(firing) > 1 else ""
     return Card(
         title=headline(worst, notice.at) + more,
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=(*blocks, Buttons(_buttons(worst))),
         data=alert_data(worst),
-        mentions=_mentions(worst),
+        mentions=_mentions(worst, address(worst.owner)),
     )
 
 
@@ -183,7 +195,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
     }
 
 
-def _body(alert: Alert, firing: Sequence[Alert]) -> list[Block]:
+def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     anomaly = alert.anomaly
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
@@ -191,7 +203,7 @@ def _body(alert: Alert, firing: Sequence[Alert]) -> list[Block]:
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
-    return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert)} · rule {anomaly.rule}")]
+    return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert, address)} · rule {anomaly.rule}")]
 
 
 def _together(firing: Sequence[Alert]) -> Text:
@@ -215,15 +227,16 @@ def likely(alert: Alert) -> Text | None:
     return Text(tuple(spans)) if spans else None
 
 
-def _owner(alert: Alert) -> str:
+def _owner(alert: Alert, address: str) -> str:
     """Name the owner; one who is pinged stands beside the title already."""
     if not alert.owner:
         return " · no owner tag, so the default channel hears this"
-    return "" if _mentions(alert) else f" · owner {alert.owner}"
+    return "" if address else f" · owner {alert.owner}, whom no setting knows, so the default channel hears this"
 
 
-def _mentions(alert: Alert) -> tuple[Mention, ...]:
-    return (Mention(alert.owner, alert.owner.partition(":")[2]),) if ":" in alert.owner else ()
+def _mentions(alert: Alert, address: str) -> tuple[Mention, ...]:
+    name = alert.owner.partition(":")[2] if alert.owner == address else alert.owner
+    return (Mention(address, name),) if address else ()
 
 
 def _decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:

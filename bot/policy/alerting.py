@@ -32,5 +32,15 @@ ALERTING: tuple[Setting, ...] = (
         604_800,
         scoped=False,
     ),
+    Setting(
+        "alert.escalate_after",
+        Unit.DURATION,
+        timedelta(minutes=30),
+        "when an unacknowledged critical alert is told to a second route",
+        _OWN,
+        300,
+        604_800,
+        scoped=False,
+    ),
     Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
 )

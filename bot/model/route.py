@@ -1,0 +1,43 @@
+"""State who hears what: routes by labels, the audiences beside them, and who owners are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bot.model.labels import Labels
+
+
+@dataclass(frozen=True)
+class Route:
+    """Send alerts with these labels (and this cause and severity, where said) to some channels."""
+
+    to: tuple[str, ...]
+    selector: Labels = field(default_factory=Labels)
+    cause: str = ""
+    severity: str = ""
+    by: str = ""
+    """Who subscribed, "" for a route of the settings. A subscription takes nothing away from the default."""
+
+    def __str__(self) -> str:
+        """Read as `cluster=llama cause=idle`, `every alert` where nothing is asked for."""
+        cause, severity = self.cause and f"cause={self.cause}", self.severity and f"severity={self.severity}"
+        return " ".join(part for part in (str(self.selector), cause, severity) if part) or "every alert"
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Hold every route: `default` hears what none takes, `finops` causes of money too, `escalate` what nobody acknowledges."""
+
+    routes: tuple[Route, ...] = ()
+    default: tuple[str, ...] = ()
+    finops: tuple[str, ...] = ()
+    escalate: tuple[str, ...] = ()
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Addresses of a person by the name that tags give them, one a platform."""
+
+    def owner(self, name: str, platform: str = "") -> str:
+        """Return the address of an owner, that of `platform` first; "" where the name leads to nobody."""
+        known = self.owners.get(name.lower(), (name,) if ":" in name else ())
+        here = [address for address in known if address.partition(":")[0] == platform]
+        return next(iter((*here, *known)), "")

@@ -1,0 +1,66 @@
+"""Read the text of one setting: each reader returns the typed value or raises one sentence."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+
+from bot.errors import WrongInput, nearest
+from bot.model.window import parse_duration
+
+SOURCES = "aws, recording:DIR or simulator:SEED"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read a comma list."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def source(text: str) -> str:
+    """Read what is watched; raise `WrongInput` for another kind."""
+    kind, _, rest = text.partition(":")
+    if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
+        raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
+    return text
+
+
+def port(text: str) -> int:
+    """Read a port; raise `WrongInput`."""
+    if not text.isdecimal() or int(text) > 65_535:
+        raise WrongInput(f"'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).")
+    return int(text)
+
+
+def speed(text: str) -> float:
+    """Read how much faster than life time runs; raise `WrongInput`."""
+    try:
+        speed = Decimal(text.removesuffix("x"))
+    except InvalidOperation:
+        speed = Decimal(0)
+    if not (speed.is_finite() and 0 < speed <= 1_000_000):
+        raise WrongInput(f"'{text}' is not a speed; write how much faster than life, such as 60.")
+    return float(speed)
+
+
+def interval(text: str) -> timedelta:
+    """Read a length of time that divides a day; raise `WrongInput`."""
+    length = parse_duration(text)
+    if not timedelta(minutes=1) <= length <= timedelta(hours=1) or timedelta(days=1) % length:
+        raise WrongInput(f"'{text}' does not divide a day evenly; write 1m, 5m, 10m, 15m, 30m or 1h.")
+    return length
+
+
+def usd(text: str) -> Decimal | None:
+    """Read an amount, None where nothing is said; raise `WrongInput`."""
+    amount = text.removeprefix("$")
+    if text and not amount.replace(".", "", 1).isdecimal():
+        raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
+    return Decimal(amount) if text else None
+
+
+def switch(text: str) -> bool:
+    """Read on or off; raise `WrongInput`."""
+    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
+    if text.lower() not in words:
+        raise WrongInput(f"'{text}' is neither on nor off; write 1 or 0.")
+    return words[text.lower()]

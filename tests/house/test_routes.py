@@ -1,0 +1,103 @@
+"""Routes from settings and from channels, through the doors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bot.cards.alert import notice_card
+from bot.cards.card import Tone
+from bot.errors import WrongInput
+from bot.model.alert import Notice, Reason
+from bot.model.route import Routes
+from bot.routes import read_routes
+from bot.settings import read_settings
+from tests.builders import FIVE, NOON, alert, anomaly
+from tests.house.test_app import Chat, Script, app, ask
+
+TOML = """
+[[routes]]
+cluster = "llama"
+severity = "critical"
+to = ["slack:C1", "teams:19:x@thread.v2"]
+
+[[routes]]
+team = "search"
+to = "slack:C2"
+
+[owners]
+dana = "slack:U01DANA"
+kim = ["slack:U02KIM", "teams:29:1kim"]
+"""
+
+
+def test_tables_of_the_file_and_the_variable_say_the_same() -> None:
+    said = {
+        "TRNBOT_ROUTES": "cluster=llama severity=critical -> slack:C1, teams:19:x@thread.v2; team=search -> slack:C2",
+        "TRNBOT_OWNERS": "dana = slack:U01DANA; kim = slack:U02KIM, teams:29:1kim",
+    }
+    assert read_settings({}, TOML).routes == read_settings(said).routes
+    assert read_settings({}, TOML).routes.owner("kim", "teams") == "teams:29:1kim"
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ('[[routes]]\nclutser = "x"\nto = "slack:C1"', "routes: 'clutser' is nothing to route by; did you mean 'cluster'"),
+        ('[[routes]]\ncluster = "x"', "routes: 'cluster=x ->' is not a route"),
+        ("[owners]\ndana = 3", "owners: '3' names no platform"),
+    ],
+)
+def test_a_wrong_table_is_told_by_its_key(toml: str, words: str) -> None:
+    with pytest.raises(WrongInput, match=words):
+        read_settings({}, toml)
+
+
+async def test_a_channel_subscribes_and_hears_the_next_alert() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat, admins=("chat:U1",))
+    here = replace(ask("subscribe cluster=llama"), channel="chat:team")
+    assert (await bot.answer(here)).title == "This channel hears cluster=llama"
+    notices = (await bot.tick(NOON)).outcome.notices
+    assert [notice.channel for notice in notices] == ["chat:ops", "chat:team"]
+    again = await bot.answer(here)
+    assert again.data["error"] == "This channel hears cluster=llama already."
+    assert "subscribed to nothing" in (await bot.answer(replace(here, line="unsubscribe"))).title
+
+
+async def test_subscribing_is_for_admins_and_from_a_channel() -> None:
+    refused = await app(Script(), Chat()).answer(ask("subscribe"))
+    alone = await app(Script(), Chat(), admins=("chat:U1",)).answer(replace(ask("subscribe"), channel=""))
+    assert "is for admins" in str(refused.data["error"])
+    assert "from within it" in str(alone.data["error"])
+
+
+async def test_routes_tell_where_an_alert_would_go() -> None:
+    bot = app(Script(), Chat())
+    found = Routes(
+        read_routes("cluster=llama -> slack:C1"), ("slack:C0",), escalate=("slack:C9",), owners={"dana": ("slack:U1",)}
+    )
+    bot.ports = replace(bot.ports, routes=found)
+    card = await bot.answer(ask("routes test cluster=llama cause=idle severity=critical owner=dana"))
+    assert card.data["to"] == ["default", "slack:C1"]
+    assert (card.data["escalate"], card.data["owner"]) == (["slack:C9"], "slack:U1")
+    listed = await bot.answer(ask("routes"))
+    assert listed.data["default"] == ["slack:C0"]
+    assert (await bot.answer(ask("routes test cluter=llama"))).tone is Tone.ERROR
+
+
+@pytest.mark.parametrize(
+    ("owner", "pinged", "words"),
+    [
+        ("dana", ("chat:U1",), ""),
+        ("kim", (), "owner kim, whom no setting knows, so the default channel hears this"),
+        ("", (), "no owner tag, so the default channel hears this"),
+    ],
+)
+def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
+    routes = Routes(owners={"dana": ("chat:U1",)})
+    notice = Notice("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
+    card = notice_card(notice, address=lambda name: routes.owner(name, "chat"))
+    assert tuple(mention.user for mention in card.mentions) == pinged
+    assert words in repr(card.blocks)
