@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ from adapters.aws.problems import Problems, why
 from adapters.aws.responses import Answer, Pages
 
 Found = TypeVar("Found")
+KEPT = timedelta(days=16)
+"""How long the journal keeps an answer: one day more than CloudWatch keeps minutes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,15 @@ class Heard:
             path = self.journal / file_of(call, at)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(raw + b"\n")
+            self._prune(path.parent, at)
         self.newest[call] = (at, raw)
+
+    def _prune(self, folder: Path, at: datetime) -> None:
+        """Forget what is older than any history that can be asked for."""
+        oldest = f"{at - KEPT:%Y%m%dT%H%M%SZ}"
+        for path in folder.glob("*.json"):
+            if path.name < oldest:
+                path.unlink(missing_ok=True)
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, Answer], Found]

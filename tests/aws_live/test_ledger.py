@@ -1,0 +1,90 @@
+"""Keep days of steps while points arrive: bins move on, things come and go, nothing is lost."""
+
+import numpy as np
+import pytest
+
+from adapters.aws.grid import Grid
+from adapters.aws.live.ledger import Ledger, spread
+from adapters.aws.live.poll import Read
+from adapters.aws.points import Points, Series
+
+START = 1_790_000_100 // 300 * 300
+DAY = 86_400
+
+
+def node(name: str, metric: str = "node_neuroncore_utilization") -> Series:
+    pairs = (("ClusterName", "llama"), ("InstanceId", name), ("NodeName", name))
+    return Series("ContainerInsights", metric, tuple(n for n, _ in pairs), pairs, "us-west-2", "1")
+
+
+def points(number: int, start: int, end: int, percent: float = 50, step: int = 60) -> Points:
+    seconds = np.arange(start, end, step)
+    n = len(seconds)
+    return Points(np.full(n, number), seconds, np.full(n, 32.0), np.full(n, 32.0 * percent), np.full(n, float(percent)))
+
+
+def run(ledger: Ledger, numbers: list[int], start: int, end: int, step: int) -> None:
+    """Let all series report from start to end, read every `step` seconds."""
+    for now in range(start + step, end + 1, step):
+        read = Read([points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60)
+        ledger.absorb(read, now // 300, lambda _: {})
+
+
+def test_history_moves_on_over_days():
+    ledger = Ledger(Grid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
+    run(ledger, [0, 1], START, START + 5 * DAY, 3600)
+    end = (START + 5 * DAY) // 300
+    frame = ledger.sheets["node"].frame(end, 2 * DAY // 300, ledger.sheets["node"].details)
+    values = frame.of("neuroncore_utilization_ratio")
+    assert values.shape == (2, 576)
+    assert frame.end.timestamp() == end * 300
+    assert np.allclose(values, [[0.5], [0.51]])
+
+
+def test_a_frame_that_was_handed_out_keeps_its_past():
+    ledger = Ledger(Grid(300, 60), DAY, [node("i-0")])
+    run(ledger, [0], START, START + 2 * DAY, 3600)
+    sheet = ledger.sheets["node"]
+    before = sheet.frame((START + 2 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    kept = before.copy()
+    run(ledger, [0], START + 2 * DAY, START + 5 * DAY, 3600)
+    assert np.array_equal(before, kept, equal_nan=True)
+
+
+def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
+    ledger = Ledger(Grid(300, 60), DAY, [node("i-z"), node("i-a")])
+    run(ledger, [0], START, START + DAY // 2, 3600)
+    run(ledger, [0, 1], START + DAY // 2, START + DAY, 3600)
+    assert [x.instance for x in ledger.sheets["node"].things] == ["i-z", "i-a"]
+    run(ledger, [1], START + DAY, START + 3 * DAY, 3600)
+    sheet = ledger.sheets["node"]
+    assert [x.instance for x in sheet.things] == ["i-a"]
+    newest = sheet.frame((START + 3 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    assert np.allclose(newest, 0.51)
+
+
+def test_when_a_node_last_reported_is_known():
+    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(ledger, [0, 1], START, START + 3600, 300)
+    run(ledger, [0], START + 3600, START + 7200, 300)
+    last, silent = ledger.last_seen.tolist()
+    assert (last - silent) * 300 == 3600
+
+
+def test_silence_is_never_zero():
+    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(ledger, [0, 1], START, START + 3600, 300)
+    run(ledger, [0], START + 3600, START + 7200, 300)
+    sheet = ledger.sheets["node"]
+    values = sheet.frame((START + 7200) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    assert np.isnan(values[1, -11:]).all()
+    assert np.isfinite(values[0, -11:]).all()
+
+
+@pytest.mark.parametrize(("rhythm", "expected"), [(60, 10), (300, 2)], ids=["minutes", "five minutes"])
+def test_coarse_history_is_spread_only_where_a_metric_reports_every_minute(rhythm, expected):
+    past = points(0, START, START + 600, step=300)
+    told = spread(past, [node("i-0")], points(0, START + 6000, START + 7200, step=rhythm))
+    assert len(told.series) == expected
+    assert told.total.sum() == past.total.sum()
+    assert told.count.sum() == past.count.sum()
