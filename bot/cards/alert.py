@@ -27,6 +27,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.lines import quote
 from bot.cards.money import usd
 from bot.cards.words import about, counted
 from bot.model.alert import Alert, Notice, Silence, Waste
@@ -277,6 +278,12 @@ def _other(alert: Alert) -> tuple[str, ...]:
     return (cause_words(alert.cause), where(alert), "firing" if alert.firing else "over", per_hour)
 
 
+def _tuning(alert: Alert) -> str:
+    """Write the line that opens the form of the rule's settings where they apply here."""
+    cluster = alert.anomaly.labels.cluster
+    return f"config {alert.anomaly.rule}" + (f" cluster={quote(cluster)}" if cluster else "")
+
+
 def _buttons(alert: Alert) -> tuple[Button, ...]:
     first = (
         Button("Reopen", f"unack {alert.id}")
@@ -288,5 +295,5 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
         Button("Snooze…", f"snooze {alert.id}", opens=True),
         Button("Not an anomaly", f"not-an-anomaly {alert.id}"),
         Button("Why", f"why {alert.id}"),
-        Button("Tune…", f"config show {alert.anomaly.rule}"),
+        Button("Tune…", _tuning(alert), opens=True),
     )
