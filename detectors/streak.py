@@ -15,7 +15,7 @@ def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
     Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step that surely holds.
     """
     n_steps = holds.shape[1]
-    if not n_steps:
+    if not holds.any():
         return np.zeros(holds.shape[0], dtype=np.intp)
     breaks = ~holds if unknown is None else ~(holds | unknown)
     clean: Counts = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)

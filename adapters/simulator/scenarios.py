@@ -194,12 +194,31 @@ CALM = Scenario(
     ),
 )
 
+WIDE = Scenario(
+    "Two hundred nodes for fourteen days, and nothing wrong with them: how fast is a backtest?",
+    days=14,
+    period_seconds=300,
+    bill_days=21,
+    missing=0.002,
+    clusters=tuple(
+        Cluster(name, kind, "us-west-2", (Job(f"{name}-run", 40, usual=usual, run_hours=80, compile_minutes=15),), name)
+        for name, kind, usual in (
+            ("ash", "trn1.32xlarge", 0.91),
+            ("birch", "trn1n.32xlarge", 0.86),
+            ("cedar", "trn2.48xlarge", 0.83),
+            ("elm", "trn1.32xlarge", 0.78),
+            ("fir", "trn1.32xlarge", 0.70),
+        )
+    ),
+)
+
 SCENARIOS: Mapping[str, Scenario] = {
     "demo": DEMO,
     "calm": CALM,
     "reference": REFERENCE,
     "storm": STORM,
     "causes": CAUSES,
+    "wide": WIDE,
     "tiny": TINY,
 }
 

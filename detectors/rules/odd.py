@@ -94,9 +94,11 @@ def find(
         return nobody, scores
     working = view.executing[:, -_half(view) * 2 :].all(axis=1)
     rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
-    far, before = _now(view, taught, rows), _now(view, taught, rows, 1)
-    notable = np.minimum(_farthest(far), _farthest(before)) >= NOTABLE
-    scores[rows[notable]] = np.minimum(taught.forest.score(far[notable]), taught.forest.score(before[notable]))
+    far = _now(view, taught, rows)
+    far, worth = far[notable := _farthest(far) >= NOTABLE], rows[notable]
+    before = _now(view, taught, worth, 1)
+    both = _farthest(before) >= NOTABLE
+    scores[worth[both]] = np.minimum(taught.forest.score(far[both]), taught.forest.score(before[both]))
     limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
     hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
     hit = hit | (_unjudged(view, rows) & ~explained)
