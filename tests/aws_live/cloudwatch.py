@@ -60,6 +60,7 @@ class CloudWatch:
             for key, one in sorted(self.series.get(region, {}).items())
             if key[0] == given.get("Namespace", key[0])
             and key[1] == given.get("MetricName", key[1])
+            and all(_fits(dict(key[2]), d) for d in given.get("Dimensions", ()))
             and (one.rows[:, 0] + one.period <= now)[0]
             and ((one.rows[:, 0] >= since) & (one.rows[:, 0] + one.period <= now)).any()
         ]
@@ -120,3 +121,7 @@ class CloudWatch:
         metric = json.dumps(query["MetricStat"]["Metric"], sort_keys=True)
         stat = query["MetricStat"]["Stat"]
         self.served.update((region, metric, stat, at) for at in times.tolist())
+
+
+def _fits(said: dict[str, str], wanted: dict[str, str]) -> bool:
+    return wanted["Name"] in said and wanted.get("Value", said[wanted["Name"]]) == said[wanted["Name"]]

@@ -10,9 +10,9 @@ from bot.model.reading import Reading
 def differences(live: Reading, recorded: Reading) -> list[Any]:
     """Return what differs; cores are read on request only."""
     found: list[Any] = []
-    if set(live.frames) != set(recorded.frames) - {"core"}:
+    if set(live.frames) - {"core"} != set(recorded.frames) - {"core"}:
         found.append(sorted(set(live.frames) ^ set(recorded.frames)))
-    for kind in set(live.frames) & set(recorded.frames):
+    for kind in set(live.frames) & set(recorded.frames) - {"core"}:
         one, other = live.frames[kind], recorded.frames[kind]
         axes = ("things", "metrics", "start", "step")
         found += [(kind, x, getattr(one, x), getattr(other, x)) for x in axes if getattr(one, x) != getattr(other, x)]

@@ -63,6 +63,18 @@ def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
     assert np.allclose(newest, 0.51)
 
 
+def test_a_new_series_with_a_past_takes_nothing_from_the_others():
+    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(ledger, [0], START, START + 6 * 3600, 300)
+    now = START + 6 * 3600 + 300
+    read = Read([points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)], settled=now - 3 * 3600)
+    ledger.absorb(read, now // 300, lambda _: {})
+    sheet = ledger.sheets["node"]
+    values = sheet.frame(now // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    assert np.allclose(values[0, -72:], 0.5)
+    assert np.allclose(values[1, -35:], 0.5)
+
+
 def test_when_a_node_last_reported_is_known():
     ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
     run(ledger, [0, 1], START, START + 3600, 300)

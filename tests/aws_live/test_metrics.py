@@ -119,6 +119,23 @@ def test_garbled_answers_never_read_as_no_fleet(world):
     assert after.gaps
 
 
+def test_cores_are_read_on_request_only(world, tiny):
+    live, recorded = world.live(), open_tiny(tiny)
+    for now in world.ticks(2, 2.25):
+        reading = live.read(now)
+    assert "core" not in reading.frames
+    there = recorded.read(now).frames["core"]
+    asked = there.things[0].instance
+    assert live.drill([asked], now) == 2 * len(there.things)
+    for now in world.ticks(2.34, 2.5):
+        reading = live.read(now)
+    ours, theirs = reading.frames["core"], recorded.read(now).frames["core"]
+    assert ours.things == theirs.things
+    rows = slice(-20, None)
+    assert np.allclose(ours.values[:, rows], theirs.values[:, rows], rtol=1e-5, equal_nan=True)
+    assert differences(reading, recorded.read(now)) == []
+
+
 def test_no_secret_is_said(world, caplog):
     world.standin.faults.denied = {"sts:GetCallerIdentity"}
     live = world.live()

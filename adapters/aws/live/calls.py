@@ -114,6 +114,25 @@ class Calls:
         """Return the usage of this UTC day."""
         return self.days.setdefault(f"{self.clock():%Y-%m-%d}", Usage())
 
+    def bill(self) -> Mapping[str, tuple[int, int, Decimal]]:
+        """Return calls, billed units and USD of this UTC day by operation, as IAM writes it."""
+        used = self.today()
+        declared = {x.action: x for x in operations().values()}
+        return {
+            name: (used.calls[name], units, price_of(declared[name].service, declared[name].operation, units))
+            for name, units in sorted(used.units.items())
+        }
+
+    def exposition(self) -> str:
+        """Return the day's calls and what they cost in Prometheus's text format."""
+        rows = [("trnbot_aws_calls_today", "AWS calls of this UTC day.", 0), ("trnbot_aws_usd_today", "USD they cost.", 2)]
+        lines = ["# HELP trnbot_aws_usd_month USD a month at this pace.\n# TYPE trnbot_aws_usd_month gauge"]
+        lines.append(f"trnbot_aws_usd_month {self.month_usd():.4f}")
+        for name, meaning, column in rows:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+            lines += [f'{name}{{operation="{operation}"}} {used[column]}' for operation, used in self.bill().items()]
+        return "\n".join(lines) + "\n"
+
     def month_usd(self) -> Decimal:
         """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
         now = self.clock()

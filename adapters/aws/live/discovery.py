@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from adapters.aws.catalogue import catalogue, targets
@@ -11,6 +11,9 @@ from adapters.aws.points import Series
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
 """What the names of metrics begin with that only nodes with an accelerator have."""
+
+
+_Wanted = Callable[[str, str, Iterable[str]], bool]
 
 
 def names() -> dict[str, list[str]]:
@@ -37,6 +40,16 @@ def discover(calls: Calls, place: Place, known: Collection[str], attached: Colle
     return kept(found, known, attached)
 
 
+def cores(calls: Calls, place: Place, instance: str) -> set[Series]:
+    """Return the series of each core of one node; raise `Unavailable` where a page fails."""
+    found: set[Series] = set()
+    of = [{"Name": "InstanceId", "Value": instance}, {"Name": "NeuronCore"}]
+    for namespace, metric in sorted({(n, m) for n, m, d in catalogue() if "InstanceId" in d and _of_core(n, m, d)}):
+        for page in calls.pages(place, "cloudwatch", "list_metrics", Namespace=namespace, MetricName=metric, Dimensions=of):
+            found.update(_series(page["Metrics"], place, _of_core))
+    return found
+
+
 def kept(found: Iterable[Series], known: Collection[str], attached: Collection[str]) -> set[Series]:
     """Leave out what is about hosts without an accelerator and volumes not on one: they would only cost."""
     every = list(found)
@@ -49,10 +62,10 @@ def kept(found: Iterable[Series], known: Collection[str], attached: Collection[s
     return {series for series in every if wanted(series)}
 
 
-def _series(members: Iterable[Mapping[str, Any]], place: Place) -> Iterable[Series]:
+def _series(members: Iterable[Mapping[str, Any]], place: Place, wanted: _Wanted | None = None) -> Iterable[Series]:
     for member in members:
         said = {str(x["Name"]): str(x["Value"]) for x in member.get("Dimensions", ())}
-        if _whole(member["Namespace"], member["MetricName"], said):
+        if (wanted or _whole)(member["Namespace"], member["MetricName"], said):
             pairs = tuple(sorted(said.items()))
             yield Series(
                 member["Namespace"], member["MetricName"], tuple(n for n, _ in pairs), pairs, place.region, place.account
@@ -66,3 +79,7 @@ def _said(series: Series, name: str) -> str:
 def _whole(namespace: str, metric: str, dimensions: Iterable[str]) -> bool:
     """Tell whether a series is of a whole thing; what parts of it report (cores, interfaces) is read on request only."""
     return any(not target.part and target.kind != "core" for target in targets(namespace, metric, dimensions))
+
+
+def _of_core(namespace: str, metric: str, dimensions: Iterable[str]) -> bool:
+    return namespace != "neuron-monitor" and any(x.kind == "core" for x in targets(namespace, metric, dimensions))

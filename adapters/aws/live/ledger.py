@@ -44,6 +44,7 @@ class Ledger:
         self._rolls: dict[str, Roll] = {}
         self._heads = self._tail = self._of_runs = Points.joined([])
         self._spoke: dict[int, int] = {}
+        self._horizon = 0
 
     def absorb(self, read: Read, end: int, cores: Cores) -> None:
         """Take in new points, and older ones of history; `end` is the bin of now.
@@ -51,7 +52,8 @@ class Ledger:
         What is not settled is built anew too, so that a part that was not read for hours comes in as if it had been.
         """
         horizon = min(end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1)
-        horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step)
+        # Never back behind the last one: points from before are no longer at hand, and what a new series says of then fills.
+        horizon = self._horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step, self._horizon)
         since = horizon * self.grid.step - _MARGIN_SECONDS
         new = Points.joined(read.points)
         past = spread(Points.joined(read.older), self.series, new, self._heads)

@@ -18,6 +18,8 @@ WORKERS = 4
 BACKFILL_PERIOD = 300
 """History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
 RECENT_SECONDS = 6 * 3600
+PINNED_SECONDS = 6 * 3600
+"""How long the cores of a suspicious node are read."""
 _DAY = 86_400
 _SILENT_SECONDS = 3 * 3600
 
@@ -43,6 +45,7 @@ class Poll:
     book: Book = field(default_factory=Book)
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _older: list[Ask] = field(default_factory=list)
+    _pinned: dict[int, int] = field(default_factory=dict)
 
     def enter(self, place: Place, found: Iterable[Series], now: int) -> None:
         """Take in what discovery found at a place; the first time, its history is queued too."""
@@ -57,6 +60,14 @@ class Poll:
             for end in range(recent, now - self.history, -_DAY):
                 start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
                 self._older += asks(self.book, new, place, start, end, BACKFILL_PERIOD)
+
+    def pin(self, place: Place, found: Iterable[Series], now: int) -> int:
+        """Read some series for `PINNED_SECONDS` whatever discovery finds; return how many were not read before."""
+        every = list(found)
+        new = self.book.enter(every, now - _SILENT_SECONDS)
+        self._places[place] += new
+        self._pinned |= {self.book.number(series): now + PINNED_SECONDS for series in every}
+        return len(new)
 
     def read(self, end: int, deadline: float) -> Read:
         """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
@@ -74,8 +85,9 @@ class Poll:
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return what is active, or spoke within three hours."""
-        marks = self.book.marks
-        return [n for n in numbers if n in self.book.active or marks[n].newest > end - _SILENT_SECONDS]
+        marks, pinned = self.book.marks, self._pinned
+        spoke = end - _SILENT_SECONDS
+        return [n for n in numbers if (pinned[n] > end if n in pinned else n in self.book.active or marks[n].newest > spoke)]
 
     def _take(self, ask: Ask, told: Sequence[Told], read: Read) -> None:
         for one in told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.describe import Describer
-from adapters.aws.live.discovery import discover
+from adapters.aws.live.discovery import cores, discover
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
 from adapters.aws.live.poll import Poll
@@ -155,7 +155,9 @@ class Live:
         remedy = "See the sentence; the least permissions are in deploy/iam-policy.json."
         failed = list(self.describe(self.calls.clock()))
         checks = [Check(f"AWS {place}", True, self._found(place)) for place in self.places()]
-        return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed)]
+        spent = f"${self.calls.today().usd:.4f} today, about ${self.calls.month_usd():.2f} a month"
+        own = Check("AWS calls of the bot", True, spent)
+        return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed), own]
 
     def _found(self, place: Place) -> str:
         """Say what of a place is described and whether Container Insights reports it."""
@@ -178,6 +180,18 @@ class Live:
             yield from self._identify()
             yield from self._describer.refresh(self._places, now)
             yield from self._ask_prices(now)
+
+    def drill(self, instances: Collection[str], now: datetime) -> int:
+        """Read the cores of some nodes too, for six hours from now on and three back; return how many series that adds.
+
+        Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
+        """
+        with self._asking:
+            added = 0
+            for place in self.places():
+                for instance in sorted(self._describer.instances(place) & set(instances)):
+                    added += self.poll.pin(place, cores(self.calls, place, instance), int(now.timestamp()))
+            return added
 
     def about(self, place: Place) -> tuple[frozenset[str], frozenset[str]]:
         """Return the ids of the accelerated instances of a place, and of the volumes on them."""
