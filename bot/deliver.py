@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.alerts.news import said_of
-from bot.cards.alert import decided_words, worth
+from bot.cards.alert import worth
 from bot.cards.card import Card, Tone
+from bot.cards.decided import decided_words
 from bot.cards.money import usd
 from bot.errors import TrnbotError
 from bot.model.alert import Notice, Reason, Said
@@ -65,7 +66,8 @@ async def _send(notice: Notice, said: Said | None, surfaces: Mapping[str, Surfac
     if not message:
         return await surface.post(channel, replace(card, public=True), notice.id)
     message = await surface.edit(channel, message, replace(card, public=True, mentions=()), notice.id)
-    if notice.reason in _THREADED and not (notice.reason is Reason.WORSE and said and not _faster(notice, said)):
+    again = said is not None and said.over
+    if (again or notice.reason in _THREADED) and not (notice.reason is Reason.WORSE and said and not _faster(notice, said)):
         await surface.reply(channel, message, thread_line(notice, card))
     return message
 
@@ -97,6 +99,8 @@ def thread_line(notice: Notice, card: Card) -> Card:
             return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
         case Reason.REMINDER:
             return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone)
+        case Reason.MORE:
+            return Card(f"Fires again: {card.title}", card.tone)
         case _:
             return Card(card.title, card.tone)
 

@@ -32,7 +32,8 @@ def group(alerts: Sequence[Alert], said: Sequence[Said], channel: str, hears: Se
     by_id = {alert.id: alert for alert in alerts}
     meant = by_id.keys() if hears is None else hears
     held: dict[str, list[Alert]] = {}
-    opened = {s.id: s for s in said if s.channel == channel and not s.over}
+    firing = {alert.id for alert in alerts if alert.firing}
+    opened = {s.id: s for s in said if s.channel == channel and not (s.over and firing.isdisjoint(s.alerts))}
     for one in opened.values():
         held[one.id] = [by_id[i] for i in one.alerts if i in by_id and (one.message or i in meant)]
     told = {alert.id for members in held.values() for alert in members}

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.model.alert import Alert, Silence
-from bot.model.anomaly import Cause
+from bot.model.anomaly import Cause, Severity
+from bot.model.hours import read_quiet_hours
 from bot.model.policy import Policy
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
@@ -73,6 +74,9 @@ def _muted_by(alert: Alert, causes: Sequence[Alert], silences: Sequence[Silence]
     least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
     if alert.cause not in _OF_HEALTH and alert.waste is not None and alert.waste.per_hour < least:
         return "policy:alert.least_usd_per_hour"
+    hours = read_quiet_hours(policy.at(alert.anomaly.labels).text("alert.quiet_hours"))
+    if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
+        return "policy:alert.quiet_hours"
     return ""
 
 

@@ -48,6 +48,8 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return Reason.FIRST if speaking else None
     if not any(alert.firing for alert in alerts):
         return Reason.OVER
+    if said.over:
+        return Reason.MORE if speaking else None
     if _decided(alerts) != said.digest:
         return Reason.DECIDED
     if not speaking:

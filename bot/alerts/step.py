@@ -10,7 +10,7 @@ from bot.alerts.group import Incident, group
 from bot.alerts.mute import mute
 from bot.alerts.news import news
 from bot.alerts.route import audience, listeners
-from bot.alerts.track import track
+from bot.alerts.track import recent, track
 from bot.alerts.value import PriceOf, value
 from bot.model.alert import Alert, Notice
 from bot.model.anomaly import Detection
@@ -41,8 +41,10 @@ def step(
     now = reading.now
     before = {alert.id: alert for alert in memory.alerts}
     firing = [alert for alert in memory.alerts if alert.firing]
-    tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"))
-    valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now) for alert in tracked]
+    ended = recent(memory.alerts, now, policy.duration("alert.reopen_within"))
+    tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
+    onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
+    valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now, onset.get(alert.key)) for alert in tracked]
     marked = mute(valued, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
     return Outcome(tuple(marked), tell(memory, marked, policy, channels, now, routes))
 

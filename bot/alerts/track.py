@@ -13,15 +13,24 @@ from bot.model.reading import Reading
 from bot.model.window import Window
 
 
-def track(open_alerts: Sequence[Alert], detection: Detection, reading: Reading, resolve_after: timedelta) -> list[Alert]:
+def track(
+    open_alerts: Sequence[Alert], detection: Detection, reading: Reading, resolve_after: timedelta, ended: Sequence[Alert] = ()
+) -> list[Alert]:
     """Return every alert that is open or ends at `reading.now`, oldest first.
 
     An alert ends when its anomaly was not seen for `resolve_after` although its things could be seen: a source that failed
-    or a node that fell silent is no recovery.
+    or a node that fell silent is no recovery. Of the `ended`, one whose anomaly is seen again is the same alert again.
     """
     found = {anomaly.key: anomaly for anomaly in detection.anomalies}
     kept = [_follow(alert, found.pop(alert.key, None), detection, reading, resolve_after) for alert in open_alerts]
-    return kept + [_open(anomaly, reading) for anomaly in found.values()]
+    before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
+    again = [_seen_again(before[key], anomaly, reading) for key, anomaly in found.items() if key in before]
+    return kept + again + [_open(anomaly, reading) for key, anomaly in found.items() if key not in before]
+
+
+def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:
+    """Return the alerts that ended less than `reopen_within` ago."""
+    return [alert for alert in alerts if alert.closed and now - alert.closed < reopen_within]
 
 
 def alert_id(key: str, opened: datetime) -> str:
@@ -51,12 +60,15 @@ def _open(anomaly: Anomaly, reading: Reading) -> Alert:
     )
 
 
+def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
+    newest = replace(anomaly, window=Window(min(alert.anomaly.window.start, anomaly.window.start), anomaly.window.end))
+    worst = max(alert.things_at_worst, len(anomaly.things))
+    return replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_worst=worst)
+
+
 def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading: Reading, quiet: timedelta) -> Alert:
     if anomaly is not None:
-        onset = min(alert.anomaly.window.start, anomaly.window.start)
-        newest = replace(anomaly, window=Window(onset, anomaly.window.end))
-        worst = max(alert.things_at_worst, len(anomaly.things))
-        return replace(alert, anomaly=newest, seen=reading.now, things_at_worst=worst)
+        return _seen_again(alert, anomaly, reading)
     if reading.now - alert.seen < quiet or _unseen(alert, detection.states, reading):
         return alert
     return replace(alert, closed=reading.now)

@@ -21,12 +21,14 @@ _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
 _UNSURE_ELSE = Decimal("0.25")
 
 
-def value(alert: Alert, before: Alert | None, inventory: Inventory, price_of: PriceOf, now: datetime) -> Alert:
+def value(
+    alert: Alert, before: Alert | None, inventory: Inventory, price_of: PriceOf, now: datetime, onset: datetime | None = None
+) -> Alert:
     """Return the alert with its waste at `now`; `before` is the same alert as last saved, None when it just opened.
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
     those since the onset; it stands still while the anomaly is not seen. Month end = so far + waste an hour x hours left
-    in the UTC month.
+    in the UTC month. Of an alert that fires again, what lies between its end and the new `onset` is not counted.
     """
     earlier = before.waste if before else None
     priced = _per_hour(alert.anomaly, inventory, price_of)
@@ -34,6 +36,8 @@ def value(alert: Alert, before: Alert | None, inventory: Inventory, price_of: Pr
         return replace(alert, waste=_stopped(earlier) if alert.closed and earlier else earlier)
     per_hour, price = priced
     since = before.seen if before and earlier else alert.anomaly.window.start
+    if before and before.closed and onset:
+        since = max(since, onset)
     so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
     return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, price, now))
 

@@ -27,6 +27,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.decided import decided
 from bot.cards.lines import quote
 from bot.cards.money import usd
 from bot.cards.words import about, counted
@@ -66,7 +67,7 @@ def notice_card(
     worst = max(firing, key=worth)
     blocks = [
         *_body(worst, firing, address(worst.owner)),
-        *_decided(worst, silences),
+        *decided(worst, silences),
         *([chart] if chart else []),
         *_others(worst, notice.alerts),
     ]
@@ -129,21 +130,6 @@ def price_words(alert: Alert) -> str:
         return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
     return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}"
-
-
-def muted_words(alert: Alert) -> str:
-    """Say what keeps the alert quiet: a snooze, another alert that explains it, or a setting; "" where nothing does."""
-    kind, _, name = alert.muted_by.partition(":")
-    words = {"silence": "snoozed", "inhibit": f"explained by {name}", "policy": f"too small ({name})"}
-    return words.get(kind, alert.muted_by)
-
-
-def decided_words(alert: Alert) -> str:
-    """Say in one line what people decided last."""
-    if alert.muted_by.startswith("silence:"):
-        return "Snoozed"
-    ack = alert.acknowledged
-    return f"Acknowledged by {ack.by_name or ack.by}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
 
 
 def cause_words(cause: Cause) -> str:
@@ -238,21 +224,6 @@ def _owner(alert: Alert, address: str) -> str:
 def _mentions(alert: Alert, address: str) -> tuple[Mention, ...]:
     name = alert.owner.partition(":")[2] if alert.owner == address else alert.owner
     return (Mention(address, name),) if address else ()
-
-
-def _decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
-    """Say publicly who acknowledged, and who snoozed until when."""
-    blocks: list[Block] = []
-    if alert.acknowledged:
-        ack = alert.acknowledged
-        note = f": {ack.note}" if ack.note else ""
-        blocks.append(text("Acknowledged by ", Strong(ack.by_name or ack.by), ", ", When(ack.at), note))
-    for silence in silences:
-        if alert.muted_by == f"silence:{silence.id}":
-            ceiling = f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
-            who, why = silence.by_name or silence.by, f": {silence.reason}" if silence.reason else ""
-            blocks.append(text("Snoozed by ", Strong(who), " until ", When(silence.ends), ceiling, why))
-    return blocks
 
 
 def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:

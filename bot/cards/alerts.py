@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert import alert_data, cause_words, muted_words, span, where, worth
+from bot.cards.alert import alert_data, cause_words, span, where, worth
 from bot.cards.card import (
     Align,
     Button,
@@ -21,6 +21,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.decided import muted_words
 from bot.cards.money import usd
 from bot.cards.words import counted, period
 from bot.model.alert import Alert

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.alert import alert_data, cause_words, muted_words, span, where
+from bot.cards.alert import alert_data, cause_words, span, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
+from bot.cards.decided import muted_words
 from bot.cards.money import usd
 from bot.cards.words import clock, counted, period
 from bot.model.alert import Alert

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
+from bot.model.hours import OFF, read_quiet_hours
 from bot.policy.setting import Setting, Unit
 
 _OWN = "trnbot's own default"
@@ -41,6 +42,24 @@ ALERTING: tuple[Setting, ...] = (
         300,
         604_800,
         scoped=False,
+    ),
+    Setting(
+        "alert.reopen_within",
+        Unit.DURATION,
+        timedelta(minutes=30),
+        "an alert that fires again so soon after its end is the same alert",
+        _OWN,
+        0,
+        43_200,
+        scoped=False,
+    ),
+    Setting(
+        "alert.quiet_hours",
+        Unit.WORD,
+        OFF,
+        "when alerts that are not critical wait for the morning: 22:00-07:00 Europe/Berlin, or off",
+        _OWN,
+        check=read_quiet_hours,
     ),
     Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -39,6 +40,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     scoped: bool = True
     """Can differ by cluster, team or account."""
+    check: Callable[[str], object] | None = None
+    """Reads a word that follows a form of its own; raises `WrongInput`."""
 
     def parse(self, text: str) -> Value:
         """Read a value as a person writes it (`15%`, `30m`, `$2.50`, `on`); raise `WrongInput` naming the bound."""
@@ -80,6 +83,8 @@ class Setting:
             case Unit.WORD:
                 if self.choices and text not in self.choices:
                     raise WrongInput(f"'{text}' does not fit {self.key}{nearest(text, self.choices)}.")
+                if self.check:
+                    self.check(text)
                 return text
             case Unit.USD:
                 return self._decimal(text.lstrip("$").replace(",", ""), text)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from bot.alerts.track import track
+from bot.alerts.track import recent, track
 from bot.model.anomaly import Cause, Detection, NodeState
 from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
 
@@ -57,3 +57,17 @@ def test_two_rules_on_one_cluster_are_two_alerts() -> None:
     both = Detection((anomaly(Cause.STARVED), anomaly(Cause.HUNG)))
     assert len({a.key for a in track([], both, reading(), QUIET)}) == 2
     assert replace(anomaly(), things=()).key == "starved/cluster=llama"
+
+
+@pytest.mark.parametrize(("minutes", "opened"), [(29, NOON), (30, NOON + timedelta(minutes=30))])
+def test_what_fires_again_soon_after_its_end_is_the_same_alert(minutes: int, opened: datetime) -> None:
+    now = NOON + timedelta(minutes=minutes)
+    ended = recent([alert(closed=NOON)], now, timedelta(minutes=30))
+    (found,) = track([], Detection((anomaly(at=now),)), reading(now), QUIET, ended)
+    assert (found.closed, found.opened) == (None, opened)
+
+
+def test_of_two_that_ended_the_newest_goes_on() -> None:
+    ended = [alert(name="a2", opened=NOON + FIVE, closed=NOON + FIVE), alert(closed=NOON)]
+    (found,) = track([], Detection((anomaly(),)), reading(), QUIET, ended)
+    assert found.id == "a2"

@@ -65,3 +65,11 @@ def test_dollars_hold_from_a_hundred_to_ten_million() -> None:
         waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, FLEET, lambda *_, usd=usd: price(usd), NOON).waste
         assert waste is not None
         assert waste.per_hour == Decimal(usd).quantize(Decimal("0.01"))
+
+
+def test_what_lies_between_an_end_and_the_next_onset_is_not_counted() -> None:
+    first = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON)
+    ended, hour = replace(first, closed=NOON + timedelta(minutes=15)), NOON + timedelta(hours=1)
+    again = value(replace(first, seen=hour), ended, FLEET, lambda *_: price("20.00"), hour, hour - timedelta(minutes=30))
+    assert again.waste is not None
+    assert again.waste.so_far == Decimal("40.000000")

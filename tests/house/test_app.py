@@ -219,3 +219,16 @@ async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
     card = await app(Script(), Chat()).answer(ask("ack a0000"))
     assert card.data["error"] == "No alert of the last 15 days is called 'a0000'."
     assert replace(card).tone is Tone.ERROR
+
+
+async def test_what_fires_again_goes_on_in_its_message() -> None:
+    chat = Chat()
+    bot = app(Script(anomaly(), None, None, None, None, anomaly(at=NOON + 5 * FIVE), anomaly(at=NOON + 6 * FIVE)), chat)
+    for i in range(7):
+        (seen,) = (await bot.tick(NOON + i * FIVE)).outcome.alerts or [None]
+        if i == 4:
+            assert chat.messages["m0"].tone is Tone.OVER
+    assert seen is not None
+    assert (seen.opened, seen.closed) == (NOON, None)
+    assert [card.title[:6] for card in chat.messages.values()] == ["FIRING"]
+    assert chat.threads[-1].startswith("Fires again: FIRING")

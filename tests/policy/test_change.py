@@ -22,6 +22,8 @@ def texts(key):
     setting = SETTINGS[key]
     if setting.unit is Unit.SWITCH:
         return st.sampled_from(["on", "off", "yes", "false"])
+    if setting.unit is Unit.WORD:
+        return st.sampled_from(setting.choices or ["off", "22:00-07:00 Europe/Berlin"])
     if setting.unit is Unit.DURATION:
         return st.integers(max(1, int(setting.low // 60)), min(10_000, int(setting.high // 60))).map(lambda n: f"{n}m")
     number = st.decimals(Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=4)

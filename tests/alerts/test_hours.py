@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.alerts.mute import mute
+from bot.errors import WrongInput
+from bot.model.anomaly import Severity
+from bot.model.hours import read_quiet_hours
+from bot.model.policy import Policy
+from bot.policy.schema import SETTINGS, default_policy
+from tests.builders import NOON, alert, anomaly, waste
+
+NIGHT = Policy({**default_policy().values, "alert.quiet_hours": "22:00-07:00 Europe/Berlin"})
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "holds"),
+    [
+        ("22:00-07:00 Europe/Berlin", "2026-11-20T20:59", False),
+        ("22:00-07:00 Europe/Berlin", "2026-11-20T21:00", True),
+        ("22:00-07:00 Europe/Berlin", "2026-11-20T05:59", True),
+        ("22:00-07:00 Europe/Berlin", "2026-11-20T06:00", False),
+        ("22:00-07:00 Europe/Berlin", "2026-07-20T20:00", True),
+        ("12:00-13:00", "2026-11-20T12:59", True),
+        ("12:00-13:00@UTC", "2026-11-20T13:00", False),
+    ],
+)
+def test_hours_hold_by_the_clock_of_their_zone(text: str, at: str, holds: bool) -> None:
+    hours = read_quiet_hours(text)
+    assert hours is not None
+    assert hours.hold(datetime.fromisoformat(at).replace(tzinfo=UTC)) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("22-7", "write 22:00-07:00 Europe/Berlin, or off"),
+        ("25:00-07:00", "is not a time of the day"),
+        ("07:00-07:00", "begins when it ends"),
+        ("22:00-07:00 Europe/Berln", "'Europe/Berln' is not a time zone"),
+        ("22:00-07:00 ../etc", "is not a time of the day"),
+    ],
+)
+def test_wrong_hours_are_told_in_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(WrongInput, match=words):
+        SETTINGS["alert.quiet_hours"].parse(text)
+
+
+@pytest.mark.parametrize(
+    ("severity", "hour", "marked"),
+    [
+        (Severity.WARNING, 23, "policy:alert.quiet_hours"),
+        (Severity.CRITICAL, 23, ""),
+        (Severity.WARNING, 12, ""),
+    ],
+)
+def test_at_night_only_what_is_critical_speaks(severity: Severity, hour: int, marked: str) -> None:
+    found = alert(anomaly(severity=severity), waste=waste())
+    (seen,) = mute([replace(found)], (), NIGHT, NOON.replace(hour=hour))
+    assert seen.muted_by == marked
