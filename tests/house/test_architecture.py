@@ -83,7 +83,11 @@ def test_imports_keep_to_the_table(path: Path) -> None:
     assert not wrong, f"{module(path)} may not import {wrong}"
 
 
-BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and p.name not in {"build.py", "once.py", "run.py", "play.py", "__main__.py"}]
+BOT = [
+    p
+    for p in SOURCES
+    if p.is_relative_to(ROOT / "bot") and p.name not in {"build.py", "once.py", "run.py", "play.py", "__main__.py"}
+]
 
 
 @pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))
