@@ -26,6 +26,7 @@ SLOWER = 1.3
 LOWER = 0.5
 """Share of its usual under which even the highest reading of a step is low."""
 EVIDENT = timedelta(minutes=15)
+"""How long a shallow drop lasts before it is told where something shows that it is no evaluation."""
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start; so much longer it must last where memory does not tell a start."""
 
@@ -43,8 +44,8 @@ def find(view: View) -> Found:
     shallow = trailing(_mostly(_at_work(view) & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
-    late |= (shallow >= view.window.steps(EVIDENT)) & (_network_full(view) | _loader_busy(view)) & ~view.roster.inference
-    begins = view.eligible & view.executing[:, -1] & (soon | late) & _same_job(view, steps, late)
+    evident = (shallow >= view.window.steps(EVIDENT)) & _no_pause(view) & ~view.roster.inference
+    begins = view.eligible & view.executing[:, -1] & (soon | late | evident) & _same_job(view, steps, late)
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     wasted = 1 - view.recent(view.utilization) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)

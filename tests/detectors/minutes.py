@@ -20,6 +20,7 @@ from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
 from bot.policy.schema import default_policy
+from bot.ports import Ports
 from bot.replay import replay
 from detectors import Detector
 
@@ -312,14 +313,18 @@ class Fleet:
         price = [Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "") for t in TYPES]
         nothing = SimpleNamespace(deltas=lambda now, days: Reading(now), rates=lambda now: ())
         prices = SimpleNamespace(quotes=lambda kind, region, now: [p for p in price if p.instance_type == kind])
-        ports = SimpleNamespace(
+        store = MemoryStore()
+        ports = Ports(
             source=self,
             billing=nothing,
             prices=prices,
             knowledge=SimpleNamespace(fallback_prices=tuple),
-            store=MemoryStore(),
+            store=store,
             detect=Detector(),
-            policy=default_policy(),
+            base=default_policy(),
+            versions=store,
+            shelf=store,
+            replays=None,
             interval=STEP,
         )
         return replay(ports, ("default",))
