@@ -52,12 +52,19 @@ def test_history_beyond_six_hours_is_read_coarsely_and_keeps_its_levels(world, t
     monkeypatch.setattr("adapters.aws.live.poll.RECENT_SECONDS", 3600)
     live, recorded = world.live(), open_tiny(tiny)
     (now,) = world.ticks(5, 5)
+    live.read(now)
+    asked = world.standin.cloudwatch.requested
+    assert "History older than" in " ".join(live.problems())
+    now += timedelta(minutes=5)
+    world.now = now
     one, other = live.read(now).frames["node"], recorded.read(now).frames["node"]
     assert one.metrics == other.metrics
     for metric in ("neuroncore_utilization_ratio", "neuroncore_memory_used_bytes", "efa_rx_bytes_per_second"):
         ours, theirs = one.of(metric)[:, 3:-15], other.of(metric)[:, 3:-15]
         assert np.nanmean(ours) == pytest.approx(np.nanmean(theirs), rel=0.02, nan_ok=True)
         assert np.isfinite(ours).sum() == pytest.approx(np.isfinite(theirs).sum(), rel=0.02)
+    assert live.problems() == ()
+    assert world.standin.cloudwatch.requested > 2 * asked
     assert np.allclose(one.values[:, -10:], other.values[:, -10:], rtol=1e-5, equal_nan=True)
 
 
@@ -65,10 +72,10 @@ def test_faults_leave_no_gap(world, tiny, caplog):
     world.standin.faults.throttled, world.standin.faults.reset = 0.2, 0.05
     live, recorded = world.live(), open_tiny(tiny)
     with caplog.at_level(logging.INFO, "trnbot.aws"):
-        for now in world.ticks(1, 1.25):
+        for now in world.ticks(1, 1.1):
             reading = live.read(now)
     world.standin.faults.throttled = world.standin.faults.reset = 0
-    (now,) = world.ticks(1.35, 1.35)
+    (now,) = world.ticks(1.25, 1.25)
     reading = live.read(now)
     assert world.standin.failed.total() > 10
     assert reading.gaps == ()

@@ -19,15 +19,15 @@ from tests.aws_live.same import differences
 class Watched:
     """Let a replay watch a live source: the world's time moves with each tick."""
 
-    def __init__(self, world, live):
-        self.world, self.live = world, live
+    def __init__(self, world, live, window):
+        self.world, self.live, self.window = world, live, window
 
     def read(self, now):
         self.world.now = now
         return self.live.read(now)
 
     def extent(self):
-        return self.world.extent
+        return self.window
 
     def problems(self):
         return self.live.problems()
@@ -46,10 +46,12 @@ def told(seen):
 def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_path, tiny):
     live = world.live(journal=tmp_path / "journal")
     (tmp_path / "bill").mkdir()
-    before = replay(ports_of(tmp_path / "bill", source=Watched(world, live), prices=live), ("web:alerts",))
-    record(world.live(journal=tmp_path / "journal"), tmp_path / "made", world.extent.start, world.extent.end)
+    start = world.extent.start
+    watched = Watched(world, live, Window(start + timedelta(hours=2.5), start + timedelta(hours=4.5)))
+    before = replay(ports_of(tmp_path / "bill", source=watched, prices=live), ("web:alerts",))
+    record(world.live(journal=tmp_path / "journal"), tmp_path / "made", start, start + timedelta(hours=4.5))
     after = replay(ports_of(tmp_path / "made"), ("web:alerts",))
-    assert told(before)
+    assert [cause.value for cause, *_ in told(before)] == ["idle"]
     assert told(after) == told(before)
     assert [(n.reason, n.at) for n in after.notices] == [(n.reason, n.at) for n in before.notices]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from adapters.aws.catalogue import catalogue, targets
-from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.points import Series
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
@@ -32,11 +33,13 @@ def discover(calls: Calls, place: Place, known: Collection[str], attached: Colle
     for three hours, else two weeks count.
     """
     active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
-    found: set[Series] = set()
-    for namespace, metrics in names().items():
-        for metric in metrics:
-            for page in calls.pages(place, "cloudwatch", "list_metrics", Namespace=namespace, MetricName=metric, **active):
-                found.update(_series(page["Metrics"], place))
+
+    def of(name: tuple[str, str]) -> set[Series]:
+        given = {"Namespace": name[0], "MetricName": name[1], **active}
+        return {x for page in calls.pages(place, "cloudwatch", "list_metrics", **given) for x in _series(page["Metrics"], place)}
+
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
+        found = set().union(*pool.map(of, [(namespace, metric) for namespace, metrics in names().items() for metric in metrics]))
     return kept(found, known, attached)
 
 

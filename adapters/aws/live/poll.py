@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.live.requests import Ask, Told, asks, tell
 from adapters.aws.live.watermarks import Book
 from adapters.aws.points import Points, Series
 from bot.errors import Unavailable
 
-WORKERS = 4
-"""Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
 BACKFILL_PERIOD = 300
 """History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
 RECENT_SECONDS = 6 * 3600
@@ -46,6 +44,7 @@ class Poll:
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _older: list[Ask] = field(default_factory=list)
     _pinned: dict[int, int] = field(default_factory=dict)
+    _watching: bool = False
 
     def enter(self, place: Place, found: Iterable[Series], now: int) -> None:
         """Take in what discovery found at a place; the first time, its history is queued too."""
@@ -77,11 +76,17 @@ class Poll:
         missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
         if missing:
             read.gaps += _sentences("The newest metrics", missing)
-        if not missing and self._older:
+        # A terminal asks once and ends: only a watch, which comes again, pays for history.
+        if not missing and self._older and self._watching:
             self._older = self._make(self._older, deadline, lambda _, told: read.older.extend(x.points() for x in told))
-        if self._older:
-            read.gaps.append(f"History before {_RECENT} is still being read: {len(self._older)} calls to go.")
+        self._watching = True
         return read
+
+    def unread(self) -> tuple[str, ...]:
+        """Say how much of history is still to be read; not a gap: what is newer is whole."""
+        if not self._older:
+            return ()
+        return (f"History older than {_RECENT} before the start is still being read: {len(self._older)} calls to go.",)
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return what is active, or spoke within three hours."""
@@ -118,7 +123,7 @@ class Poll:
         return failed
 
 
-_RECENT = f"the last {RECENT_SECONDS // 3600} hours"
+_RECENT = f"the {RECENT_SECONDS // 3600} hours"
 
 
 def _sentences(what: str, missing: Sequence[Ask]) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.live.heard import Call, Heard
 from bot.errors import Unavailable
 
@@ -43,14 +44,22 @@ class Quoter:
     def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
         """Ask for all prices of `types` and the offers of `running` ones; yield a sentence for each failure."""
         self._asked, self._failed = now, False
-        for call, given in _calls(places, sorted({*types, *running}), sorted(running), now):
+
+        def ask(wanted: tuple[Call, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | str:
+            call, given = wanted
             try:
-                pages = list(self.calls.pages(call.place, call.service, call.operation, **given))
+                return list(self.calls.pages(call.place, call.service, call.operation, **given))
             except Unavailable as error:
-                self._failed = True
-                yield str(error)
-            else:
-                self.heard.put(call, now, pages)
+                return str(error)
+
+        every = list(_calls(places, sorted({*types, *running}), sorted(running), now))
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="prices") as pool:
+            for (call, _), answer in zip(every, pool.map(ask, every), strict=True):
+                if isinstance(answer, str):
+                    self._failed = True
+                    yield answer
+                else:
+                    self.heard.put(call, now, answer)
 
 
 def _calls(

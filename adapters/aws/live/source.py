@@ -129,7 +129,7 @@ class Live:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
-        return (*self.calls.states.troubles(), *self._problems.sentences())
+        return (*self.calls.states.troubles(), *self.poll.unread(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""
