@@ -15,7 +15,7 @@ from bot.cards.alert import notice_card, worth
 from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.cards.charts import alert_chart
 from bot.commands.line import Call, named, understand
-from bot.deliver import deliver, intents
+from bot.deliver import deliver, intents, surface_of
 from bot.errors import NotAllowed, TrnbotError
 from bot.health import Health
 from bot.model.alert import Notice
@@ -24,6 +24,7 @@ from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Changes, Memory, Ports
+from bot.troubles import attend
 from bot.watch import Look, Watch
 
 log = logging.getLogger("trnbot.app")
@@ -39,6 +40,7 @@ class App:
         self.health = Health()
         self._channels = tuple(channels)
         self._admins = frozenset(admins)
+        self._listed = tuple(address for address in admins if address not in channels)
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
         self._stopwatch = stopwatch
@@ -49,7 +51,7 @@ class App:
             started = self._stopwatch()
             try:
                 look = await asyncio.to_thread(self._watch.look, now)
-                await self._speak(look.outcome.notices, look.memory, look.reading, look.changes())
+                await self._speak(look.outcome.notices, look.memory, look.reading, look.changes(), now)
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
@@ -105,7 +107,7 @@ class App:
             routes = await asyncio.to_thread(self._watch.routes)
             notices = tell(memory, alerts, policy, self._channels, now, routes)
             reading = await asyncio.to_thread(self._watch.read, now)
-            await self._speak(notices, memory, reading, Changes(alerts=alerts))
+            await self._speak(notices, memory, reading, Changes(alerts=alerts), now)
 
     def role(self, user: str) -> Role:
         """Return what a person may do."""
@@ -116,13 +118,26 @@ class App:
             admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
             raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
 
-    async def _speak(self, notices: Sequence[Notice], memory: Memory, reading: Reading, changes: Changes) -> None:
+    async def _speak(self, notices: Sequence[Notice], memory: Memory, reading: Reading, changes: Changes, now: datetime) -> None:
         """Write alerts and intents, then say the notices."""
         said = [*changes.said, *intents(notices, memory.said)]
         await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
         draw = partial(_card, memory=memory, reading=reading, routes=self.ports.routes)
         sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw)
         self.health.undelivered = sent.failed
+        await attend(sent, self.ports.shelf, now, partial(self._tell_admins, now=now))
+
+    async def _tell_admins(self, sentence: str, now: datetime) -> None:
+        """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
+        card, key = Card(sentence, Tone.ERROR, public=True), f"trouble-{now:%Y%m%dT%H%M%S}"
+        for addresses in (self._channels[:1], self._listed):
+            for address in addresses:
+                try:
+                    surface, channel = surface_of(address, self.ports.surfaces)
+                    await surface.post(channel, card, key)
+                    break
+                except (TrnbotError, OSError, TimeoutError) as error:
+                    log.info("admins were not told at %s: %s", address, error)
 
 
 def error_card(sentence: str) -> Card:

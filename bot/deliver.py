@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bot.alerts.news import said_of
 from bot.cards.alert import worth
 from bot.cards.card import Card, Tone
 from bot.cards.decided import decided_words
 from bot.cards.money import usd
-from bot.errors import TrnbotError
+from bot.errors import Refused, TrnbotError
 from bot.model.alert import Notice, Reason, Said
+from bot.model.anomaly import Severity
 from bot.ports import Changes, Store, Surface
 
 log = logging.getLogger("trnbot.deliver")
 _THREADED = {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}
+ENOUGH = 3
+"""Failures of a channel in one tick after which it is left alone until the next."""
 CardOf = Callable[[Notice], Card]
 
 
@@ -27,6 +30,8 @@ class Delivered:
 
     said: tuple[Said, ...]
     failed: tuple[str, ...]
+    failures: Mapping[str, Exception] = field(default_factory=dict)
+    """The newest failure of each channel that took nothing."""
 
 
 def intents(notices: Sequence[Notice], said: Sequence[Said]) -> list[Said]:
@@ -40,36 +45,62 @@ async def deliver(
 ) -> Delivered:
     """Send each notice, dearest first, and write each as soon as it was said.
 
-    A notice that fails stays unsaid: the next tick finds the same news and is the retry.
+    A notice that fails stays unsaid: the next tick finds the same news, or newer, and is the retry. A channel that fails
+    `ENOUGH` times is left alone until then, so that what is dead does not hold up what lives.
     """
     before = {one.id: one for one in said}
     done: list[Said] = []
-    failed: list[str] = []
+    failures: dict[str, list[Exception]] = {}
     for notice in sorted(notices, key=_urgency):
-        try:
-            message = await _send(notice, before.get(notice.id), surfaces, card_of(notice))
-        except (TrnbotError, OSError, TimeoutError) as error:
-            failed.append(f"{notice.channel}: {error}")
-            log.warning("notice %s to %s was not delivered: %s", notice.id, notice.channel, error)
+        if len(failures.get(notice.channel, ())) >= ENOUGH:
             continue
-        done.append(said_of(notice, message))
-        await asyncio.to_thread(store.save, Changes(said=done[-1:]))
-    return Delivered(tuple(done), tuple(failed))
+        try:
+            done.append(await _say(notice, before.get(notice.id), surfaces, store, card_of(notice)))
+        except (TrnbotError, OSError, TimeoutError) as error:
+            failures.setdefault(notice.channel, []).append(error)
+            log.warning("notice %s to %s was not delivered: %s", notice.id, notice.channel, error)
+    failed = tuple(f"{channel}: {error}" for channel, errors in failures.items() for error in errors)
+    took = {one.channel for one in done}
+    return Delivered(tuple(done), failed, {name: errors[-1] for name, errors in failures.items() if name not in took})
 
 
-async def _send(notice: Notice, said: Said | None, surfaces: Mapping[str, Surface], card: Card) -> str:
-    """Post a first message, unless a crash hid that it was posted; edit it for every other reason."""
+async def _say(notice: Notice, said: Said | None, surfaces: Mapping[str, Surface], store: Store, card: Card) -> Said:
+    """Post or edit the message, write that, then add the thread's line.
+
+    The line follows the writing, so that a crash or an answer that never came cannot repeat it; a plain refusal takes the
+    writing back, so that both are tried again.
+    """
     surface, channel = surface_of(notice.channel, surfaces)
+    message, new = await _send(notice, said, surface, channel, card)
+    done = said_of(notice, message)
+    await asyncio.to_thread(store.save, Changes(said=[done]))
+    if said is None or new or not _threaded(notice, said):
+        return done
+    try:
+        await surface.reply(channel, message, thread_line(notice, card))
+    except TrnbotError:
+        await asyncio.to_thread(store.save, Changes(said=[said]))
+        raise
+    except (OSError, TimeoutError) as error:
+        log.warning("the thread's line of %s to %s may be missing: %s", notice.id, notice.channel, error)
+    return done
+
+
+async def _send(notice: Notice, said: Said | None, surface: Surface, channel: str, card: Card) -> tuple[str, bool]:
+    """Return the message's id and whether it is a first: posted, unless a crash hid that it was; else edited."""
     message = said.message if said else ""
     if not message and said:
         message = await surface.find(channel, notice.id)
     if not message:
-        return await surface.post(channel, replace(card, public=True), notice.id)
-    message = await surface.edit(channel, message, replace(card, public=True, mentions=()), notice.id)
-    again = said is not None and said.over
-    if (again or notice.reason in _THREADED) and not (notice.reason is Reason.WORSE and said and not _faster(notice, said)):
-        await surface.reply(channel, message, thread_line(notice, card))
-    return message
+        return await surface.post(channel, replace(card, public=True), notice.id), True
+    return await surface.edit(channel, message, replace(card, public=True, mentions=()), notice.id), False
+
+
+def _threaded(notice: Notice, said: Said) -> bool:
+    """Tell whether the change is worth a line in the thread."""
+    if notice.reason is Reason.WORSE and not _faster(notice, said):
+        return False
+    return said.over or notice.reason in _THREADED
 
 
 def _faster(notice: Notice, said: Said) -> bool:
@@ -85,7 +116,7 @@ def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, 
     return surfaces[name], channel
 
 
-class Undeliverable(TrnbotError):
+class Undeliverable(Refused):
     """Say that a channel has no surface."""
 
 
@@ -105,7 +136,8 @@ def thread_line(notice: Notice, card: Card) -> Card:
             return Card(card.title, card.tone)
 
 
-def _urgency(notice: Notice) -> tuple[int, float]:
-    """Order notices: firsts before edits, dearest before cheap."""
+def _urgency(notice: Notice) -> tuple[int, bool, float]:
+    """Order notices: firsts before edits, critical before others, dearest before cheap."""
+    critical = any(a.severity is Severity.CRITICAL and a.firing for a in notice.alerts)
     per_hour = sum(float(a.waste.per_hour) for a in notice.alerts if a.waste and a.firing)
-    return (0 if notice.reason is Reason.FIRST else 1, -per_hour)
+    return (0 if notice.reason is Reason.FIRST else 1, not critical, -per_hour)

@@ -4,6 +4,7 @@ TrnbotError
 +-- WrongInput       the line, setting or file a person gave is wrong (exit 2)
 |   +-- NotAllowed   the person may not do this
 +-- Unavailable      something outside failed or is missing (exit 1)
+    +-- Refused      it will go on failing until a person does something
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class NotAllowed(WrongInput):
 
 class Unavailable(TrnbotError):
     """Say what outside failed, and what to do."""
+
+
+class Refused(Unavailable):
+    """Say what outside will go on failing until a person does something: a deleted channel, a revoked token."""
 
 
 def _after_question(sentence: str) -> str:

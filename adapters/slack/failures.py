@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from bot.errors import Unavailable
+from bot.errors import Refused, Unavailable
 
 GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"})
 BAD_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "invalid_attachments"})
@@ -32,6 +32,12 @@ _SENTENCES = {
 }
 
 
+LASTING = frozenset(_SENTENCES) - {"ratelimited", "msg_blocks_too_long"}
+"""Refusals that hold until a person does something."""
+PASSING = frozenset({"ratelimited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "unknown_error"})
+"""Refusals that say nothing about what was asked."""
+
+
 def code_of(error: SlackApiError) -> str:
     """Return Slack's error code, `unknown_error` when it sent none."""
     found = error.response.get("error") if error.response is not None else ""
@@ -52,6 +58,7 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
     try:
         yield
     except SlackApiError as error:
-        raise Unavailable(sentence(error, channel)) from None
+        kind = Refused if code_of(error) in LASTING else Unavailable
+        raise kind(sentence(error, channel)) from None
     except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
         raise Unavailable(f"Slack cannot be reached ({type(error).__name__}); it is tried again later.") from None

@@ -9,7 +9,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.failures import BAD_BLOCKS, GONE, code_of, explained
+from adapters.slack.failures import BAD_BLOCKS, GONE, PASSING, code_of, explained
 from adapters.slack.pace import Pace
 from adapters.slack.pictures import Pictures
 from adapters.slack.render import Around, key_block_id, message
@@ -66,6 +66,8 @@ class Sender:
                         channel=channel, limit=_PAGE, include_all_metadata=True, cursor=cursor or None
                     )
                 except SlackApiError as error:
+                    if code_of(error) in PASSING:
+                        raise  # not having looked is not having found nothing
                     _log.info("history of %s not read: %s", channel, code_of(error))
                     return ""
             found = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")

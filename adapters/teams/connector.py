@@ -17,7 +17,7 @@ from adapters.teams.conversations import TARGETED
 from adapters.teams.credentials import Credentials
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
-from bot.errors import Unavailable
+from bot.errors import Refused, Unavailable
 
 _AGAIN = frozenset({412, 429, 502, 504})
 _TRIES = 5
@@ -120,7 +120,7 @@ def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
     if status == 404:
         return Gone(f"Teams no longer knows the message or conversation ({said}).")
     if status in (401, 403):
-        return Unavailable(f"Teams refused the bot ({said}); is it still installed there, and are its id and password right?")
+        return Refused(f"Teams refused the bot ({said}); is it still installed there, and are its id and password right?")
     if status == 413:
         return Unavailable(f"Teams found the message too long ({said}).")
     return Unavailable(f"Teams refused the message ({said}).")

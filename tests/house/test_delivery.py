@@ -1,0 +1,182 @@
+"""Ten minutes in which a platform fails in every way it can, and channels that are gone: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.cards.card import Card, Tone
+from bot.errors import Refused, Unavailable
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Cause, Detection, Severity
+from bot.model.policy import Policy
+from bot.model.reading import Reading
+from tests.builders import NOON, anomaly
+from tests.house.test_app import Chat, Script, app, ask
+
+MINUTE = timedelta(minutes=1)
+COSTS = {"bert": 50, "gpt": 400, "llama": 900, "moe": 10, "tiny": 200}
+CRITICAL = "moe"
+
+
+class Incidents:
+    """Detects one anomaly a cluster, from `start` to `end`."""
+
+    def __init__(self, start: datetime, end: datetime) -> None:
+        self.start, self.end = start, end
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        now = reading.now
+        return Detection(tuple(self.one(name, now) for name in COSTS) if self.start <= now < self.end else ())
+
+    def one(self, cluster: str, now: datetime) -> Anomaly:
+        severity = Severity.CRITICAL if cluster == CRITICAL else Severity.WARNING
+        usd = Decimal(COSTS[cluster])
+        return anomaly(Cause.HUNG, cluster=cluster, at=now, usd_per_hour=usd, wasted_shares=(), severity=severity)
+
+
+class Stormy(Chat):
+    """Fails while it storms: refused, broken, cut off before the work was done, and cut off after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storm = False
+        self.ways = itertools.cycle(["429", "500", "timeout", "arrived", "reset"])
+        self.posted: list[str] = []
+        self.failures: Counter[str] = Counter()
+
+    async def _through(self, doing: Any) -> Any:
+        way = next(self.ways) if self.storm else "through"
+        self.failures[way] += 1
+        if way in {"429", "500"}:
+            doing.close()
+            raise Unavailable(f"the chat says {way}")
+        if way in {"timeout", "reset"}:
+            doing.close()
+            raise TimeoutError if way == "timeout" else ConnectionResetError
+        done = await doing
+        if way == "arrived":
+            raise TimeoutError
+        return done
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        return str(await self._through(self._post(channel, card, key)))
+
+    async def _post(self, channel: str, card: Card, key: str) -> str:
+        self.posted.append(card.title.rpartition(" · ")[2].partition(",")[0])
+        return await super().post(channel, card, key)
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        return str(await self._through(super().edit(channel, message, card, key)))
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        await self._through(super().reply(channel, message, card))
+
+    async def find(self, channel: str, key: str) -> str:
+        return str(await self._through(super().find(channel, key)))
+
+
+async def minutes(bot: Any, first: int, last: int) -> None:
+    for i in range(first, last):
+        await bot.tick(NOON + i * MINUTE)
+
+
+async def test_what_began_in_a_storm_is_told_after_it_worst_first_and_once() -> None:
+    chat = Stormy()
+    bot = app(Incidents(NOON, NOON + 20 * MINUTE), chat)  # type: ignore[arg-type]
+    chat.storm = True
+    await minutes(bot, 0, 10)
+    before = len(chat.posted)
+    assert bot.health.undelivered
+    chat.storm = False
+    await minutes(bot, 10, 12)
+    late = [CRITICAL, *sorted((c for c in COSTS if c != CRITICAL), key=lambda c: -COSTS[c])]
+    assert chat.posted[before:] == [name for name in late if name not in chat.posted[:before]]
+    assert sorted(chat.posted) == sorted(COSTS)
+    assert bot.health.undelivered == ()
+    assert set(chat.failures) == {"429", "500", "timeout", "arrived", "reset", "through"}
+
+
+async def test_what_ended_in_a_storm_is_told_after_it_and_no_thread_repeats() -> None:
+    chat = Stormy()
+    bot = app(Incidents(NOON, NOON + 5 * MINUTE), chat)  # type: ignore[arg-type]
+    await minutes(bot, 0, 19)
+    chat.storm = True
+    await minutes(bot, 19, 29)
+    chat.storm = False
+    await minutes(bot, 29, 31)
+    assert {card.tone for card in chat.messages.values()} == {Tone.OVER}
+    assert len(chat.messages) == len(COSTS)
+    assert max(Counter(chat.threads).values()) == 1
+    assert not [s for s in bot.ports.store.load(NOON + 31 * MINUTE).said if not s.over]
+
+
+async def test_only_the_newest_state_is_told_after_a_storm() -> None:
+    chat = Stormy()
+    bot = app(Incidents(NOON, NOON + 40 * MINUTE), chat)  # type: ignore[arg-type]
+    await minutes(bot, 0, 2)
+    chat.storm = True
+    (first, *_) = bot.ports.store.load(NOON).alerts
+    for i, line in enumerate((f"ack {first.id}", f"unack {first.id}", f"ack {first.id}")):
+        await bot.answer(ask(line, at=NOON + 2 * MINUTE + timedelta(seconds=i)))
+    chat.storm, before = False, len(chat.threads)
+    await minutes(bot, 3, 5)
+    assert len(chat.threads) - before <= 1
+    shown = "".join(repr(card.blocks) for card in chat.messages.values())
+    assert shown.count("Acknowledged by ") == 1
+
+
+async def test_unsaid_notices_survive_a_restart() -> None:
+    chat, store = Stormy(), MemoryStore()
+    chat.storm = True
+    await minutes(app(Incidents(NOON, NOON + 20 * MINUTE), chat, store), 0, 3)  # type: ignore[arg-type]
+    chat.storm = False
+    await minutes(app(Incidents(NOON, NOON + 20 * MINUTE), chat, store), 3, 5)  # type: ignore[arg-type]
+    assert sorted(chat.posted) == sorted(COSTS)
+
+
+class Gone(Chat):
+    """Has lost one channel."""
+
+    error: Exception | None = Refused("The channel is archived; unarchive it or route to another.")
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if channel == "ops" and self.error:
+            raise self.error
+        return await super().post(channel, card, key)
+
+
+@pytest.mark.parametrize(
+    ("error", "told_at"),
+    [(Refused("The channel is archived."), 0), (Unavailable("The chat is away."), 15)],
+)
+async def test_a_channel_that_is_gone_is_told_to_an_admin_once_and_so_is_its_return(error: Exception, told_at: int) -> None:
+    chat = Gone()
+    chat.error = error
+    bot = app(Incidents(NOON, NOON + 60 * MINUTE), chat, admins=("chat:U1",))  # type: ignore[arg-type]
+    told = []
+    for i in range(20):
+        await bot.tick(NOON + i * MINUTE)
+        told += [i] if len(chat.messages) > len(told) else []
+    assert told == [told_at]
+    assert [card.title for card in chat.messages.values()] == [f"Nothing reaches chat:ops: {error}"]
+    assert bot.health.facts()["problem"] == f"chat:ops: {error}"
+    chat.error = None
+    await minutes(bot, 20, 22)
+    assert [card.title for card in chat.messages.values()].count("Messages reach chat:ops again.") == 2, "there and to the admin"
+    assert len(chat.messages) == len(COSTS) + 3
+
+
+async def test_a_dead_channel_does_not_hold_up_a_living_one() -> None:
+    chat = Gone()
+    bot = app(Script(anomaly()), chat, admins=())
+    bot._channels = bot._watch._channels = ("chat:ops", "chat:team")
+    await bot.tick(NOON)
+    assert len(chat.messages) == 1
