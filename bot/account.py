@@ -127,10 +127,11 @@ def record_account(options: Options) -> int:
 
     if len(options.words) != 2:
         raise WrongInput("'record' takes one new folder: trnbot record DIR [--days 7].")
+    days = _days(options)
     settings = build.settings_of(options.values)
     types = load_knowledge().types()
     end = build.wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
-    done = record(open_account(settings, types), Path(options.words[1]), end - _days(options), end, print)
+    done = record(open_account(settings, types), Path(options.words[1]), end - days, end, print)
     print(f"{done.points} points and {done.answers} answers in {options.words[1]}; the calls cost about ${done.usd}.")
     for sentence in done.missing:
         print(f"missing: {sentence}")
@@ -143,7 +144,7 @@ def _days(options: Options) -> timedelta:
     from adapters.aws.live.record import MINUTES_KEPT
 
     text = options.values.get("days", "7")
-    length = parse_duration(f"{text}d" if text.replace(".", "", 1).isdecimal() else text)
+    length = parse_duration(f"{text}d" if text.isdecimal() else text)
     if not timedelta(0) < length <= MINUTES_KEPT:
         raise WrongInput(f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days.")
     return length
