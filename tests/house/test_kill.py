@@ -1,0 +1,250 @@
+"""Kill the process at every step of the watch and of a button's work, start it again: as if nothing had happened.
+
+Each kill is a process of its own that ends by `os._exit` at its n-th step, on a real database and a chat in a file; then another
+goes on where it stopped. `make test` kills at a sample that holds every kind of step; TRNBOT_KILLS=all kills at every step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
+from adapters.store.open import open_store
+from bot.alerts.track import alert_id
+from bot.app import App
+from bot.cards.card import Card
+from bot.model.alert import Alert
+from bot.model.anomaly import Cause, Detection, Severity
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.reading import Reading
+from bot.model.window import EVER
+from tests.builders import FIVE, NOON, anomaly
+from tests.house.test_app import Script, app, ask
+
+KILLED = 9
+EVERY_STEP = os.environ.get("TRNBOT_KILLS") == "all"
+USD = {"llama": 900, "bert": 50, "moe": 10}
+CHANNELS = ("chat:ops", "chat:lead")
+TABLES = "alerts, said, silences, decisions, ticks, versions, attempts, shelf"
+
+
+@dataclass
+class Fuse:
+    """Count steps, and end the process at one of them without a word."""
+
+    at: int = 0
+    steps: list[str] | None = None
+    count: int = 0
+
+    def step(self, name: str) -> None:
+        self.count += 1
+        if self.steps is not None:
+            self.steps.append(name)
+        if self.count == self.at:
+            os._exit(KILLED)
+
+
+class Fused:
+    """Stand for a port, with a step before and after every call."""
+
+    def __init__(self, port: Any, fuse: Fuse, names: Sequence[str]) -> None:
+        self._port, self._fuse, self._names = port, fuse, names
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._port, name)
+        return self._stepping(name, call) if name in self._names else call
+
+    def _stepping(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any) -> Any:
+            self._fuse.step(f"before {name}")
+            done = call(*args)
+            self._fuse.step(f"after {name}")
+            return done
+
+        return stepping
+
+
+class FileChat:
+    """Keep what was said in a file that outlives the process; find it by its key."""
+
+    def __init__(self, path: Path, fuse: Fuse) -> None:
+        self.path, self.fuse = path, fuse
+
+    def log(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def _write(self, doing: str, **said: str) -> None:
+        self.fuse.step(f"before {doing}")
+        with self.path.open("a") as file:
+            file.write(json.dumps({"doing": doing, **said}) + "\n")
+        self.fuse.step(f"after {doing}")
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        message = f"{channel}-{key}"
+        self._write("post", message=message, channel=channel, key=key, title=card.title)
+        return message
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        self._write("edit", message=message, title=card.title)
+        return message
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        self._write("reply", message=message, title=card.title)
+
+    async def find(self, channel: str, key: str) -> str:
+        self.fuse.step("before find")
+        found = (one["message"] for one in self.log() if one["doing"] == "post" and one["key"] == key)
+        return next((message for message in found if message.startswith(f"{channel}-")), "")
+
+
+class Incidents(Script):
+    """Detects three incidents by the clock alone: one flaps, one is critical, one ends early."""
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        minute = (reading.now - NOON) / timedelta(minutes=1)
+        firing = {"llama": minute < 15 or minute == 35, "bert": 5 <= minute < 20, "moe": minute < 10}
+        return Detection(tuple(self.one(name, reading.now) for name, on in firing.items() if on))
+
+    def one(self, cluster: str, now: datetime) -> Any:
+        severity = Severity.CRITICAL if cluster == "bert" else Severity.WARNING
+        usd = Decimal(USD[cluster])
+        return anomaly(Cause.HUNG, cluster=cluster, at=now, usd_per_hour=usd, wasted_shares=(), severity=severity)
+
+
+LLAMA = alert_id("hung/cluster=llama", NOON)
+MOE = alert_id("hung/cluster=moe", NOON)
+LINES = {1: f"ack {LLAMA}", 2: f"snooze {MOE} 10m ceiling=500", 3: f"unack {LLAMA}"}
+"""What people press after some ticks."""
+TICKS = 12
+
+
+def bot_of(url: str, folder: Path, fuse: Fuse) -> tuple[App, Any, FileChat]:
+    store, chat = open_store(url), FileChat(folder / "chat.jsonl", fuse)
+    made = app(Incidents(), chat, Fused(store, fuse, ("load", "save", "put", "drop")))  # type: ignore[arg-type]
+    ports = replace(
+        made.ports,
+        source=Fused(made.ports.source, fuse, ("read",)),
+        detect=Fused(made.ports.detect, fuse, ("__call__",)).__call__,
+    )
+    made = App(ports, CHANNELS, (), stopwatch=lambda: 0.0)
+    return made, store, chat
+
+
+async def work(url: str, folder: Path, fuse: Fuse) -> None:
+    """Tick and answer from where the database and the people are; who got no answer presses again."""
+    made, store, _ = bot_of(url, folder, fuse)
+    ticked = store.load(NOON).ticked_at
+    answers = folder / "answers"
+    answered = answers.read_text().split() if answers.exists() else []
+    for i in range(TICKS):
+        at = NOON + i * FIVE
+        if ticked is None or at > ticked:
+            await made.tick(at)
+        if i in LINES and str(i) not in answered:
+            fuse.step("before button")
+            await made.run(ask(LINES[i], at=at + timedelta(minutes=1)))
+            fuse.step("after button")
+            with answers.open("a") as file:
+                file.write(f"{i}\n")
+    store.close()
+
+
+def in_a_process(url: str, folder: Path, at: int) -> int:
+    """Work in a child that is killed at its `at`-th step, 0 = never; return its exit code."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        asyncio.run(work(url, folder, Fuse(at)))
+    except BaseException:
+        (folder / "error").write_text(traceback.format_exc())
+        os._exit(1)
+    os._exit(0)
+
+
+def state(url: str, folder: Path) -> dict[str, Any]:
+    """Return everything that a person could tell apart afterwards, thread lines aside."""
+    store, log = open_store(url), FileChat(folder / "chat.jsonl", Fuse()).log()
+    memory = store.load(NOON + TICKS * FIVE)
+    last = {one["message"]: one["title"] for one in log if one["doing"] != "reply"}
+    found = {
+        "alerts": store.history(EVER, Labels()),
+        "decisions": [store.decisions(alert.id) for alert in memory.alerts],
+        "silences": memory.silences,
+        "said": {(one.channel, one.id): one for one in memory.said},
+        "ticked_at": memory.ticked_at,
+        "messages": last,
+        "posts": sorted(one["message"] for one in log if one["doing"] == "post"),
+    }
+    store.close()
+    return found
+
+
+def threads(folder: Path) -> Counter[tuple[str, str]]:
+    log = FileChat(folder / "chat.jsonl", Fuse()).log()
+    return Counter((one["message"], one["title"]) for one in log if one["doing"] == "reply")
+
+
+def sample(steps: Sequence[str]) -> list[int]:
+    """Return the steps to be killed at: all, or the first, the middle and the last of every kind."""
+    if EVERY_STEP:
+        return list(range(1, len(steps) + 1))
+    kinds: dict[str, list[int]] = {}
+    for number, name in enumerate(steps, 1):
+        kinds.setdefault(name, []).append(number)
+    return sorted({found[i] for found in kinds.values() for i in (0, len(found) // 2)})
+
+
+def emptied(url: str, template: Path | None, tmp_path: Path) -> None:
+    """Begin with an empty database that has its tables already."""
+    if template:
+        for old in tmp_path.glob("now.db*"):
+            old.unlink()
+        shutil.copy(template, tmp_path / "now.db")
+        return
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.execute(text(f"TRUNCATE {TABLES} RESTART IDENTITY"))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_killed_anywhere_it_ends_as_if_nothing_had_happened(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    template = tmp_path / "template.db" if kind == "sqlite" else None
+    url = f"sqlite:///{tmp_path}/now.db" if template else request.getfixturevalue("postgres_url")
+    open_store(f"sqlite:///{template}" if template else url).close()
+    emptied(url, template, tmp_path)
+    (whole := tmp_path / "whole").mkdir()
+    fuse = Fuse(steps=[])
+    asyncio.run(work(url, whole, fuse))
+    truth, told = state(url, whole), threads(whole)
+    assert [len(truth["alerts"]), len(truth["posts"])] == [3, 6]
+    assert {title[:4] for title in truth["messages"].values()} == {"OVER"}
+    kills = sample(fuse.steps or ())
+    for at in kills:
+        emptied(url, template, tmp_path)
+        (folder := tmp_path / f"{at}").mkdir()
+        name = f"killed at step {at}, {(fuse.steps or [''])[at - 1]}"
+        assert in_a_process(url, folder, at) == KILLED, name
+        assert in_a_process(url, folder, 0) == 0, (
+            f"{name}: {(folder / 'error').read_text() if (folder / 'error').exists() else ''}"
+        )
+        assert state(url, folder) == truth, name
+        doubled, lost = threads(folder) - told, told - threads(folder)
+        assert (doubled.total(), lost.total()) in {(0, 0), (0, 1)}, f"{name}: {doubled} {lost}"
+    print(f"{kind}: {len(kills)} kills at {len(fuse.steps or ())} steps")
