@@ -230,7 +230,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
         clock=clock,
         shelf=store,
         health=lambda: health(door[0], settings, clock, speed),
-        metrics=lambda: door[0].health.exposition(),  # noqa: PLW0108 - the door opens later
+        metrics=lambda: door[0].health.exposition() + (opened.recording().calls.exposition() if opened.live else ""),
         hints=hints,
     )
     surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, clock, store, hints)}

@@ -41,7 +41,8 @@ class Pricing:
         instance = inventory.instances.get(thing)
         if instance:
             return self.instance(instance)
-        every = (*inventory.volumes, *inventory.file_systems, *inventory.reservations)
+        held = inventory.reservations
+        every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *held)
         found = next((x for x in every if x.labels.resource == thing), None)
         return self._unused(found) if isinstance(found, Reservation) else self._stored(found) if found else None
 
