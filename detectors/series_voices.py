@@ -67,13 +67,13 @@ def swing(series: Series) -> Values:
 
 def daily(series: Series) -> Values:
     """Return how far each reading is from what its time of day usually shows, nan where its time of week says more."""
-    by_day, _ = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)
+    by_day: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
     return by_day
 
 
 def weekly(series: Series) -> Values:
     """Return how far each reading is from what its time of week usually shows, nan where its time of day says more."""
-    _, by_week = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)
+    by_week: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
     return by_week
 
 
