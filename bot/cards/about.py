@@ -64,8 +64,8 @@ def about_card(settings: Mapping[str, str], extent: Window | None, ticked_at: da
     return Card("trnbot", Tone.WARNING if problems else Tone.INFO, tuple(blocks), data)
 
 
-def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime) -> Card:
-    """Show open alerts and the month to date."""
+def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved: str = "") -> Card:
+    """Show open alerts, what the last week saved, and the month to date."""
     speaking = sorted((a for a in alerts if not a.muted_by), key=worth, reverse=True)
     per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
     title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
@@ -74,6 +74,7 @@ def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime) -> Ca
         cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
         blocks.append(text(Strong(cause_words(a.cause)), f" · {where(a)} · {cost}{span(now - a.anomaly.window.start)}"))
         blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
+    blocks += [text(saved)] if saved else []
     blocks += _month(tally) if tally else []
     blocks.append(Buttons((Button("Cost", "cost 7d by team"), Button("Fleet", "fleet"), Button("Help", "help"))))
     data = {"open": [a.id for a in speaking], "usd_per_hour": per_hour, "month_net_usd": tally.total.net if tally else None}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
+from bot.alerts.saved import savings
 from bot.cards.about import about_card, command_card, help_card, home_card
 from bot.cards.card import Card
+from bot.cards.savings import digest
 from bot.commands.registry import COMMANDS, arg, command, find_command
 from bot.commands.values import type_name
 from bot.errors import TrnbotError
@@ -44,4 +47,6 @@ async def home(ports: Ports, request: Request) -> Card:
         tally = await asyncio.to_thread(ports.billing.tally, month, ("service",))
     except TrnbotError:
         tally = None
-    return home_card([a for a in memory.alerts if a.firing], tally, request.at)
+    week = request.at - timedelta(days=7)
+    saved = savings([a for a in memory.alerts if a.closed and a.closed >= week and a.acknowledged], frozenset(), request.at)
+    return home_card([a for a in memory.alerts if a.firing], tally, request.at, digest(saved))

@@ -232,3 +232,16 @@ async def test_what_fires_again_goes_on_in_its_message() -> None:
     assert (seen.opened, seen.closed) == (NOON, None)
     assert [card.title[:6] for card in chat.messages.values()] == ["FIRING"]
     assert chat.threads[-1].startswith("Fires again: FIRING")
+
+
+async def test_what_ended_after_somebody_acted_is_in_the_ledger_and_on_the_home_page() -> None:
+    bot = app(Script(anomaly()), Chat())
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    await bot.answer(ask(f"ack {alert.id}", at=NOON + timedelta(minutes=1)))
+    for i in range(1, 5):
+        await bot.tick(NOON + i * FIVE)
+    at = NOON + timedelta(hours=2)
+    card = await bot.answer(ask("savings 7d", at=at))
+    assert [one["by"] for one in card.data["savings"]] == ["dana"]  # type: ignore[attr-defined]
+    assert "1 alert ended after somebody acted" in repr((await bot.answer(ask("home", at=at))).blocks)
+    assert (await bot.answer(ask("savings yesterday", at=at))).data["savings"] == []

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from bot.alerts.saved import savings
+from bot.cards.savings import digest, savings_card
+from bot.model.alert import Alert, Decision, Doing
+from bot.model.window import Window
+from tests.builders import FIVE, NOON, alert, nodes, waste
+
+ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)
+ENDED = alert(waste=waste("100"), closed=NOON + 2 * FIVE)
+ACTED = replace(ENDED, acknowledged=ACK)
+RUNNING = frozenset(nodes(4))
+LATER = NOON + 2 * FIVE + timedelta(hours=3)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found", "running", "by"),
+    [
+        ("it ended after somebody acknowledged it", ACTED, RUNNING, ["dana"]),
+        ("it ended and every node is gone", ENDED, frozenset(), [""]),
+        ("it ended by itself", ENDED, RUNNING, []),
+        ("one node of it still runs", ENDED, frozenset(nodes(1)), []),
+        ("nobody was told of it", replace(ENDED, muted_by="policy:alert.least_usd_per_hour"), frozenset(), []),
+        ("it was acknowledged after its end", replace(ACTED, acknowledged=replace(ACK, at=LATER)), RUNNING, []),
+        ("it goes on", replace(ACTED, closed=None), frozenset(), []),
+        ("it cost nothing", replace(ACTED, waste=None), RUNNING, []),
+    ],
+)
+def test_what_counts_as_saved(sentence: str, found: Alert, running: frozenset[str], by: list[str]) -> None:
+    assert [one.by for one in savings([found], running, LATER)] == by, sentence
+
+
+def test_what_was_not_lost_counts_from_the_end_to_now_within_the_month() -> None:
+    (soon,) = savings([ACTED], RUNNING, LATER)
+    (december,) = savings([ACTED], RUNNING, datetime(2026, 12, 20, tzinfo=UTC))
+    assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("300.00"))
+    assert december.usd_so_far == (Decimal(10 * 24 + 12) * 100 - Decimal(100) / 6).quantize(Decimal("0.01"))
+
+
+def test_the_card_and_the_week_say_that_it_is_an_estimate() -> None:
+    found = savings([ACTED], RUNNING, LATER)
+    card = savings_card(found, Window(NOON - timedelta(days=7), LATER))
+    assert card.title.startswith("About $100 an hour stopped: 1 alert ended after somebody acted")
+    assert "An estimate" in repr(card.blocks)
+    assert digest(found) == "Last 7 days: 1 alert ended after somebody acted, about $100 an hour (estimate)."
+    assert digest([]) == ""
