@@ -29,8 +29,8 @@ def find(view: View) -> Found:
     expected = spoke | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
     hit = roster.running & expected & settled & view.silent & view.limits.on("no_data.on")
-    if view.reading.gaps and not (_share_reporting(view) > 0).any():
-        hit = np.zeros(view.n, dtype=bool)
+    if view.reading.gaps:  # part of the source was not read: a cluster that is silent as a whole may just be that part
+        hit &= peers
     return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 
