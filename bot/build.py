@@ -22,6 +22,7 @@ from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, S
 from bot.model.policy import Policy
 from bot.model.replay import Replay
 from bot.model.request import Request
+from bot.model.route import Routes
 from bot.model.window import EVER
 from bot.ports import Billing, Check, Clock, CommandHint, Listener, Ports, Shelf, Store
 from bot.replay import replay
@@ -154,8 +155,8 @@ class Replays:
         self._settings, self._watched = settings, watched
 
     def open(self, source: str, policy: Policy) -> Ports:
-        """Return ports over another source with an empty store."""
-        return Opened(source, self._settings).ports(_memory(), policy)
+        """Return ports over another source with an empty store; no route of this installation speaks of it."""
+        return replace(Opened(source, self._settings).ports(_memory(), policy), routes=Routes())
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy; they go on side by side and read once."""

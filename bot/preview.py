@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -19,6 +20,7 @@ from bot.policy.change import applied, edits
 from bot.policy.compare import Comparison, compare, summary
 from bot.ports import Ports
 from bot.replay import ticking
+from bot.routes import routes_now
 from bot.watch import grid
 
 SPAN = timedelta(days=14)
@@ -64,11 +66,12 @@ def draft(
 
 
 def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> Comparison:
-    """Replay both policies up to `until`, never past it; silences that hold now hold in both."""
+    """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
     window = _window(ports.source.extent(), until)
     times = [now for now in grid(window.start, window.end, ports.interval) if now <= until]
     silences = ports.store.load(until).silences
-    runs = [(again, Replay(window)) for again in ports.replays.again(policies)]
+    routes = routes_now(ports.routes, ports.shelf)
+    runs = [(replace(again, routes=routes), Replay(window)) for again in ports.replays.again(policies)]
     for again, _ in runs:
         again.store.save(Changes(silences=silences))
     for _ in zip(*(ticking(again, ports.channels, times, seen) for again, seen in runs), strict=True):

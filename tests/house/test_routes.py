@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bot import build
 from bot.cards.alert import notice_card
 from bot.cards.card import Tone
 from bot.errors import WrongInput
@@ -101,3 +102,10 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: st
     card = notice_card(notice, address=lambda name: routes.owner(name, "chat"))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
+
+
+def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
+    settings = read_settings({"TRNBOT_ROUTE": "slack:C0", "TRNBOT_SOURCE": "simulator:7"})
+    replays = build.Replays(settings, build.Opened(settings.source, settings))
+    assert replays.open("simulator:8", settings.policy).routes == Routes()
+    assert [one.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]
