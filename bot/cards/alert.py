@@ -52,13 +52,13 @@ _OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align
 _TOP = 5
 
 
-def tagged(owner: str) -> str:
-    """Return an owner's address where the tag itself holds one, else ""."""
-    return owner if ":" in owner else ""
+def nobody(_: str) -> str:
+    """Resolve no owner: the name is shown, and nobody is pinged."""
+    return ""
 
 
 def notice_card(
-    notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = tagged
+    notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
 ) -> Card:
     """Draw a notice; the message of its end is one quiet line and its facts. `address` tells where an owner is reached."""
     firing = [alert for alert in notice.alerts if alert.firing]

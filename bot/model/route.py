@@ -37,7 +37,10 @@ class Routes:
     """Addresses of a person by the name that tags give them, one a platform."""
 
     def owner(self, name: str, platform: str = "") -> str:
-        """Return the address of an owner, that of `platform` first; "" where the name leads to nobody."""
-        known = self.owners.get(name.lower(), (name,) if ":" in name else ())
+        """Return the address of an owner, that of `platform` first; "" where the name leads to nobody.
+
+        Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody by itself.
+        """
+        known = self.owners.get(name.lower(), ())
         here = [address for address in known if address.partition(":")[0] == platform]
         return next(iter((*here, *known)), "")

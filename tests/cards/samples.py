@@ -116,7 +116,8 @@ def chart() -> Chart | None:
 
 
 def notice(*alerts: Alert, silences: tuple[Silence, ...] = (), drawn: Chart | None = None, reason: Reason = Reason.FIRST) -> Card:
-    return notice_card(Notice("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences)
+    mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
+    return notice_card(Notice("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, lambda owner: mapped.get(owner, ""))
 
 
 def snoozed() -> Card:

