@@ -47,7 +47,8 @@ def find(view: View) -> Found:
     evident = (shallow >= view.window.steps(EVIDENT)) & _no_pause(view) & ~view.roster.inference
     begins = view.eligible & view.executing[:, -1] & (soon | late | evident) & _same_job(view, steps, late)
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
-    wasted = 1 - view.recent(view.utilization) / middle
+    newest = view.recent(view.utilization, 1)  # readings from before the drop would make its first dollars too few
+    wasted = 1 - np.where(np.isnan(newest), view.recent(view.utilization), newest) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
 
