@@ -15,7 +15,7 @@ import pytest
 
 from adapters.store.open import open_store
 from tests.e2e.playground import playground
-from tests.e2e.product import product, recording
+from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOT_TOKEN, FINANCE, GENERAL, SECRET, SlackServer, free_port, slack_server
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
@@ -135,6 +135,39 @@ async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> Non
                 await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
                 assert await page.get_by_text("FIRING").count() == 0
             await browser.close()
+
+
+async def test_migrate_is_answered_and_refused_in_teams_too(tmp_path: Path) -> None:
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"needs {CHROMIUM}")
+    api = pytest.importorskip("playwright.async_api")
+    port = free_port()
+    settings = {
+        "TRNBOT_SOURCE": f"recording:{recording('reference')}",
+        "TRNBOT_SPEED": "100000",
+        "TRNBOT_TEAMS_DEVELOPMENT": "1",
+    }
+    with playground(f"http://127.0.0.1:{port}/api/messages") as url:
+        async with api.async_playwright() as driver:
+            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+            page = await browser.new_page(viewport={"width": 1280, "height": 1100})
+            with product(tmp_path, port, settings | {"TRNBOT_SPEED": "20000"}) as bot:
+                await until(lambda: reached(bot, "2026-11-19T00:30"), "the starved hours")
+            with product(tmp_path, port, settings | {"TRNBOT_SPEED": "1"}):
+                await page.goto(url)
+                await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
+                await ask(page, "migrate llama")
+                await page.get_by_text("starved").first.wait_for(timeout=30_000)
+                assert await page.get_by_text("same work costs").count() == 0
+            with product(tmp_path, port, settings) as bot:
+                await until(lambda: reached(bot, "2026-11-19T12:00"), "the end of the recording")
+                await ask(page, "migrate llama")
+                await page.get_by_text("same work costs").first.wait_for(timeout=30_000)
+            await browser.close()
+
+
+async def reached(bot: Product, end: str) -> bool:
+    return str(bot.health()["ticked_at"] or "") >= end
 
 
 async def ask(page: Any, line: str) -> None:
