@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from bot.app import App
 from bot.cards.card import Card
-from bot.commands.all import FAMILIES
-from bot.commands.registry import COMMANDS
+from bot.chats import chats, command_hints
 from bot.errors import Unavailable, WrongInput
+from bot.folders import folder_of
 from bot.knowledge import load_knowledge
 from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, SharedSource
 from bot.model.policy import Policy
@@ -24,7 +23,7 @@ from bot.model.replay import Replay
 from bot.model.request import Request
 from bot.model.route import Routes
 from bot.model.window import EVER
-from bot.ports import Billing, Check, Clock, CommandHint, Listener, Ports, Shelf, Store
+from bot.ports import Billing, Check, Clock, Listener, Ports, Store
 from bot.replay import replay
 from bot.settings import Settings, read_settings, settings_text
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from adapters.aws.live import Live
     from adapters.aws.recording import Recording
 
-assert FAMILIES
 HISTORY = timedelta(days=15)
 CONSOLE = ("web:alerts",)
 """Hears every alert; who else hears which is said by routes."""
@@ -51,32 +49,6 @@ def product_version() -> str:
         return version("trnbot")
     except PackageNotFoundError:
         return "unpacked"
-
-
-def folder_of(source: str) -> Path:
-    """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
-    kind, _, name = source.partition(":")
-    if kind == "recording":
-        return Path(name).expanduser()
-    if kind == "simulator":
-        seed, _, scenario = name.partition("/")
-        if not seed.isdecimal():
-            raise WrongInput(f"'{seed}' is not a seed; write simulator:7 or simulator:7/calm.")
-        return _simulated(int(seed), scenario or "demo")
-    raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
-
-
-def _simulated(seed: int, scenario: str) -> Path:
-    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
-    from adapters.simulator import generate
-
-    target = Path(".trnbot/simulator") / f"{scenario}-{seed}"
-    if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as made:
-            generate(Path(made) / "recording", seed, scenario)
-            (Path(made) / "recording").rename(target)
-    return target
 
 
 class Opened:
@@ -240,35 +212,6 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
     door.append(App(ports, ports.channels, admins, time.monotonic))
     return Bot(door[0], clock, list(surfaces.values()))
-
-
-def chats(settings: Settings, answer: Any, clock: Clock, shelf: Shelf, hints: Sequence[CommandHint]) -> dict[str, Any]:
-    """Return the chat surfaces that are configured, by name."""
-    from adapters.charts.png import draw
-
-    shared: dict[str, Any] = {"answer": answer, "clock": clock, "draw": draw, "shelf": shelf, "hints": hints}
-    found: dict[str, Any] = {}
-    if settings.slack:
-        from adapters.slack.surface import SlackSurface
-
-        tokens: dict[str, Any] = _named(settings, "slack", ("bot_token", "app_token", "signing_secret", "api_url"))
-        found["slack"] = SlackSurface(**tokens, **shared)
-    if settings.teams:
-        from adapters.teams.surface import TeamsSurface
-
-        app: dict[str, Any] = _named(settings, "teams", ("app_id", "app_password", "tenant_id"))
-        found["teams"] = TeamsSurface(**app, development=settings["teams.development"], **shared)
-    return found
-
-
-def _named(settings: Settings, table: str, names: Sequence[str]) -> dict[str, str]:
-    return {name: settings.text(f"{table}.{name}") for name in names}
-
-
-def command_hints() -> tuple[CommandHint, ...]:
-    """Return every command that people type, for hints and manifests."""
-    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
-    return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(seen.items()))
 
 
 def facts(settings: Settings) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bot import build
 from bot.cards.card import Card
+from bot.chats import command_hints
 from bot.commands.line import Call
 from bot.commands.registry import find_command
 from bot.errors import WrongInput
@@ -131,8 +132,8 @@ def write_manifests(options: Options) -> int:
     folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
     folder.mkdir(parents=True, exist_ok=True)
     slack, teams = folder / "slack.yaml", folder / "teams.zip"
-    slack.write_text(manifest_yaml(build.command_hints()), encoding="utf-8")
-    build_package(teams, app_id=settings.text("teams.app_id"), hints=build.command_hints())
+    slack.write_text(manifest_yaml(command_hints()), encoding="utf-8")
+    build_package(teams, app_id=settings.text("teams.app_id"), hints=command_hints())
     print(slack, teams, sep="\n")
     return 0
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for folder in ("bot", "detectors", "adapters") for p in (ROOT / folder).rglob("*.py"))
 STANDARD = set(sys.stdlib_module_names)
 PURE = ("bot.alerts", "bot.costs", "bot.advice", "bot.policy", "bot.cards")
+COMPOSITION = tuple(f"bot.{part}" for part in ("build", "account", "chats", "folders", "run", "play", "once"))
 ADAPTERS = sorted(p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() and p.name != "__pycache__")
 SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
@@ -53,14 +54,14 @@ def allowed(importer: str, name: str) -> bool:
     top = name.partition(".")[0]
     if top in STANDARD or top == "__future__":
         return True
-    if importer in {"bot.build", "bot.account", "bot.run", "bot.play", "bot.once", "bot.__main__"}:
+    if importer in {*COMPOSITION, "bot.__main__"}:
         return True
     if within(importer, "bot.model"):
         return within(name, "bot.model", "bot.errors", "numpy")
     if within(importer, *PURE):
         return within(name, "bot.model", "bot.errors", "numpy", *PURE)
     if importer == "bot" or within(importer, "bot"):
-        return within(name, "bot", "numpy") and not within(name, "bot.build", "bot.account", "bot.run", "bot.play", "bot.once")
+        return within(name, "bot", "numpy") and not within(name, *COMPOSITION)
     if within(importer, "detectors"):
         return within(name, "bot.model", "bot.errors", "detectors", "numpy", "sklearn", "scipy", "joblib")
     if within(importer, "adapters"):
@@ -83,11 +84,7 @@ def test_imports_keep_to_the_table(path: Path) -> None:
     assert not wrong, f"{module(path)} may not import {wrong}"
 
 
-BOT = [
-    p
-    for p in SOURCES
-    if p.is_relative_to(ROOT / "bot") and p.name not in {"build.py", "once.py", "run.py", "play.py", "__main__.py"}
-]
+BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and module(p) not in {*COMPOSITION, "bot.__main__"}]
 
 
 @pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))

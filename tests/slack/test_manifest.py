@@ -7,7 +7,7 @@ from jsonschema import validate
 
 from adapters.slack.hints import usage_hint
 from adapters.slack.manifest import manifest, manifest_yaml
-from bot.build import command_hints
+from bot.chats import command_hints
 from bot.ports import CommandHint
 
 HINTS = (

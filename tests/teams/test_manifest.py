@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from adapters.teams.manifest import COMMANDS_MOST, NO_APP, as_text, build_package, icons, manifest
-from bot.build import command_hints
+from bot.chats import command_hints
 from bot.ports import CommandHint
 
 APP = "11111111-2222-3333-4444-555555555555"
