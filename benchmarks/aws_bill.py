@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from adapters.aws.catalogue import catalogue
+from adapters.aws.catalogue import standard
 from adapters.aws.live.calls import Place
 from adapters.aws.live.operations import price_of
 from adapters.aws.live.requests import asks
@@ -28,7 +28,7 @@ def fleet(nodes: int) -> list[Series]:
     """Return the first 16 node metrics of the catalogue for each node."""
     wanted = [
         (namespace, metric)
-        for (namespace, metric, names), found in catalogue().items()
+        for (namespace, metric, names), found in standard().shapes.items()
         if names == frozenset(NAMES) and any(target.kind == "node" for target in found)
     ][:SERIES_A_NODE]
     named = [(("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}")) for i in range(nodes)]

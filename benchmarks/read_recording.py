@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from adapters.aws.catalogue import known_metrics, targets
+from adapters.aws.catalogue import standard
 from adapters.aws.jsonl import read_jsonl
 from adapters.aws.parquet import read_parquet
 from adapters.aws.points import Gatherer
@@ -32,7 +32,7 @@ N_METRICS = 16
 
 def write_parquet(path: Path, nodes: int, days: float) -> int:
     """Write 16 metrics of each node every five minutes and return the number of rows."""
-    metrics = sorted(name for namespace, name in known_metrics() if targets(namespace, name, NODE))[:N_METRICS]
+    metrics = sorted(name for namespace, name in standard().metrics if standard().targets(namespace, name, NODE))[:N_METRICS]
     steps = int(days * 86_400 / PERIOD)
     duckdb.execute(
         f"""COPY (SELECT '111122223333' AS account_id, 'us-west-2' AS region, 'ContainerInsights' AS namespace, m AS metric_name,

@@ -107,7 +107,7 @@ class Opened:
         s = self._settings
         tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})
         spans = {"interval": s["interval"], "lag": s["metrics.lag"], "history": HISTORY}
-        return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags)
+        return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags, own=s.own_names)
 
     def _open_bill(self) -> Billing:
         from adapters.billing import open_billing

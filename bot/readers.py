@@ -6,6 +6,8 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from bot.errors import WrongInput, nearest
+from bot.model.names import UNITS, Meaning
+from bot.model.reading import NODE_METRICS
 from bot.model.window import parse_duration
 
 SOURCES = "aws, recording:DIR or simulator:SEED"
@@ -22,6 +24,28 @@ def source(text: str) -> str:
     if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
         raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
     return text
+
+
+def metric_names(text: str) -> tuple[Meaning, ...]:
+    """Read what metrics of a chosen namespace mean: `NAME -> METRIC in UNIT`, a comma list; raise `WrongInput`."""
+    return tuple(_meaning(one) for one in words(text))
+
+
+def _meaning(text: str) -> Meaning:
+    name, arrow, rest = text.partition("->")
+    metric, _, unit = rest.strip().partition(" in ")
+    metric, unit = metric.strip(), unit.strip().lower()
+    if not arrow or not name.strip():
+        raise WrongInput(f"'{text}' names no metric; write NAME -> METRIC in UNIT, such as {_EXAMPLE}.")
+    if metric not in NODE_METRICS:
+        raise WrongInput(f"'{metric}' is not a metric of a node{nearest(metric, NODE_METRICS, most=0)}.")
+    units = UNITS[metric.rpartition("_")[2]]
+    if unit not in units and (unit or len(units) > 1):
+        raise WrongInput(f"'{text}' needs its unit: write {name.strip()} -> {metric} in {' or '.join(units)}.")
+    return Meaning(name.strip(), metric, unit or next(iter(units)))
+
+
+_EXAMPLE = "nc_util -> neuroncore_utilization_ratio in percent"
 
 
 def port(text: str) -> int:

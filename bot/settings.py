@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import WrongInput, nearest
+from bot.model.names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.model.window import parse_duration
 from bot.policy.file import policy_of
-from bot.readers import SOURCES, interval, port, source, speed, switch, usd, words
+from bot.readers import SOURCES, interval, metric_names, port, source, speed, switch, usd, words
 from bot.routes import addresses, read_owners, read_routes, tables_as_text
 from bot.secret import Secret
 
@@ -67,6 +68,21 @@ KEYS: tuple[Key, ...] = (
     Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", words),
     Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
     Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", usd),
+    Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
+    Key(
+        "monitor.metrics",
+        "TRNBOT_MONITOR_METRICS",
+        "neuroncore_utilization -> neuroncore_utilization_ratio in percent, "
+        "neuroncore_utilization_ratio -> neuroncore_utilization_ratio in ratio, "
+        "neuron_runtime_memory_used_bytes -> neuron_runtime_memory_used_bytes in bytes, "
+        "execution_errors_total -> neuron_execution_errors_count in count, "
+        "execution_latency_seconds -> neuron_execution_latency_seconds in seconds, "
+        "hardware_ecc_events_total -> neuron_hardware_ecc_events_count in count",
+        "what its metrics mean, each NAME -> METRIC in UNIT",
+        metric_names,
+    ),
+    Key("monitor.instance", "TRNBOT_MONITOR_INSTANCE", "InstanceId", "its dimension that holds the instance id", str),
+    Key("monitor.core", "TRNBOT_MONITOR_CORE", "NeuronCore", "its dimension that holds the core, where there is one", str),
     Key(
         "tags.cluster",
         "TRNBOT_TAGS_CLUSTER",
@@ -137,6 +153,13 @@ class Settings:
     def routes(self) -> Routes:
         """Return who hears what."""
         return Routes(self["routes"], self["route"], self["finops"], self["escalate"], self["owners"])
+
+    @property
+    def own_names(self) -> OwnNames | None:
+        """Return the namespace that this installation chose for neuron-monitor and what its metrics mean, None without one."""
+        if not self["monitor.namespace"]:
+            return None
+        return OwnNames(self["monitor.namespace"], self["monitor.metrics"], self["monitor.instance"], self["monitor.core"])
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """Return the tag names of cluster, team, project and owner."""

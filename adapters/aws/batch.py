@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from adapters.aws.catalogue import Target, targets
+from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.points import LAST_SECOND, Gatherer, Ints, Points, Series
 
 
@@ -24,10 +24,9 @@ class Batch:
     starts: Ints
     points: Points
 
-    @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self, catalogue: Catalogue) -> tuple[Target, ...]:
         """Return where its points go."""
-        return targets(self.keys[0].namespace, self.keys[0].metric, self.keys[0].names)
+        return catalogue.targets(self.keys[0].namespace, self.keys[0].metric, self.keys[0].names)
 
     def pick(self, series: Sequence[int]) -> Batch:
         """Return only the series at these places."""

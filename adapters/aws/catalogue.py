@@ -6,8 +6,11 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
+
+from bot.model.names import OwnNames
+from bot.model.reading import CORE_METRICS
 
 
 class Statistic(StrEnum):
@@ -38,6 +41,8 @@ class Target:
 
     A ratio of another metric is multiplied by what the thing usually shows of that: `times`.
     A `part` target reports by part what the whole thing may report itself: it counts only where the whole is silent.
+    `reads` are (dimension, label) pairs where dimensions have names of their own; `even` tells that sample counts say nothing
+    of how many parts report.
     """
 
     kind: str
@@ -47,34 +52,77 @@ class Target:
     rank: int
     part: bool
     times: str = ""
+    reads: tuple[tuple[str, str], ...] = ()
+    even: bool = False
 
 
 Shape = tuple[str, str, frozenset[str]]
 """Namespace, metric name and exact set of dimension names."""
 
 
+@dataclass(frozen=True)
+class Catalogue:
+    """Know every shape that means something: the rows of `metrics.csv`, and names of an installation's own."""
+
+    shapes: Mapping[Shape, tuple[Target, ...]]
+    own: OwnNames | None = None
+
+    def targets(self, namespace: str, metric: str, dimensions: Iterable[str]) -> tuple[Target, ...]:
+        """Return where the series' points go; empty for a metric or dimension set that means nothing here."""
+        names = frozenset(dimensions)
+        own = self._own_targets(self.own, metric, names) if self.own and namespace == self.own.namespace else ()
+        return own or self.shapes.get((namespace, metric, names), ())
+
+    @cached_property
+    def metrics(self) -> frozenset[tuple[str, str]]:
+        """Return the (namespace, metric name) pairs that mean something at some dimension set."""
+        own = {(self.own.namespace, meaning.name) for meaning in self.own.meanings} if self.own else set()
+        return frozenset({(namespace, metric) for namespace, metric, _ in self.shapes} | own)
+
+    def _own_targets(self, own: OwnNames, metric: str, names: frozenset[str]) -> tuple[Target, ...]:
+        """Return the targets of a metric of the own namespace: any dimension but the instance's names a part of the node."""
+        meaning = next((x for x in own.meanings if x.name == metric), None)
+        if meaning is None or own.instance not in names:
+            return ()
+        reads = ((own.instance, "instance"), *(((own.core, "core"),) if own.core in names else ()))
+        part = len(names) > 1
+        found = [
+            Target("node", name, statistic, meaning.scale, OWN_RANK, part, "", reads, statistic is Statistic.TOTAL)
+            for name, statistic in self._statistics[meaning.metric]
+        ]
+        if own.core in names and meaning.metric in CORE_METRICS:
+            found.append(Target("core", meaning.metric, Statistic.LEVEL, meaning.scale, OWN_RANK, False, "", reads))
+        return tuple(found)
+
+    @cached_property
+    def _statistics(self) -> Mapping[str, list[tuple[str, Statistic]]]:
+        """Return how each metric of a node is counted where AWS reports it; utilization also shows its highest core."""
+        known = [x for found in self.shapes.values() for x in found if x.kind == "node" and not x.times]
+        ways = {x.metric: [(x.metric, x.statistic)] for x in sorted(known, key=lambda x: -x.rank)}
+        ways["neuroncore_utilization_ratio"].append(("neuroncore_utilization_highest_ratio", Statistic.LARGEST))
+        return ways
+
+
+OWN_RANK = 5
+"""Between what AWS's agent reports and what reports of neuron-monitor say."""
+
+
 @cache
-def catalogue() -> Mapping[Shape, tuple[Target, ...]]:
-    """Return every known shape with its targets."""
+def standard() -> Catalogue:
+    """Return the catalogue of the names that AWS gives."""
     known: dict[Shape, tuple[Target, ...]] = {}
     rows = files(__package__).joinpath("metrics.csv").read_text(encoding="utf-8").splitlines()
     for row in csv.DictReader(rows):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
         known[shape] = (*known.get(shape, ()), _target(row))
-    return known
+    return Catalogue(known)
+
+
+def catalogue_with(own: OwnNames | None) -> Catalogue:
+    """Return the standard catalogue, joined by names of an installation's own."""
+    return Catalogue(standard().shapes, own) if own else standard()
 
 
 def _target(row: Mapping[str, str]) -> Target:
     statistic, scale = Statistic(row["statistic"]), float(row["scale"])
     return Target(row["kind"], row["target"], statistic, scale, int(row["rank"]), row["part"] == "1", row["times"])
-
-
-@cache
-def known_metrics() -> frozenset[tuple[str, str]]:
-    """Return the (namespace, metric name) pairs that mean something at some dimension set."""
-    return frozenset((namespace, metric) for namespace, metric, _ in catalogue())
-
-
-def targets(namespace: str, metric: str, dimensions: Iterable[str]) -> tuple[Target, ...]:
-    """Return where the series' points go; empty for a metric or dimension set that means nothing here."""
-    return catalogue().get((namespace, metric, frozenset(dimensions)), ())

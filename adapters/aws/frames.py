@@ -37,7 +37,7 @@ class Frames(Mapping[str, Frame]):
 
 def labelled(of: Sheet, inventory: Inventory) -> tuple[Labels, ...]:
     """Return all that is known of each thing of a sheet: its dimensions, and what the inventory says of it."""
-    if of.kind in ("node", "core"):
+    if of.kind in ("node", "core", "device"):
         instances = inventory.instances
         return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)
     if of.kind in ("volume", "file_system"):

@@ -36,7 +36,7 @@ def _one_by_one(first: int, lines: list[bytes], name: str, gatherer: Gatherer, p
             continue
         try:
             record = orjson.loads(line)
-            _points([record], Gatherer(), {})
+            _points([record], Gatherer(catalogue=gatherer.catalogue), {})
         except orjson.JSONDecodeError as error:
             problems.add(name, f"not JSON ({why(error)}); skipped.", number)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -15,7 +15,6 @@ import duckdb
 import numpy as np
 import orjson
 
-from adapters.aws.catalogue import known_metrics
 from adapters.aws.points import IGNORED, Gatherer, Points, sound
 from adapters.aws.problems import Problems, why
 
@@ -78,7 +77,7 @@ def _read(
     problems: Problems,
 ) -> None:
     source = f"(SELECT {picked} FROM read_parquet(?)) WHERE (namespace, metric_name) IN (SELECT unnest(?), unnest(?))"  # noqa: S608  column names, quoted
-    namespaces, metrics = zip(*sorted(known_metrics()), strict=True)
+    namespaces, metrics = zip(*sorted(gatherer.catalogue.metrics), strict=True)
     given = [paths, list(namespaces), list(metrics)]
     hashed = "hash(namespace, metric_name, region, account_id, dimensions)"
     series = connection.execute(

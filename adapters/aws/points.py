@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from adapters.aws.catalogue import known_metrics, targets
+from adapters.aws.catalogue import Catalogue, standard
 
 Ints = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -73,10 +73,11 @@ class Gatherer:
     parts: list[Points] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     """Points of metric names that mean nothing here, by `namespace metric`."""
+    catalogue: Catalogue = field(default_factory=standard)
 
     def number(self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str) -> int:
         """Return the series' number, or `IGNORED` where it has no target."""
-        if not targets(namespace, metric, dimensions):
+        if not self.catalogue.targets(namespace, metric, dimensions):
             return IGNORED
         if not all(isinstance(value, str) for value in dimensions.values()):
             raise TypeError("a dimension's value is not text")
@@ -93,5 +94,5 @@ class Gatherer:
 
     def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
         """Count points of a metric name that is unknown; a known name at another dimension set is no news."""
-        if (namespace, metric) not in known_metrics():
+        if (namespace, metric) not in self.catalogue.metrics:
             self.ignored[f"{namespace} {metric}"] += times

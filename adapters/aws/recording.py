@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from adapters.aws.batch import batches
+from adapters.aws.catalogue import Catalogue, catalogue_with
 from adapters.aws.frames import Frames, cores_of, labelled
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
@@ -27,11 +28,12 @@ from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import InstanceType, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.names import OwnNames
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.window import Window
 
-_KINDS = ("node", "pod", "cluster", "file_system", "volume", "run")
+_KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "device")
 _LAZY = "core"
 """Built when first asked for: as large as all the rest."""
 
@@ -44,15 +46,18 @@ def open_recording(
     history: timedelta = timedelta(days=15),
     types: Mapping[str, InstanceType],
     tags: TagNames | None = None,
+    own: OwnNames | None = None,
 ) -> Recording:
     """Read a folder's metrics, reports and responses; frames have steps of `interval`, aligned to the epoch.
+
+    `own` names the metrics of a namespace of the installation's own.
 
     Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric.
     """
     if not folder.is_dir():
         raise WrongInput(f"There is no recording at {folder}; name a folder that has metrics/ in it.")
     problems = Problems()
-    gatherer = gather(folder, problems)
+    gatherer = gather(folder, problems, catalogue_with(own))
     if not gatherer.parts:
         first = next(iter(problems.sentences()), "it needs metrics/**/*.jsonl, *.parquet or neuron-monitor/*.jsonl.")
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
@@ -62,9 +67,9 @@ def open_recording(
     return Recording(gatherer, grid, history, snapshots, QuotedPrices(responses), problems)
 
 
-def gather(folder: Path, problems: Problems) -> Gatherer:
+def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
     """Read every metric and report under the folder, files in the order of their names."""
-    gatherer = Gatherer()
+    gatherer = Gatherer(catalogue=catalogue)
     metrics = [(path, str(path.relative_to(folder))) for path in sorted((folder / "metrics").rglob("*")) if path.is_file()]
     for path, name in metrics:
         if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -97,7 +102,7 @@ class Recording:
         self._most = max(1, int(history.total_seconds()) // grid.step)
         ordered = list(batches(gatherer))
         gatherer.parts.clear()
-        feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind))}
+        feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind, gatherer.catalogue))}
         every = [source for found in feeding.values() for source in found]
         self._extent = _extent(every)
         self._base = _first_bin(every, grid)

@@ -5,6 +5,8 @@ Only the first points, so that a recording cut short reads as the whole one does
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +34,14 @@ def periods(batch: Batch) -> Ints:
     alike = _most_common(own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
     found = np.where(spoken, own, alike if np.isfinite(alike) else _divisor(spacings))
     return np.where(np.isfinite(found), np.clip(found, 1, _PERIODS[-1]), _USUAL_PERIOD).astype(np.int64)
+
+
+def evened(batch: Batch) -> Batch:
+    """Return the same levels with a sample a minute, whatever the samples were: then counts tell the number of parts."""
+    points = batch.points
+    count = (periods(batch) / _SCRAPE_SECONDS)[points.series]
+    level = np.divide(points.total, points.count, out=np.zeros_like(points.total), where=points.count > 0)
+    return replace(batch, points=replace(points, count=np.where(points.count > 0, count, 0), total=level * count))
 
 
 def usual_counts(batch: Batch) -> Doubles:

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.aws.batch import Batch, merged
-from adapters.aws.catalogue import Target
+from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.grid import Grid, binned
 from adapters.aws.neuron_monitor import NAMESPACE
 from adapters.aws.points import Doubles, Ints
-from adapters.aws.rhythm import periods, scrape_rates, things_a_scrape
+from adapters.aws.rhythm import evened, periods, scrape_rates, things_a_scrape
 from adapters.aws.things import identity, owner, said
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -79,17 +79,18 @@ class Sheet:
         return self.values[self.metrics.index(metric)] if metric in self.metrics else None
 
 
-def sources(all_batches: Sequence[Batch], kind: str) -> list[Source]:
+def sources(all_batches: Sequence[Batch], kind: str, catalogue: Catalogue) -> list[Source]:
     """Return what feeds a kind; parts are added up to wholes where the whole thing does not report itself."""
-    found = [(target, batch) for batch in all_batches for target in batch.targets if target.kind == kind]
-    whole = [_source(target, batch) for target, batch in found if not target.part]
+    found = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
+    whole = [_source(target, evened(batch) if target.even else batch) for target, batch in found if not target.part]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in found:
         if target.part:
             silent = [i for i, thing in enumerate(_things(target, batch)) if (target.metric, target.rank, thing) not in reported]
             if silent:
                 parts = batch.pick(silent)
-                whole.append(_source(target, merged(parts, [owner(key) for key in parts.keys])))
+                parts = evened(parts) if target.even else parts
+                whole.append(_source(target, merged(parts, [owner(key, target) for key in parts.keys])))
     return whole
 
 
@@ -113,14 +114,14 @@ def sheet(kind: str, feeding: Sequence[Source], grid: Grid, base: int, cores: Ma
 
 
 def _source(target: Target, batch: Batch) -> Source:
-    labels = tuple(said(key) for key in batch.keys)
+    labels = tuple(said(key, target) for key in batch.keys)
     period = periods(batch)
     timed = batch.earlier(period) if batch.keys[0].namespace == NAMESPACE else batch
     return Source(target, timed, period, tuple(identity(target.kind, x) for x in labels), labels)
 
 
 def _things(target: Target, batch: Batch) -> list[Labels]:
-    return [identity(target.kind, said(owner(key))) for key in batch.keys]
+    return [identity(target.kind, said(owner(key, target), target)) for key in batch.keys]
 
 
 def _in_order(

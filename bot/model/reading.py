@@ -16,8 +16,8 @@ from bot.model.run import Run
 class Reading:
     """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
 
-    Kinds: `node` `core` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS), `run` (Trn/Training),
-    `spend` (one step a UTC day, things = account, service, region, usage_type; metric `spend_amortised_usd`).
+    Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
+    `run` (Trn/Training), `spend` (one step a UTC day, things = account, service, region, usage_type; metric `spend_amortised_usd`).
     `gaps` are sentences on what could not be read this time.
     """
 
@@ -93,6 +93,9 @@ RUN_METRICS: Mapping[str, str] = {
 CORE_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "one core, 0..1",
     "neuroncore_memory_used_bytes": "device memory in use on the core",
+}
+DEVICE_METRICS: Mapping[str, str] = {
+    "neuron_hardware_ecc_events_count": "ECC events of the device within the step, corrected and not",
 }
 SPEND_METRIC = "spend_amortised_usd"
 

@@ -80,10 +80,16 @@ class Calls:
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock, self._counting = Lock(), Lock()
 
-    def call(self, place: Place, service: str, operation: str, *, units: int = 1, **given: Any) -> Mapping[str, Any]:
-        """Return one answer; raise `Unavailable` with one sentence where there is none."""
+    def call(
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: bool | None = None, **given: Any
+    ) -> Mapping[str, Any]:
+        """Return one answer; raise `Unavailable` with one sentence where there is none.
+
+        `optional` says whether this one stops when the budget is spent, where that is not as declared of the operation.
+        """
         declared = operations()[service, operation]
-        self._allow(declared, place)
+        if declared.optional if optional is None else optional:
+            self._allow(declared, place)
         where = str(place)
         try:
             answer = self._whole(declared, place, given, units)
@@ -100,17 +106,25 @@ class Calls:
         self.states.set(declared, where, state, said)
         raise Unavailable(said)
 
-    def pages(self, place: Place, service: str, operation: str, *, units: int = 1, **given: Any) -> Iterator[Mapping[str, Any]]:
+    def pages(
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: bool | None = None, **given: Any
+    ) -> Iterator[Mapping[str, Any]]:
         """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
         after_name, name = _TOKENS.get(service, ("NextToken", "NextToken"))
         said = ""
         while True:
-            page = self.call(place, service, operation, units=units, **given, **({name: said} if said else {}))
+            more = {name: said} if said else {}
+            page = self.call(place, service, operation, units=units, optional=optional, **given, **more)
             yield page
             after = str(page.get(after_name) or "")
             if not after or after == said:
                 return
             said = after
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether the day's budget is spent."""
+        return self._daily_usd is not None and self.today().usd >= self._daily_usd
 
     def today(self) -> Usage:
         """Return the usage of this UTC day."""
@@ -169,7 +183,7 @@ class Calls:
                 del self.days[day]
 
     def _allow(self, declared: Operation, place: Place) -> None:
-        if declared.optional and self._daily_usd is not None and self.today().usd >= self._daily_usd:
+        if self.spent:
             raise Unavailable(
                 f"AWS {declared.name} in {place} is not asked: "
                 f"today's budget of ${self._daily_usd} for the bot's own AWS calls is spent."

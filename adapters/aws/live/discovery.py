@@ -6,27 +6,31 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adapters.aws.catalogue import catalogue, targets
+from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.points import Series
+from adapters.aws.things import said
+from bot.model.labels import Labels
+from bot.model.reading import CORE_METRICS
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
 """What the names of metrics begin with that only nodes with an accelerator have."""
+REPORTS = "neuron-monitor"
+"""Stands for reports in files: no namespace of CloudWatch."""
+_CLOSE = ("core", "device")
+"""Kinds that are read of suspicious nodes only."""
+_Wanted = Callable[[tuple[Target, ...]], bool]
 
 
-_Wanted = Callable[[str, str, Iterable[str]], bool]
+def names(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """Return the (namespace, metric name) pairs that mean something here, sorted."""
+    own = {pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace}
+    return sorted({(n, m) for (n, m, _), found in catalogue.shapes.items() if n != REPORTS and _whole(found)} | own)
 
 
-def names() -> dict[str, list[str]]:
-    """Return the metric names that mean something here, by CloudWatch namespace; accelerator metrics first."""
-    found: dict[str, set[str]] = {}
-    for namespace, metric, dimensions in catalogue():
-        if namespace != "neuron-monitor" and _whole(namespace, metric, dimensions):
-            found.setdefault(namespace, set()).add(metric)
-    return {namespace: sorted(metrics) for namespace, metrics in sorted(found.items())}
-
-
-def discover(calls: Calls, place: Place, known: Collection[str], attached: Collection[str], *, recent: bool) -> set[Series]:
+def discover(
+    calls: Calls, place: Place, known: Collection[str], attached: Collection[str], catalogue: Catalogue, *, recent: bool
+) -> set[Series]:
     """Return the series of a place; `known` are ids of accelerated instances, `attached` of volumes on them.
 
     Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
@@ -36,53 +40,68 @@ def discover(calls: Calls, place: Place, known: Collection[str], attached: Colle
 
     def of(name: tuple[str, str]) -> set[Series]:
         given = {"Namespace": name[0], "MetricName": name[1], **active}
-        return {x for page in calls.pages(place, "cloudwatch", "list_metrics", **given) for x in _series(page["Metrics"], place)}
+        pages = calls.pages(place, "cloudwatch", "list_metrics", **given)
+        return {x for page in pages for x in _series(page["Metrics"], place, catalogue, bool)}
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
-        found = set().union(*pool.map(of, [(namespace, metric) for namespace, metrics in names().items() for metric in metrics]))
-    return kept(found, known, attached)
+        found = set().union(*pool.map(of, names(catalogue)))
+    return kept(found, known, attached, catalogue)
 
 
-def cores(calls: Calls, place: Place, instance: str) -> set[Series]:
-    """Return the series of each core of one node; raise `Unavailable` where a page fails."""
+def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[Series]:
+    """Return the series of each core and device of one node; raise `Unavailable` where a page fails.
+
+    They are optional: where the day's budget is spent they are not asked for.
+    """
     found: set[Series] = set()
-    of = [{"Name": "InstanceId", "Value": instance}, {"Name": "NeuronCore"}]
-    for namespace, metric in sorted({(n, m) for n, m, d in catalogue() if "InstanceId" in d and _of_core(n, m, d)}):
-        for page in calls.pages(place, "cloudwatch", "list_metrics", Namespace=namespace, MetricName=metric, Dimensions=of):
-            found.update(_series(page["Metrics"], place, _of_core))
+    near = {
+        (n, m, "InstanceId") for (n, m, d), to in catalogue.shapes.items() if n != REPORTS and "InstanceId" in d and _near(to)
+    }
+    if own := catalogue.own:
+        near |= {(own.namespace, meaning.name, own.instance) for meaning in own.meanings if meaning.metric in CORE_METRICS}
+    for namespace, metric, dimension in sorted(near):
+        of = [{"Name": dimension, "Value": instance}]
+        given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
+        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=True, **given):
+            found.update(_series(page["Metrics"], place, catalogue, _near))
     return found
 
 
-def kept(found: Iterable[Series], known: Collection[str], attached: Collection[str]) -> set[Series]:
-    """Leave out what is about hosts without an accelerator and volumes not on one: they would only cost."""
-    every = list(found)
-    instances = {*known, *(id for x in every if x.metric.startswith(_ACCELERATED) and (id := _said(x, "InstanceId")))}
+def kept(found: Iterable[Series], known: Collection[str], attached: Collection[str], catalogue: Catalogue) -> set[Series]:
+    """Leave out what only costs: hosts without an accelerator, volumes not on one, parts of what reports itself as a whole."""
+    meant = [(x, targets) for x in found if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
+    every = [(series, said(series, targets[0]), targets) for series, targets in meant]
+    instances = {*known, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
+    whole = {(x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)}
 
-    def wanted(series: Series) -> bool:
-        instance, volume = _said(series, "InstanceId"), _said(series, "VolumeId")
-        return (not instance or instance in instances) and (not volume or volume in attached)
+    def wanted(series: Series, labels: Labels, targets: tuple[Target, ...]) -> bool:
+        volume = labels.resource if targets[0].kind == "volume" else ""
+        if not _whole(targets):
+            own = bool(catalogue.own) and bool(targets[0].reads)
+            if not own or (series.namespace, series.metric, labels.instance) in whole:
+                return False
+        return (not labels.instance or labels.instance in instances) and (not volume or volume in attached)
 
-    return {series for series in every if wanted(series)}
+    return {one[0] for one in every if wanted(*one)}
 
 
-def _series(members: Iterable[Mapping[str, Any]], place: Place, wanted: _Wanted | None = None) -> Iterable[Series]:
+def _accelerated(series: Series, catalogue: Catalogue) -> bool:
+    own = catalogue.own
+    return series.metric.startswith(_ACCELERATED) or (own is not None and series.namespace == own.namespace)
+
+
+def _series(members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted) -> Iterable[Series]:
     for member in members:
-        said = {str(x["Name"]): str(x["Value"]) for x in member.get("Dimensions", ())}
-        if (wanted or _whole)(member["Namespace"], member["MetricName"], said):
-            pairs = tuple(sorted(said.items()))
-            yield Series(
-                member["Namespace"], member["MetricName"], tuple(n for n, _ in pairs), pairs, place.region, place.account
-            )
+        pairs = tuple(sorted((str(x["Name"]), str(x["Value"])) for x in member.get("Dimensions", ())))
+        names = tuple(name for name, _ in pairs)
+        if wanted(catalogue.targets(member["Namespace"], member["MetricName"], names)):
+            yield Series(member["Namespace"], member["MetricName"], names, pairs, place.region, place.account)
 
 
-def _said(series: Series, name: str) -> str:
-    return next((value for key, value in series.dimensions if key == name), "")
-
-
-def _whole(namespace: str, metric: str, dimensions: Iterable[str]) -> bool:
+def _whole(targets: Iterable[Target]) -> bool:
     """Tell whether a series is of a whole thing; what parts of it report (cores, interfaces) is read on request only."""
-    return any(not target.part and target.kind != "core" for target in targets(namespace, metric, dimensions))
+    return any(not target.part and target.kind not in _CLOSE for target in targets)
 
 
-def _of_core(namespace: str, metric: str, dimensions: Iterable[str]) -> bool:
-    return namespace != "neuron-monitor" and any(x.kind == "core" for x in targets(namespace, metric, dimensions))
+def _near(targets: Iterable[Target]) -> bool:
+    return any(target.kind in _CLOSE for target in targets)

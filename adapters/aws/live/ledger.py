@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from adapters.aws.batch import batches
+from adapters.aws.catalogue import Catalogue, standard
 from adapters.aws.grid import Grid
 from adapters.aws.live.poll import Read
 from adapters.aws.live.roll import Roll
@@ -15,7 +16,7 @@ from adapters.aws.points import Gatherer, Ints, Points, Series
 from adapters.aws.runs import Runs
 from adapters.aws.sheet import Sheet, Source, sheet, sources
 
-KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core")
+KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
 Cores = Callable[[Sequence[Source]], Mapping[str, int]]
 _HEAD = 13
 """Points of a series from which its rhythm is inferred (`rhythm.py`)."""
@@ -34,6 +35,7 @@ class Ledger:
     history: int
     series: list[Series]
     """Numbered by the points; grows outside."""
+    catalogue: Catalogue = field(default_factory=standard)
 
     def __post_init__(self) -> None:
         """Begin empty."""
@@ -108,9 +110,9 @@ class Ledger:
     def _feeding(self, points: Points) -> dict[str, list[Source]]:
         numbers = np.unique(points.series)
         dense = Points(np.searchsorted(numbers, points.series), points.seconds, points.count, points.total, points.peak)
-        gatherer = Gatherer({self.series[n]: i for i, n in enumerate(numbers.tolist())}, [dense])
+        gatherer = Gatherer({self.series[n]: i for i, n in enumerate(numbers.tolist())}, [dense], catalogue=self.catalogue)
         ordered = list(batches(gatherer))
-        return {kind: found for kind in KINDS if (found := sources(ordered, kind))}
+        return {kind: found for kind in KINDS if (found := sources(ordered, kind, self.catalogue))}
 
     def _see(self, end: int) -> None:
         """Note when each node last reported."""

@@ -70,7 +70,7 @@ def _write_answers(folder: Path, heard: Heard) -> int:
 
 def _write_metrics(live: Live, place: Place, folder: Path, start: datetime, end: datetime, missing: list[str]) -> int:
     known, attached = live.about(place)
-    found = discover(live.calls, place, known, attached, recent=False)
+    found = discover(live.calls, place, known, attached, live.poll.book.catalogue, recent=False)
     book = live.poll.book
     book.enter(found, int(start.timestamp()))
     numbers = sorted(book.number(series) for series in found)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.aws.catalogue import Statistic, targets
+from adapters.aws.catalogue import Statistic, Target
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.watermarks import Book
 from adapters.aws.points import Doubles, Ints, Points, Series, sound
@@ -60,9 +60,9 @@ class Told:
         return Points(series, self.times, count, total, peak).take(good)
 
 
-def statistics_of(series: Series) -> tuple[str, ...]:
-    """Return the statistics that this series' meaning needs."""
-    wanted = {name for target in targets(series.namespace, series.metric, series.names) for name in _NEEDED[target.statistic]}
+def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the statistics that the meaning of a series needs."""
+    wanted = {name for target in targets for name in _NEEDED[target.statistic]}
     return tuple(name for name in ALL if name in wanted)
 
 
@@ -88,7 +88,7 @@ def asks(
         chunk: list[tuple[int, tuple[str, ...]]] = []
         queries = 0
         for number in together:
-            wanted = statistics or statistics_of(book.series[number])
+            wanted = statistics or statistics_of(book.targets(book.series[number]))
             if queries + len(wanted) > MOST_QUERIES:
                 yield _ask(place, begin, end, period, chunk)
                 chunk, queries = [], 0

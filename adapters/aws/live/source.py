@@ -14,21 +14,24 @@ from typing import Any
 import boto3
 import numpy as np
 
+from adapters.aws.catalogue import Catalogue, catalogue_with
 from adapters.aws.frames import cores_of, labelled
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.describe import Describer
-from adapters.aws.live.discovery import cores, discover
+from adapters.aws.live.discovery import close_up, discover
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
 from adapters.aws.live.poll import Poll
 from adapters.aws.live.quotes import Quoter
+from adapters.aws.live.watermarks import Book
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import InstanceType
+from bot.model.names import OwnNames
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.window import Window
@@ -49,6 +52,7 @@ def open_live(
     history: timedelta = timedelta(days=15),
     types: Mapping[str, InstanceType],
     tags: TagNames | None = None,
+    own: OwnNames | None = None,
     regions: Sequence[str] = (),
     roles: Sequence[str] = (),
     clock: Clock,
@@ -58,8 +62,9 @@ def open_live(
 ) -> Live:
     """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
 
-    `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop; `journal` is a folder where
-    changed inventories are kept for recordings. Nothing is called yet. Raise `WrongInput` where no region is known.
+    `own` names the metrics of a namespace of the installation's own. `daily_usd` caps what the bot's own calls may cost a
+    UTC day before optional ones stop; `journal` is a folder where changed inventories are kept for recordings. Nothing is
+    called yet. Raise `WrongInput` where no region is known.
     """
     default = boto3.Session().region_name
     named = tuple(regions) or ((default,) if default else ())
@@ -70,7 +75,7 @@ def open_live(
     calls = Calls(clock, daily_usd=daily_usd)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
     asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
-    return Live(calls, grid, history, types, tags or TagNames(), asked, stopwatch, journal)
+    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), asked, stopwatch, journal)
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Live:
         history: timedelta,
         types: Mapping[str, InstanceType],
         tags: TagNames,
+        catalogue: Catalogue,
         asked: Sequence[Place],
         stopwatch: Callable[[], float],
         journal: Path | None,
@@ -104,8 +110,8 @@ class Live:
         self.heard = Heard(self._problems, journal)
         self._describer, self._quoter = Describer(calls, self.heard), Quoter(calls, self.heard)
         self._stopwatch = stopwatch
-        self.poll = Poll(calls, int(history.total_seconds()), stopwatch)
-        self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series)
+        self.poll = Poll(calls, int(history.total_seconds()), stopwatch, Book(catalogue=catalogue))
+        self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
         self._listed: dict[Place, datetime] = {}
         self._prices: QuotedPrices | None = None
         self._seen: _Seen | None = None
@@ -190,7 +196,8 @@ class Live:
             added = 0
             for place in self.places():
                 for instance in sorted(self._describer.instances(place) & set(instances)):
-                    added += self.poll.pin(place, cores(self.calls, place, instance), int(now.timestamp()))
+                    near = close_up(self.calls, place, instance, self.poll.book.catalogue)
+                    added += self.poll.pin(place, near, int(now.timestamp()))
             return added
 
     def about(self, place: Place) -> tuple[frozenset[str], frozenset[str]]:
@@ -232,7 +239,7 @@ class Live:
                 continue
             known, attached = self.about(place)
             try:
-                found = discover(self.calls, place, known, attached, recent=listed is not None)
+                found = discover(self.calls, place, known, attached, self.poll.book.catalogue, recent=listed is not None)
             except Unavailable as error:
                 yield str(error)
             else:
@@ -241,7 +248,9 @@ class Live:
 
     def _unheard(self, place: Place) -> bool:
         """Tell whether an accelerated instance of a place has no series yet."""
-        heard = {value for series in self.poll.book.series for name, value in series.dimensions if name == "InstanceId"}
+        own = self.poll.book.catalogue.own
+        names = ("InstanceId", own.instance if own else "")
+        heard = {value for series in self.poll.book.series for name, value in series.dimensions if name in names}
         return bool(self._describer.instances(place) - heard)
 
     def _quoted(self, now: datetime) -> QuotedPrices:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from adapters.aws.catalogue import Catalogue, Target, standard
 from adapters.aws.points import Ints, Series
 
 LATE_SECONDS = 900
@@ -65,6 +66,7 @@ class Book:
     series: list[Series] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     active: set[int] = field(default_factory=set)
+    catalogue: Catalogue = field(default_factory=standard)
     _numbers: dict[Series, int] = field(default_factory=dict)
 
     def enter(self, found: Iterable[Series], since: int) -> list[int]:
@@ -77,6 +79,10 @@ class Book:
                 self.series.append(series)
                 self.marks.append(Mark(since))
         return new
+
+    def targets(self, series: Series) -> tuple[Target, ...]:
+        """Return what a series means here."""
+        return self.catalogue.targets(series.namespace, series.metric, series.names)
 
     def number(self, series: Series) -> int:
         """Return the number of a series that was entered."""
