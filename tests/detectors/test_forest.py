@@ -7,7 +7,7 @@ from builder import Fleet, World, hours
 from bot.model.anomaly import Cause
 from bot.policy.schema import default_policy
 from detectors.features import FAR, Scale, distances, median_of
-from detectors.forest import fit, flatten, grow
+from detectors.forest import MANY, fit, forest_of, grow
 from detectors.rules.odd import Taught
 
 
@@ -16,10 +16,18 @@ def rows():
     return np.random.default_rng(3).normal(0, 1, (4000, 6)).astype(np.float32)
 
 
-def test_scores_are_scikit_learns_with_the_sign_flipped(rows):
+@pytest.mark.parametrize("copies", [1, 10])
+def test_scores_are_scikit_learns_to_the_bit_with_the_sign_flipped(rows, copies):
     model = grow(rows)
-    strange = np.vstack([rows[:300], np.full((5, 6), 6, np.float32)])
-    assert np.allclose(flatten(model).score(strange), -model.score_samples(strange), atol=1e-6)
+    some = np.vstack([rows[:1000], np.full((5, 6), 6, np.float32), np.zeros((5, 6), np.float32)])
+    shifted = np.vstack([some + np.float32(i) / 7 for i in range(copies)])
+    assert (len(shifted) > MANY) == (copies > 1)
+    assert (forest_of(model).score(shifted) == -model.score_samples(shifted)).all()
+
+
+def test_a_forest_of_one_row_scores_as_scikit_learns(rows):
+    model = grow(rows[:1])
+    assert (forest_of(model).score(rows[:9]) == -model.score_samples(rows[:9])).all()
 
 
 def test_higher_is_stranger_even_beyond_what_was_seen(rows):
