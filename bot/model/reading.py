@@ -17,7 +17,8 @@ class Reading:
     """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
 
     Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
-    `run` (Trn/Training), `spend` (one step a UTC day, things = account, service, region, usage_type; metric `spend_amortised_usd`).
+    `run` (Trn/Training), `spend` (one step a UTC day, things = account, service, region, usage_type; metric
+    `spend_amortised_usd`).
     `gaps` are sentences on what could not be read this time.
     """
 
