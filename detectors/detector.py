@@ -19,6 +19,7 @@ from detectors.diagnose import diagnose, states, told
 from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
 from detectors.rules import checkpoint, drop, odd, spend, storage
+from detectors.rules.jump import Jump
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, View
 
@@ -41,7 +42,7 @@ class Detector:
         self._limits: Limits | None = None
         self._usual = _Memo[Usual]()
         self._taught = _Memo[odd.Taught | None]()
-        self._jumps = _Memo[list[spend.Jump]]()
+        self._days, self._hours = _Memo[list[Jump]](), _Memo[list[Jump]]()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it; what `known` alerts were about is not learnt from."""
@@ -107,15 +108,14 @@ class Detector:
 
         return self._taught.get((anchor, view.whole.things, view.roster.scopes, floor.tobytes(), days, masked), learnt)
 
-    def _judged_bill(self, view: View) -> list[spend.Jump]:
-        frame = view.reading.frame("spend")
-        key = spend.settled_key(frame)
-        if frame is None or not key or not any(view.policy.on(f"{c}.on") for c in _MONEY):
+    def _judged_bill(self, view: View) -> list[Jump]:
+        """Return what jumped on the bill: by days, judged when another has settled, and by the hours since."""
+        day, hour = (spend.settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
+        policy = (view.policy.values, view.policy.overrides)
+        if not day:
             return []
-        return self._jumps.get((key, view.policy.values, view.policy.overrides), lambda: spend.jumps(frame, view))
-
-
-_MONEY = (Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE, Cause.COMMITMENT_UNUSED)
+        days = self._days.get((day, policy), lambda: spend.by_day(view))
+        return [*days, *(self._hours.get((day, hour, policy), lambda: spend.by_hour(view)) if hour else [])]
 
 
 class _Memo(Generic[T]):

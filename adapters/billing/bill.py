@@ -14,7 +14,7 @@ import duckdb
 from adapters.billing.question import ask
 from adapters.billing.rates import rates
 from adapters.billing.refresh import File, has_pods, list_files, refresh
-from adapters.billing.spend import spend_frame
+from adapters.billing.spend import hours_frame, hours_of_week, spend_frame
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, Names
 from bot.errors import Unavailable, WrongInput
@@ -43,6 +43,7 @@ class Bill:
         self._notes: list[str] = []
         self._pods = False
         self._seen_frames: dict[tuple[datetime, int], Frame | None] = {}
+        self._seen_hours: dict[datetime, Frame | None] = {}
         self._seen_rates: dict[datetime, tuple[Price, ...]] = {}
         self._db = self._open(cache)
 
@@ -56,14 +57,19 @@ class Bill:
             return ask(db, window, by, where, pods=self._pods)
 
     def deltas(self, now: datetime, days: int) -> Reading:
-        """Return the `spend` frame of the last `days` whole days seen at `now`; no frame while nothing is seen."""
-        seen = self._seen(now)
+        """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours up to the newest whole one.
+
+        No frame while nothing is seen; no `spend_hour` where the export holds days only.
+        """
+        seen, until = self._seen(now), now.astimezone(UTC) - self._lag
         with self._reader() as db:
             frames = self._seen_frames
             if (seen, days) not in frames:
                 frames[seen, days] = spend_frame(db, seen, days) if self._files else None
-            frame = frames[seen, days]
-        return Reading(now, {"spend": frame} if frame else {}, gaps=() if frame else ("No billed day is seen yet.",))
+            frame, hours = frames[seen, days], self._hours(db, hours_of_week(until))
+        if not frame:
+            return Reading(now, {}, gaps=("No billed day is seen yet.",))
+        return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
 
     def rates(self, now: datetime) -> Sequence[Price]:
         """Return effective USD an hour over the last 7 days seen at `now`, by instance type, region and market."""
@@ -83,6 +89,12 @@ class Bill:
     def close(self) -> None:
         """Release the database."""
         self._db.close()
+
+    def _hours(self, db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
+        known = self._seen_hours
+        if monday not in known:
+            known[monday] = hours_frame(db, monday) if self._files else None
+        return known[monday]
 
     def _seen(self, now: datetime) -> datetime:
         """Return the UTC midnight before which every day's usage has been seen at `now`."""
@@ -110,7 +122,7 @@ class Bill:
                 self._pods = has_pods(db)
             self._files = files
             # New dictionaries: a reader that still works on the tables of before keeps its own.
-            self._seen_frames, self._seen_rates = {}, {}
+            self._seen_frames, self._seen_hours, self._seen_rates = {}, {}, {}
 
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
         db = self._connect(cache)

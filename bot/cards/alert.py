@@ -90,7 +90,8 @@ def headline(alert: Alert, now: datetime) -> str:
 def where(alert: Alert) -> str:
     """Say what an alert is about: `llama-70b, 64 x trn1.32xlarge, us-west-2`."""
     labels, things = alert.anomaly.labels, alert.anomaly.things
-    name = labels.cluster or labels.resource or labels.service or labels.job or labels.account
+    money = labels.service if alert.anomaly.kind.startswith("spend") else ""
+    name = money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
     kind = labels.instance_type or ("nodes" if alert.anomaly.kind == "node" else "things")
     count = f"{len(things)} x {kind}" if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
     return ", ".join(part for part in (name, count if count != name else "", labels.region) if part)

@@ -28,7 +28,7 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 
 
 def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
-    """Return the alert's metric over six hours (35 days for a daily frame), mean over its things, usual band, incident shaded.
+    """Return the alert's metric over six hours (35 days for a daily frame), mean over things (money: sum), usual band, incident.
 
     None when the frame is not there or holds no reading of the metric.
     """
@@ -38,16 +38,17 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
         return None
     cut = frame.last(timedelta(days=35) if frame.step >= timedelta(days=1) else max(_SHOWN, _since(alert, frame)))
     rows = [i for i, thing in enumerate(cut.things) if belongs(thing, anomaly)]
-    values = _mean(cut.of(anomaly.metric)[rows]) if rows else np.empty(0)
+    money = anomaly.kind.startswith("spend")
+    values = (_sum if money else _mean)(cut.of(anomaly.metric)[rows]) if rows else np.empty(0)
     if not np.isfinite(values).any():
         return None
     unit, scale = unit_of(anomaly.metric)
     band = _band(anomaly.usual, scale)
-    name = _name(anomaly.metric)
+    name = _name(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
         kind=ChartKind.LINE,
-        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s" if len(rows) > 1 else name,
+        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s" if len(rows) > 1 and not money else name,
         unit=unit,
         series=(Series(name, shown),),
         times=tuple(cut.times()),
@@ -74,7 +75,7 @@ def belongs(thing: Labels, anomaly: Anomaly) -> bool:
 
 def _whole(thing: Labels, anomaly: Anomaly) -> bool:
     """Tell whether an anomaly of a run or of the bill is about this row."""
-    return anomaly.kind in {"run", "spend", "pod"} and anomaly.scope.selects(thing)
+    return anomaly.kind in {"run", "spend", "spend_hour", "pod"} and anomaly.scope.selects(thing)
 
 
 def _since(alert: Alert, frame: Frame) -> timedelta:
@@ -94,10 +95,15 @@ def _mean(values: Floats) -> Floats:
     return mean
 
 
+def _sum(values: Floats) -> Floats:
+    """Return the sum over things, nan where none has a reading."""
+    return np.asarray(np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0)), dtype=np.float32)
+
+
 def _name(metric: str) -> str:
     known = {
         "neuroncore_utilization_ratio": "NeuronCore utilization",
-        "spend_amortised_usd": "Amortised cost a day",
+        "spend_amortised_usd": "Amortised cost",
         "gpu_utilization_ratio": "GPU utilization",
         "host_cpu_utilization_ratio": "Host CPU",
     }

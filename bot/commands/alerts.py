@@ -168,5 +168,5 @@ async def _one(ports: Ports, request: Request, name: str) -> Alert:
 async def _chart(ports: Ports, request: Request, found: Alert) -> Chart | None:
     until = min(request.at, found.closed + timedelta(hours=1)) if found.closed else request.at
     reading = await asyncio.to_thread(ports.source.read, until)
-    spend = await asyncio.to_thread(ports.billing.deltas, until, 35) if found.anomaly.kind == "spend" else reading
+    spend = await asyncio.to_thread(ports.billing.deltas, until, 35) if found.anomaly.kind.startswith("spend") else reading
     return alert_chart(found, {**reading.frames, **spend.frames})

@@ -26,6 +26,7 @@ class Labels:
     service: str = ""
     usage_type: str = ""
     resource: str = ""
+    project: str = ""
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield the (name, value) pairs that are said, in the order of the fields."""

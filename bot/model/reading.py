@@ -17,8 +17,8 @@ class Reading:
     """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
 
     Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
-    `run` (Trn/Training), `spend` (one step a UTC day, things = account, service, region, usage_type; metric
-    `spend_amortised_usd`).
+    `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an hour, of what is billed by the hour):
+    things = account, service, region, usage_type and the tags cluster, team, project; metrics in `SPEND_METRICS`.
     `gaps` are sentences on what could not be read this time.
     """
 
@@ -98,7 +98,11 @@ CORE_METRICS: Mapping[str, str] = {
 DEVICE_METRICS: Mapping[str, str] = {
     "neuron_hardware_ecc_events_count": "ECC events of the device within the step, corrected and not",
 }
-SPEND_METRIC = "spend_amortised_usd"
+SPEND_METRIC, BILLED_METRIC = "spend_amortised_usd", "spend_billed_usd"
+SPEND_METRICS: Mapping[str, str] = {
+    SPEND_METRIC: "what usage cost with every commitment spread over it; of a commitment's fee, the part that nothing used",
+    BILLED_METRIC: "what was billed before credits and tax; of a commitment's fee, all of it (daily only)",
+}
 
 
 def place(labels: Labels) -> Labels:

@@ -92,6 +92,9 @@ _MONEY = (
     _switch("spend_jump", "report services that suddenly cost more"),
     _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
     Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
+    _number(
+        "spend_jump.hours", 3, "hours in a row out of their usual that are told before their day has settled", 1, 24, _SETTLE
+    ),
     _switch("spend_new", "report usage that was never billed before"),
     _number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),
     _switch("commitment_unused", "report commitment that usage no longer covers"),

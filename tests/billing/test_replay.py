@@ -91,3 +91,46 @@ def test_a_rate_is_amortised_cost_over_hours(exports):
 def test_a_rate_needs_seen_hours_of_the_last_week(exports, days, known):
     bill = exports.bill(exports.line(cost="21.5"))
     assert bool(bill.rates(exports.day + timedelta(days=days))) is known
+
+
+def hours(bill, now):
+    frame = bill.deltas(now, 4).frame("spend_hour")
+    return (
+        None
+        if frame is None
+        else (frame.end, {t.usage_type: frame.values[i, -3:, 0].tolist() for i, t in enumerate(frame.things)})
+    )
+
+
+def test_hours_are_seen_an_hour_at_a_time(exports):
+    at = lambda h, cost, **more: exports.line(exports.day + timedelta(hours=h), cost, **more)  # noqa: E731
+    bill = exports.bill(*(at(h, str(10 + h)) for h in range(48)))
+    usage = "USW2-BoxUsage:trn1.32xlarge"
+    assert hours(bill, exports.day + timedelta(hours=60, minutes=59)) == (
+        exports.day + timedelta(hours=36),
+        {usage: [43, 44, 45]},
+    )
+    assert hours(bill, exports.day + timedelta(hours=61))[1] == {usage: [44, 45, 46]}
+
+
+def test_what_is_billed_by_the_day_has_no_hours(exports):
+    assert hours(exports.bill(exports.line(cost="90", hours=24)), exports.day + timedelta(days=3)) is None
+
+
+def test_hours_without_any_row_are_nan(exports):
+    bill = exports.bill(*(exports.line(exports.day + timedelta(hours=h), str(10 + h)) for h in (0, 24, 26)))
+    _, found = hours(bill, exports.day + timedelta(hours=51))
+    np.testing.assert_array_equal(found["USW2-BoxUsage:trn1.32xlarge"], [34, np.nan, 36])
+
+
+def test_things_carry_their_tags(exports):
+    tags = {"resource_tags": {"user_team": "vision", "user_project": "rank", "aws_eks_cluster_name": "ada"}}
+    frame = (
+        exports.bill(exports.line(cost="10", **tags), exports.line(cost="7"))
+        .deltas(exports.day + timedelta(days=2), 1)
+        .frame("spend")
+    )
+    assert sorted((t.team, t.project, t.cluster, float(v[0, 0])) for t, v in zip(frame.things, frame.values, strict=True)) == [
+        ("search", "", "llama", 7.0),
+        ("vision", "rank", "ada", 10.0),
+    ]

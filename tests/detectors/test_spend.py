@@ -12,7 +12,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 
-DAY = timedelta(days=1)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FIRST = datetime(2026, 10, 14, tzinfo=UTC)
 NOW = START + 2 * DAY  # 2026-11-04; the day of 11-02 has settled
 
@@ -103,3 +103,100 @@ def test_a_scale_up_that_is_used_is_none(busy, told):
 def test_a_young_bill_is_not_judged():
     frames = {"spend": bill(("AmazonS3", "Requests-Tier1", np.array([1.0, 1, 1, 500])), first=NOW - 5 * DAY)}
     assert World(Fleet(2, days=2.5), frames=frames).at(NOW).anomalies == ()
+
+
+def tagged(*parts, days=20):
+    """Return a spend frame of (team, usage type, USD a day) things in S3 of one account."""
+    things = tuple(
+        Labels(account="1", region="us-west-2", service="AmazonS3", usage_type=u, team=t, cluster=f"{t}-1") for t, u, _ in parts
+    )
+    values = np.full((len(parts), days + 1, 1), np.nan, np.float32)
+    for i, (_, _, usd) in enumerate(parts):
+        values[i, :days, 0] = usd
+    return Frame("spend", things, NOW - (days + 1) * DAY, DAY, (SPEND_METRIC,), values)
+
+
+def judged_frames(**frames):
+    return World(Fleet(2, days=2.5), frames=frames).at(NOW)
+
+
+def test_a_jump_names_the_team_that_explains_it():
+    teams = [(t, "Requests-Tier1", usual(340 if t == "search" else 100)) for t in ("vision", "search", "agents")]
+    jump = only(judged_frames(spend=tagged(*teams)))
+    assert (jump.labels.team, jump.labels.cluster) == ("search", "search-1")
+    assert "of it: Requests-Tier1 in us-west-2, account 1, cluster search-1, team search." in jump.why
+    assert jump.scope == Labels(account="1", region="us-west-2", service="AmazonS3")
+
+
+def test_many_small_growths_of_one_team_add_up():
+    lines = [("search", f"Requests-Tier{i}", usual(27, 10.0)) for i in range(6)]
+    calm = [(t, "TimedStorage", usual(300, 300.0)) for t in ("vision", "agents")]
+    jump = only(judged_frames(spend=tagged(*lines, *calm)))
+    assert (jump.cause, jump.scope) == (Cause.SPEND_JUMP, Labels(cluster="search-1"))
+    assert jump.usd_per_hour == pytest.approx(Decimal(4), abs=Decimal("0.6"))
+
+
+def hourly(line, usd):
+    """Return a frame of 20 days by the hour that ends at 05:00 after the last settled day."""
+    n = 20 * 24 + 5
+    values = np.full((1, n, 1), 1.0, np.float32)
+    values[0, n - len(usd) :, 0] = usd
+    start = NOW - DAY + 5 * HOUR - n * HOUR
+    return Frame("spend_hour", (line,), start, HOUR, (SPEND_METRIC,), values)
+
+
+S3 = Labels(account="1", region="us-west-2", service="AmazonS3", usage_type="Requests-Tier1")
+SETTLED = bill(("AmazonS3", "Requests-Tier1", usual(24, 24.0)))
+
+
+@pytest.mark.parametrize(
+    ("usd", "told"),
+    [
+        ([40, 40, 40], True),
+        ([1, 40, 40, 1, 40], False),  # not three hours in a row
+        ([5, 5, 5], False),  # $12 more: too little
+        ([40, 40, 40, 1, 1], True),  # over, and its day has not settled
+    ],
+)
+def test_a_burst_is_told_before_its_day_has_settled(usd, told):
+    found = judged_frames(spend=SETTLED, spend_hour=hourly(S3, usd)).anomalies
+    assert [(a.cause, a.scope) for a in found] == [(Cause.SPEND_JUMP, S3.only(("account", "region", "service")))] * told
+
+
+def test_a_burst_says_its_hours_and_usd_an_hour():
+    burst = only(judged_frames(spend=SETTLED, spend_hour=hourly(S3, [40, 40, 40])))
+    assert "cost $40.00 an hour from 2026-11-03 02:00 to 05:00 UTC, usually $1.00" in burst.why
+    assert burst.usd_per_hour == pytest.approx(Decimal(39), abs=Decimal("0.1"))
+    assert (burst.unit, burst.kind) == ("USD per hour", "spend_hour")
+
+
+def test_hours_that_always_cost_more_are_no_burst():
+    frame = hourly(S3, [1])
+    frame.values[0, ::24, 0] = frame.values[0, 1::24, 0] = frame.values[0, 2::24, 0] = 40
+    for end in range(3):
+        shown = Frame("spend_hour", (S3,), frame.start - end * HOUR, HOUR, (SPEND_METRIC,), frame.values)
+        assert judged_frames(spend=SETTLED, spend_hour=shown).anomalies == ()
+
+
+def test_a_nightly_job_that_runs_later_is_no_burst():
+    frame = hourly(S3, [1])
+    for day in range(19):
+        frame.values[0, day * 24 + 10 : day * 24 + 14, 0] = 40
+    frame.values[0, 19 * 24 + 16 : 19 * 24 + 20, 0] = 40
+    assert judged_frames(spend=SETTLED, spend_hour=frame).anomalies == ()
+
+
+def test_a_burst_and_the_day_it_makes_are_one_alert():
+    burst = only(judged_frames(spend=SETTLED, spend_hour=hourly(S3, [40] * 10)))
+    day = only(judged(("AmazonS3", "Requests-Tier1", usual(424, 24.0))))
+    both = only(judged_frames(spend=bill(("AmazonS3", "Requests-Tier1", usual(424, 24.0))), spend_hour=hourly(S3, [40] * 10)))
+    assert burst.key == day.key == both.key
+    assert "2026-11-02" in both.why
+
+
+def test_the_first_of_a_month_ends_nothing():
+    frame = bill(("AmazonS3", "Requests-Tier1", usual(900)))  # 2026-11-02
+    earlier = Frame("spend", frame.things, FIRST - 2 * DAY, DAY, (SPEND_METRIC,), frame.values)  # 10-31
+    first = Frame("spend", frame.things, FIRST - DAY, DAY, (SPEND_METRIC,), frame.values.copy())
+    first.values[0, -3:-1, 0] = 900, 40  # 10-31 again, and 11-01
+    assert only(judged_frames(spend=earlier)).key == only(judged_frames(spend=first)).key

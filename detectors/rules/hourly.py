@@ -1,0 +1,119 @@
+"""Find lines of the bill that left their usual hours since the last settled day: a burst is told a day before its day is."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.labels import Labels
+from detectors.rules.bill import DAY, HOUR, LEAST_DAYS, Bill, Numbers
+from detectors.rules.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
+from detectors.view import View
+
+Mask = npt.NDArray[np.bool_]
+
+DAYS, WEEKS = 7, 4
+"""How many same hours are looked back at: of the days before, and of the same weekday."""
+_BACK = 48
+"""Hours that may hold the burst: those after the last settled day, and the day before them, when it may have begun."""
+
+
+def hour_jumps(bill: Bill, days: Bill, view: View) -> list[Jump]:
+    """Return the lines with a run of hours out of the usual that the settled `days` do not hold yet.
+
+    A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours at its end more than any
+    such 24 hours of the two weeks before: work that only comes at another hour of the day is no burst. What a line is billed by
+    the day is spread over the hours.
+    """
+    n, judged = bill.n_steps, (days.end - bill.start) // HOUR
+    if n < LEAST_DAYS * 24 + _BACK or judged >= n:
+        return []
+    at = np.arange(n - _BACK, n)
+    low, high = usual_hours(bill.values, at)
+    known = _by_day(bill, days)
+    high = np.fmax(high, known[:, None])
+    over = np.nan_to_num(bill.values[:, at] - high)
+    likely = np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1))
+    found = (_judge(bill, int(row), at, low[row], high[row], judged, view, new=not known[row]) for row in likely)
+    return [jump for jump in found if jump]
+
+
+def usual_hours(values: Numbers, at: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+    """Return the usual range of the hours `at`, each (n, len(at)): by the same hour of the week before, and of four weekdays.
+
+    High is the second highest of a week's days, or of three weeks and more; one day that was odd is not usual.
+    """
+    low, daily = _ranked(values, at, [24 * d for d in range(1, DAYS + 1)])
+    _, weekly = _ranked(values, at, [168 * w for w in range(1, WEEKS + 1)])
+    return np.nan_to_num(low), np.fmax(np.nan_to_num(daily), np.nan_to_num(weekly))
+
+
+def _ranked(values: Numbers, at: npt.NDArray[np.intp], back: list[int]) -> tuple[Numbers, Numbers]:
+    """Return the middle and the second highest reading so many hours back; the highest where two or fewer are known."""
+    seen = np.stack([np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back])
+    known = (~np.isnan(seen)).sum(axis=0)
+    ranked = np.sort(seen, axis=0)
+    top = np.where(known >= 3, known - 2, np.maximum(known - 1, 0))
+    return _pick(ranked, known // 2 * (known > 1)), _pick(ranked, top)
+
+
+def _pick(ranked: Numbers, rank: npt.NDArray[np.intp]) -> Numbers:
+    return np.asarray(np.take_along_axis(ranked, rank[None].astype(np.intp), axis=0)[0])
+
+
+def _by_day(bill: Bill, days: Bill) -> Numbers:
+    """Return the usual USD an hour of each line by its settled days; 0 for one that no settled day holds."""
+    usual = {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)}
+    return np.array([usual.get(line, 0.0) for line in bill.lines])
+
+
+def _judge(
+    bill: Bill, row: int, at: npt.NDArray[np.intp], low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
+) -> Jump | None:
+    policy, line = policy_of(bill, row, view), bill.lines[row]
+    if is_fee(line):
+        return None
+    series = bill.values[row]
+    out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
+    least, hours = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
+    best: tuple[float, int, int] | None = None
+    for start, end in _runs(out):
+        cost = float(np.nansum(series[at[start:end]] - high[start:end]))
+        if at[end - 1] >= judged and end - start >= hours and cost >= least and _new_day(series, int(at[end - 1]) + 1, least):
+            best = max(best or (cost, start, end), (cost, start, end))
+    if best is None:
+        return None
+    _, start, end = best
+    first, last = int(at[start]), int(at[end - 1]) + 1
+    cause = cause_of(line, new=new and not (np.nan_to_num(series[:first]) > 0.01).any())
+    jump = Jump(
+        line, cause, bill.at(first), bill.at(last), float(np.nanmean(series[first:last])),
+        float(low[start:end].mean()), float(high[start:end].mean()), bill.step, _parts(bill, row, first, last),
+    )  # fmt: skip
+    return jump if allowed(jump, policy, view, first // 24) and not _used(jump, view) else None
+
+
+def _runs(out: Mask) -> list[tuple[int, int]]:
+    """Return the runs of true values, half-open."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], out.astype(np.int8), [0]])))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _new_day(series: Numbers, end: int, least: float) -> bool:
+    """Tell whether the 24 hours up to `end` cost more than every such 24 hours of the two weeks before."""
+    before = [np.nansum(series[end - 24 * (d + 1) : end - 24 * d]) for d in range(1, 15) if end >= 24 * (d + 1)]
+    return bool(np.nansum(series[end - 24 : end]) >= max(before, default=0.0) + least)
+
+
+def _parts(bill: Bill, row: int, first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
+    rows = np.flatnonzero(bill.line_of == row)
+    now = np.nan_to_num(bill.parts[rows, first:last].mean(axis=1))
+    days = [bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1) for d in range(1, DAYS + 1) if first >= 24 * d]
+    usual = np.nan_to_num(np.nanmedian(np.stack(days), axis=0))
+    return tuple((bill.things[i], float(n), float(u)) for i, n, u in zip(rows, now, usual, strict=True))
+
+
+def _used(jump: Jump, view: View) -> bool:
+    """Tell whether busy nodes explain it; where the nodes are not known so far back, the settled day will tell."""
+    unknown = bool(HOURS.search(jump.where.usage_type)) and jump.since - DAY < view.whole.start
+    return unknown or used(jump, view)
