@@ -197,6 +197,9 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     async def answer(request: Request) -> Card:
         return await door[0].answer(request)
 
+    async def tell(sentence: str) -> None:
+        await door[0].tell_admins(sentence, clock())
+
     hints = command_hints()
     web = WebSurface(
         answer=answer,
@@ -205,8 +208,10 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
         health=lambda: health(door[0], settings, clock, speed),
         metrics=lambda: door[0].health.exposition() + (opened.recording().calls.exposition() if opened.live else ""),
         hints=hints,
+        secret=settings.text("web.token"),
+        public_url=settings["public_url"],
     )
-    surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, clock, store, hints)}
+    surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, tell, clock, store, hints)}
     more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
@@ -53,6 +54,13 @@ def port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
         raise WrongInput(f"'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).")
     return int(text)
+
+
+def web_address(text: str) -> str:
+    """Read the address of a site, without a path; raise `WrongInput`."""
+    if text and not re.fullmatch(r"https?://[^/\s?#@]+/?", text):
+        raise WrongInput(f"'{text}' is not an address of a site; write https://trnbot.example.com.")
+    return text.rstrip("/")
 
 
 def speed(text: str) -> float:

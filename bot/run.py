@@ -13,7 +13,7 @@ from adapters.http import serve
 from adapters.store.open import open_store
 from bot import build
 from bot.account import LivePlay
-from bot.errors import Unavailable
+from bot.errors import Unavailable, WrongInput
 from bot.options import Options
 from bot.play import DEMO_SHOWN, DEMO_SPEED, Play, Tempo
 from bot.settings import Settings
@@ -46,6 +46,8 @@ def _with_defaults(options: Options, plan: Plan) -> dict[str, str]:
 
 
 async def _serve(settings: Settings, plan: Plan) -> None:
+    if settings.unservable:
+        raise WrongInput(" ".join(settings.unservable))
     url = database(settings, demo=plan.demo)
     store = await asyncio.to_thread(open_store, url)
     if not store.acquire_lead() and not url.startswith("postgres"):

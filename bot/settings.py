@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bot.conflicts import conflicts, serving_conflicts
 from bot.errors import WrongInput, nearest
 from bot.model.names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.model.window import parse_duration
 from bot.policy.file import policy_of
-from bot.readers import SOURCES, interval, metric_names, port, source, speed, switch, usd, words
+from bot.readers import SOURCES, interval, metric_names, port, source, speed, switch, usd, web_address, words
 from bot.routes import addresses, read_owners, read_routes, tables_as_text
 from bot.secret import Secret
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SERVICE_LINK = re.compile(
     r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)", re.DOTALL
 )
@@ -54,6 +54,7 @@ KEYS: tuple[Key, ...] = (
     Key("database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret),
     Key("host", "TRNBOT_HOST", "127.0.0.1", "the address of the one HTTP port; loopback unless you open it", str),
     Key("port", "TRNBOT_PORT", "8080", "the one HTTP port; 0 = any that is free", port),
+    Key("public_url", "TRNBOT_PUBLIC_URL", "", "the https address at which a proxy offers this port", web_address),
     Key("route", "TRNBOT_ROUTE", "", "channels that hear what no route takes, such as slack:C02FIN (a comma list)", _addresses),
     Key("routes", "TRNBOT_ROUTES", "", "who hears which alerts: cluster=llama -> slack:C1; cause=idle -> slack:C2", read_routes),
     Key("finops", "TRNBOT_FINOPS", "", "channels that hear causes of money too (a comma list)", _addresses),
@@ -83,6 +84,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("monitor.instance", "TRNBOT_MONITOR_INSTANCE", "InstanceId", "its dimension that holds the instance id", str),
     Key("monitor.core", "TRNBOT_MONITOR_CORE", "NeuronCore", "its dimension that holds the core, where there is one", str),
+    Key("web.token", "TRNBOT_WEB_TOKEN", "", "what the console asks for; needed wherever others can reach it", Secret),
     Key(
         "tags.cluster",
         "TRNBOT_TAGS_CLUSTER",
@@ -98,10 +100,22 @@ KEYS: tuple[Key, ...] = (
     Key(
         "slack.signing_secret", "SLACK_SIGNING_SECRET", "", "HTTP instead of Socket Mode: checks who calls /slack/events", Secret
     ),
+    Key("slack.client_id", "SLACK_CLIENT_ID", "", "instead of a bot token: several workspaces install by OAuth", str),
+    Key("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
+    Key(
+        "slack.workspaces", "TRNBOT_SLACK_WORKSPACES", "", "workspaces that may install, the one meant first: T0123, T0456", words
+    ),
     Key("slack.api_url", "SLACK_API_URL", "", "another address of Slack's API, for tests", str),
     Key("teams.app_id", "MicrosoftAppId", "", "turns Teams on", str),
     Key("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
     Key("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
+    Key(
+        "teams.tenants",
+        "TRNBOT_TEAMS_TENANTS",
+        "",
+        "tenants that are served beside that one (a comma list; * = every one)",
+        words,
+    ),
     Key(
         "teams.development",
         "TRNBOT_TEAMS_DEVELOPMENT",
@@ -120,6 +134,8 @@ class Settings:
 
     values: Mapping[str, Any]
     policy: Policy = field(repr=False)
+    unservable: tuple[str, ...] = ()
+    """Why `serve` must not start with these settings; a single line is answered all the same."""
 
     def __getitem__(self, name: str) -> Any:
         """Return one value, typed as its key reads it; `KeyError` for a name outside the schema."""
@@ -142,7 +158,7 @@ class Settings:
     @property
     def slack(self) -> bool:
         """Tell whether Slack is on."""
-        return bool(self.values["slack.bot_token"])
+        return bool(self.values["slack.bot_token"] or self.values["slack.client_id"])
 
     @property
     def teams(self) -> bool:
@@ -185,10 +201,11 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     texts |= _from_file(document, mistakes) | _from_environment(environ, mistakes)
     values = {key.name: _value(key, *texts[key.name], mistakes) for key in KEYS}
     if not mistakes:
-        mistakes += _conflicts(values, asked=texts["teams.app_id"][1] == "MicrosoftAppId")
+        mistakes += conflicts(values)
     if mistakes:
         raise WrongInput(" ".join(mistakes))
-    return Settings(values, policy)
+    asked = texts["teams.app_id"][1] == "MicrosoftAppId"
+    return Settings(values, policy, tuple(serving_conflicts(values, asked=asked)))
 
 
 def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
@@ -262,17 +279,3 @@ def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:
     except WrongInput as error:
         mistakes.append(f"{where}: {error}")
         return key.read(key.default)
-
-
-def _conflicts(values: Mapping[str, Any], *, asked: bool) -> list[str]:
-    """Tell which settings do not fit together; `asked` = the Teams app id was set, even to nothing."""
-    found = []
-    if values["slack.bot_token"] and not (values["slack.app_token"] or values["slack.signing_secret"]):
-        found.append("SLACK_BOT_TOKEN also needs SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP).")
-    if values["teams.development"] and not values["teams.app_id"] and values["host"] not in LOOPBACK:
-        found.append(f"TRNBOT_TEAMS_DEVELOPMENT lets anyone in, so it needs a loopback TRNBOT_HOST; got '{values['host']}'.")
-    if asked and not values["teams.app_id"] and not values["teams.development"]:
-        found.append("MicrosoftAppId is empty, which would let anyone in; set it, unset it, or set TRNBOT_TEAMS_DEVELOPMENT=1.")
-    if values["teams.app_id"] and not values["teams.app_password"]:
-        found.append("MicrosoftAppId also needs MicrosoftAppPassword.")
-    return found

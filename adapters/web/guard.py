@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from adapters.web.door import Door, refusal
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS = {
@@ -31,11 +33,12 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Guard:
     """Wrap handlers; `hosts` are names under which a proxy on this machine offers the console."""
 
-    def __init__(self, *, token: str, hosts: Collection[str] = ()) -> None:
+    def __init__(self, *, token: str, door: Door, hosts: Collection[str] = ()) -> None:
         self._token = token
+        self._door = door
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    def read(self, handler: Handler) -> Handler:
+    def open(self, handler: Handler) -> Handler:
         """Check the host name, and send the protective headers."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -48,14 +51,28 @@ class Guard:
 
         return guarded
 
+    def read(self, handler: Handler) -> Handler:
+        """Check also that the reader showed the console's token, where it asks for one."""
+
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            return await handler(request) if self._door.admits(request) else refusal(request)
+
+        return self.open(guarded)
+
     def write(self, handler: Handler) -> Handler:
         """Check also that this console's own page sent the request."""
+        return self.read(self._own(handler))
 
+    def enter(self, handler: Handler) -> Handler:
+        """Check that the console's own page sent the request, of a reader who did not show the token yet."""
+        return self.open(self._own(handler))
+
+    def _own(self, handler: Handler) -> Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             await self._check_sender(request)
             return await handler(request)
 
-        return self.read(guarded)
+        return guarded
 
     def _check_host(self, request: web.Request) -> None:
         """Refuse foreign names for a loopback address: DNS rebinding makes the browser believe such a name is ours."""

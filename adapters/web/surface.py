@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.web.door import LOGIN_PATH, Door, host_of
 from adapters.web.events import Hub
 from adapters.web.guard import Guard
 from adapters.web.html import Pages
@@ -22,7 +23,8 @@ class WebSurface:
 
     `health()` may say `ok`, `problem`, `now`, `live`, `speed`, `ticked_at`, `open_alerts`, `usd_per_hour`, `source`; what it
     does not say is left out of the status strip. `metrics()` returns Prometheus text. `hosts` names the hosts under which a
-    proxy on this machine offers the console; without it a loopback address answers to loopback names alone.
+    proxy on this machine offers the console, `public_url` its whole address; without either a loopback address answers to
+    loopback names alone. With `secret`, every page but `/healthz` asks for it.
     """
 
     def __init__(
@@ -36,14 +38,17 @@ class WebSurface:
         hints: Sequence[CommandHint],
         title: str = "trnbot",
         hosts: Collection[str] = (),
+        secret: str = "",
+        public_url: str = "",
     ) -> None:
-        token = secrets.token_urlsafe(24)
+        door = Door(secret, secure=public_url.startswith("https://"))
+        token = door.form_token(secrets.token_urlsafe(24))
         self._pages = Pages(token=token, title=title)
         self._messages = Messages(shelf, clock)
         console = Console(answer, clock, health, metrics, tuple(hints))
         self._hub = Hub(lambda: self._pages.page("status.html", health=dict(health())))
-        self._views = Views(console, self._pages, self._messages, self._hub, self)
-        self._guard = Guard(token=token, hosts=hosts)
+        self._views = Views(console, self._pages, self._messages, self._hub, self, door)
+        self._guard = Guard(token=token, door=door, hosts=(*hosts, *host_of(public_url)))
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Show a new message on every open page and return its id."""
@@ -73,7 +78,7 @@ class WebSurface:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""
-        views, read, write = self._views, self._guard.read, self._guard.write
+        views, read, write, everyone = self._views, self._guard.read, self._guard.write, self._guard.open
         return (
             web.get("/", read(views.channel)),
             *(web.get(path, read(views.fixed)) for path in views.lines),
@@ -82,8 +87,10 @@ class WebSurface:
             web.post("/ask", write(views.ask)),
             web.post("/form", write(views.form)),
             web.get("/events", read(views.events)),
-            web.get("/static/{name}", read(views.static)),
-            web.get("/healthz", read(views.healthz)),
+            web.get(LOGIN_PATH, everyone(views.login)),
+            web.post(LOGIN_PATH, self._guard.enter(views.enter)),
+            web.get("/static/{name}", everyone(views.static)),
+            web.get("/healthz", everyone(views.healthz)),
             web.get("/metrics", read(views.metrics)),
         )
 

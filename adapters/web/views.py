@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.web.door import Door
 from adapters.web.events import Hub
 from adapters.web.guard import HEADERS, OWN_HEADER, own_page
 from adapters.web.html import Pages, plain_json
@@ -25,6 +27,7 @@ READER = User("web:local", "you")
 
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_WRONG_S = 1.0
 _LONGEST = 4_000
 """Characters of a line."""
 
@@ -60,8 +63,9 @@ class Views:
     }
     """The pages of the rail, by path."""
 
-    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface) -> None:
+    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface, door: Door) -> None:
         self._console = console
+        self._door = door
         self._pages = pages
         self._messages = messages
         self._hub = hub
@@ -104,6 +108,21 @@ class Views:
         """Keep a page up to date."""
         return await self._hub.serve(request, HEADERS)
 
+    async def login(self, request: web.Request) -> web.StreamResponse:
+        """Ask for the console's token."""
+        if self._door.admits(request):
+            return _back()
+        return web.Response(text=self._pages.page("login.html", wrong=False), content_type="text/html")
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Let in who knows the token; who does not waits, so that guessing takes its time."""
+        if not self._door.opens(str((await request.post()).get("secret", ""))):
+            await asyncio.sleep(_WRONG_S)
+            return web.Response(status=403, text=self._pages.page("login.html", wrong=True), content_type="text/html")
+        answer = _back()
+        self._door.enter(answer)
+        return answer
+
     async def static(self, request: web.Request) -> web.StreamResponse:
         """Serve the style sheet, the script and the icon."""
         name = request.match_info["name"]
@@ -112,9 +131,11 @@ class Views:
             raise web.HTTPNotFound(text="There is no such file.\n")
         return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
 
-    async def healthz(self, _: web.Request) -> web.StreamResponse:
-        """Say as JSON whether the bot does its work: 200, or 503 when it does not."""
+    async def healthz(self, request: web.Request) -> web.StreamResponse:
+        """Say as JSON whether the bot does its work: 200, or 503 when it does not; nothing else to who shows no token."""
         health = dict(self._console.health())
+        if not self._door.admits(request):
+            health = {"ok": health.get("ok", True)}
         return web.json_response(plain_json(health), status=200 if health.get("ok", True) else 503)
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:

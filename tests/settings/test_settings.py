@@ -15,6 +15,12 @@ from bot.secret import Secret
 from bot.settings import KEYS, read_settings, settings_text
 
 DEFAULT = (Path(bot.__file__).parent / "default.toml").read_text()
+OAUTH = {
+    "SLACK_CLIENT_ID": "1.2",
+    "SLACK_CLIENT_SECRET": "hunter2",
+    "SLACK_SIGNING_SECRET": "hunter2",
+    "TRNBOT_SLACK_WORKSPACES": "T1, T2",
+}
 TEAMS = {"MicrosoftAppId": "id", "MicrosoftAppPassword": "hunter2"}
 
 
@@ -125,15 +131,53 @@ def test_a_bot_token_and_a_way_to_listen_turn_the_first_platform_on(extra):
     ("environ", "words"),
     [
         ({"SLACK_BOT_TOKEN": "xoxb-1"}, "SLACK_APP_TOKEN .* or SLACK_SIGNING_SECRET"),
-        ({"MicrosoftAppId": ""}, "MicrosoftAppId is empty, which would let anyone in"),
-        ({"MicrosoftAppId": "", "TRNBOT_TEAMS_DEVELOPMENT": "0"}, "would let anyone in"),
         ({"MicrosoftAppId": "id"}, "also needs MicrosoftAppPassword"),
-        ({"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_HOST": "0.0.0.0"}, "needs a loopback TRNBOT_HOST; got '0.0.0.0'"),
+        ({"SLACK_BOT_TOKEN": "xoxb-1", **OAUTH}, "SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several"),
+        (OAUTH | {"SLACK_CLIENT_SECRET": ""}, "SLACK_CLIENT_ID also needs SLACK_CLIENT_SECRET"),
+        (OAUTH | {"TRNBOT_SLACK_WORKSPACES": ""}, "SLACK_CLIENT_ID also needs TRNBOT_SLACK_WORKSPACES"),
+        (OAUTH | {"SLACK_SIGNING_SECRET": ""}, "SLACK_CLIENT_ID also needs SLACK_APP_TOKEN"),
+        ({"TRNBOT_PUBLIC_URL": "trnbot.example.com"}, "not an address of a site"),
     ],
 )
-def test_a_platform_that_could_not_work_or_lets_anyone_in_is_refused(environ, words):
-    with pytest.raises(WrongInput, match=words):
+def test_a_platform_that_could_not_work_is_refused(environ, words):
+    with pytest.raises(WrongInput, match=words) as caught:
         read_settings(environ)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"MicrosoftAppId": ""}, "MicrosoftAppId is empty, which would let anyone in"),
+        ({"MicrosoftAppId": "", "TRNBOT_TEAMS_DEVELOPMENT": "0"}, "would let anyone in"),
+        (
+            {"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_HOST": "0.0.0.0", "TRNBOT_WEB_TOKEN": "correct horse battery"},
+            "needs a loopback TRNBOT_HOST; got '0.0.0.0'",
+        ),
+        ({"TRNBOT_HOST": "0.0.0.0"}, "TRNBOT_HOST '0.0.0.0' lets others reach the console, so set TRNBOT_WEB_TOKEN"),
+        ({"TRNBOT_PUBLIC_URL": "https://x.example"}, "lets others reach the console"),
+        ({"TRNBOT_WEB_TOKEN": "hunter2"}, "short enough to be guessed"),
+        (TEAMS, "lets any tenant in; set MicrosoftAppTenantId or TRNBOT_TEAMS_TENANTS"),
+    ],
+)
+def test_what_would_let_anyone_in_is_not_served_and_a_line_is_answered_all_the_same(environ, words):
+    (sentence,) = read_settings(environ).unservable
+    assert words in sentence
+    assert "hunter2" not in sentence
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        TEAMS | {"MicrosoftAppTenantId": "t"},
+        TEAMS | {"TRNBOT_TEAMS_TENANTS": "*"},
+        OAUTH,
+        {"TRNBOT_HOST": "0.0.0.0", "TRNBOT_WEB_TOKEN": "correct horse battery", "TRNBOT_PUBLIC_URL": "https://x.example/"},
+    ],
+)
+def test_what_keeps_strangers_out_is_served(environ):
+    assert read_settings(environ).unservable == ()
 
 
 @pytest.mark.parametrize(
