@@ -125,9 +125,9 @@ class App:
         draw = partial(_card, memory=memory, reading=reading, routes=self.ports.routes)
         sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw)
         self.health.undelivered = sent.failed
-        await attend(sent, self.ports.shelf, now, partial(self._tell_admins, now=now))
+        await attend(sent, self.ports.shelf, now, partial(self.tell_admins, now=now))
 
-    async def _tell_admins(self, sentence: str, now: datetime) -> None:
+    async def tell_admins(self, sentence: str, now: datetime) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
         card, key = Card(sentence, Tone.ERROR, public=True), f"trouble-{now:%Y%m%dT%H%M%S}"
         for addresses in (self._channels[:1], self._listed):

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from bot.commands.all import FAMILIES
 from bot.commands.registry import COMMANDS
-from bot.ports import Clock, CommandHint, Shelf
+from bot.ports import Clock, CommandHint, Shelf, Tell, Turnstile
 from bot.settings import Settings
 
 assert FAMILIES
 
 
-def chats(settings: Settings, answer: Any, clock: Clock, shelf: Shelf, hints: Sequence[CommandHint]) -> dict[str, Any]:
+class Kept(Shelf, Turnstile, Protocol):
+    """Keep what surfaces must not forget; the store is one."""
+
+
+def chats(settings: Settings, answer: Any, tell: Tell, clock: Clock, kept: Kept, hints: Sequence[CommandHint]) -> dict[str, Any]:
     """Return the chat surfaces that are configured, by name."""
     from adapters.charts.png import draw
 
-    shared: dict[str, Any] = {"answer": answer, "clock": clock, "draw": draw, "shelf": shelf, "hints": hints}
+    shared: dict[str, Any] = {"answer": answer, "clock": clock, "draw": draw, "shelf": kept, "turnstile": kept, "hints": hints}
     found: dict[str, Any] = {}
     if settings.slack:
         from adapters.slack.surface import SlackSurface
 
-        tokens: dict[str, Any] = _named(settings, "slack", ("bot_token", "app_token", "signing_secret", "api_url"))
-        found["slack"] = SlackSurface(**tokens, **shared)
+        one: dict[str, Any] = _named(settings, "slack", ("bot_token", "app_token", "signing_secret", "api_url"))
+        several: dict[str, Any] = _named(settings, "slack", ("client_id", "client_secret"))
+        several |= {"workspaces": settings["slack.workspaces"], "public_url": settings["public_url"]}
+        found["slack"] = SlackSurface(**one, **several, **shared)
     if settings.teams:
         from adapters.teams.surface import TeamsSurface
 
         app: dict[str, Any] = _named(settings, "teams", ("app_id", "app_password", "tenant_id"))
-        found["teams"] = TeamsSurface(**app, development=settings["teams.development"], **shared)
+        more = {"development": settings["teams.development"], "tenants": settings["teams.tenants"], "tell": tell}
+        found["teams"] = TeamsSurface(**app, **more, **shared)
     return found
 
 

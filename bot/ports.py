@@ -235,6 +235,9 @@ class Ports:
 Answer = Callable[[Request], Awaitable[Card]]
 """The second door: every surface hands its lines to this."""
 
+Tell = Callable[[str], Awaitable[None]]
+"""Tell an admin one sentence about the bot itself."""
+
 Draw = Callable[[Chart], bytes]
 """Return a chart as PNG."""
 
@@ -272,6 +275,14 @@ class Shelf(Protocol):
 
     def drop(self, shelf: str, key: str) -> None:
         """Forget one document."""
+        ...
+
+
+class Turnstile(Protocol):
+    """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
+
+    def first(self, shelf: str, key: str) -> bool:
+        """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         ...
 
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackClientError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack.failures import code_of, explained
+from adapters.slack.failures import explained
 from adapters.slack.modal import Origin, answer_view, working
 from adapters.slack.objects import Json
 from adapters.slack.pictures import Pictures
-from adapters.slack.redact import redact, sdk_logger
+from adapters.slack.redact import sdk_logger
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sending import Sender
 from bot.cards.card import Block, Buttons, Card, Tone
-from bot.errors import TrnbotError
 from bot.model.request import Request, User
 from bot.ports import Answer, Clock
 
@@ -44,31 +42,21 @@ class Asker:
 
 
 class Desk:
-    """Answer people; what is under way can be waited for."""
+    """Answer people in one workspace."""
 
-    def __init__(self, client: AsyncWebClient, sender: Sender, pictures: Pictures, answer: Answer, clock: Clock) -> None:
+    def __init__(
+        self, client: AsyncWebClient, sender: Sender, pictures: Pictures, answer: Answer, clock: Clock, prefix: str = ""
+    ) -> None:
         self._client, self._sender, self._pictures = client, sender, pictures
         self._answer, self._clock = answer, clock
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start work that goes on after Slack was acknowledged."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    async def drain(self, timeout_s: float = 10.0) -> None:
-        """Wait for what is under way, then give it up."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
-            for task in late:
-                task.cancel()
+        self._prefix = prefix
+        """What tells addresses of this workspace from those of the first: "" or `T123/`."""
 
     async def ask(self, line: str, asker: Asker) -> Card:
         """Return the bot's answer to a line."""
-        channel = f"slack:{asker.channel}" if asker.channel and not asker.channel.startswith("D") else ""
-        user = User(f"slack:{asker.user}", asker.name)
+        heard = asker.channel and not asker.channel.startswith("D")
+        channel = f"slack:{self._prefix}{asker.channel}" if heard else ""
+        user = User(f"slack:{self._prefix}{asker.user}", asker.name)
         return await self._answer(Request(line, user, self._clock(), "slack", channel, asker.thread))
 
     async def tell(self, line: str, asker: Asker) -> None:
@@ -105,6 +93,13 @@ class Desk:
         """Put a card into an open modal."""
         async with explained():
             await self._client.views_update(view_id=view, view=answer_view(card, origin))
+
+    async def show_late(self, view: str, asked: asyncio.Task[Card], line: str, asker: Asker) -> None:
+        """Put an answer that took long into its modal, and where all read it when it is for all."""
+        card = await asked
+        await self.show(view, card, Origin(asker.channel, asker.thread))
+        if card.public or not asker.private:
+            await self.deliver(card, line, asker)
 
     async def show_home(self, user: str) -> None:
         """Publish App Home: the answer to `home`."""
@@ -147,18 +142,6 @@ class Desk:
             _log.info("response address failed: %s", type(error).__name__)
             return False
         return answer.status_code == 200
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or task.exception() is None:
-            return
-        error = task.exception()
-        if isinstance(error, TrnbotError):
-            _log.warning("an answer was not delivered: %s", error)
-        elif isinstance(error, SlackApiError):
-            _log.warning("an answer was not delivered: %s", code_of(error))
-        else:
-            _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))
 
 
 def _without_share(card: Card) -> Card:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
+from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
 
 from adapters.slack.asking import Asker, Desk
 from adapters.slack.hints import usage_hint
+from adapters.slack.installs import Installs
 from adapters.slack.modal import ASK, FORM, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
 from adapters.slack.redact import redact
 from adapters.slack.seen import Seen
+from adapters.slack.tasks import Tasks
 from adapters.slack.typed import typed_line, without_mention
+from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.ports import CommandHint
 
@@ -29,14 +32,17 @@ _ANSWER_WITHIN_S = 2.0
 """Slack waits three seconds for what a modal shall do next."""
 _STALE = Card("This button is no longer understood; type /trn help for what can be asked.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
+WorkspaceOf = Callable[[str], Awaitable[Workspace]]
+"""Return the workspace of a team id; raise `Refused` where it did not install the app."""
 
 
 class Listening:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home."""
 
-    def __init__(self, desk: Desk, hints: Sequence[CommandHint]) -> None:
-        self._desk, self._hints = desk, hints
-        self._seen = Seen()
+    def __init__(
+        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Seen, tasks: Tasks, installs: Installs | None = None
+    ) -> None:
+        self._of, self._hints, self._seen, self._tasks, self._installs = of, hints, seen, tasks, installs
         self._names: dict[str, str] = {}
 
     def register(self, app: AsyncApp) -> None:
@@ -48,57 +54,69 @@ class Listening:
         app.event("app_mention")(self.on_mention)
         app.event("message")(self.on_message)
         app.event("app_home_opened")(self.on_home)
+        app.event("app_uninstalled")(self.on_removed)
+        app.event("tokens_revoked")(self.on_removed)
         app.event(_ANY)(self.on_other)
         app.error(self.on_error)
 
-    async def on_command(self, ack: AsyncAck, body: Json) -> None:
+    async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
         await ack()
-        if not self._seen.again(body.get("trigger_id", "")):
-            typed = typed_line(body.get("text") or "")
-            self._desk.spawn(self._desk.tell(typed, self._asker(body, body.get("channel_id", ""))))
+        if not await self._seen.again(body.get("trigger_id", "")):
+            desk, typed = await self._desk(context), typed_line(body.get("text") or "")
+            self._tasks.spawn(desk.tell(typed, self._asker(body, body.get("channel_id", ""))))
 
-    async def on_mention(self, body: Json) -> None:
+    async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if self._is_person(event):
-            self._answer_message(event, thread=event.get("thread_ts") or event.get("ts", ""))
+            thread = event.get("thread_ts") or event.get("ts", "")
+            self._tasks.spawn(self._answer_message(event, context, thread))
 
-    async def on_message(self, body: Json) -> None:
+    async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a direct message; messages in channels are not ours unless they mention the bot."""
         event = body.get("event") or {}
         if event.get("channel_type") == "im" and self._is_person(event):
-            self._answer_message(event, thread=event.get("thread_ts", ""))
+            self._tasks.spawn(self._answer_message(event, context, event.get("thread_ts", "")))
 
-    async def on_home(self, body: Json) -> None:
+    async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home."""
         event = body.get("event") or {}
-        if event.get("tab", "home") == "home" and not self._seen.again(body.get("event_id", "")):
-            self._desk.spawn(self._desk.show_home(event.get("user", "")))
+        if event.get("tab", "home") == "home":
+            self._tasks.spawn(self._show_home(event, context, body.get("event_id", "")))
+
+    async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
+        """Forget the token of a workspace that removed the app or revoked it."""
+        event = body.get("event") or {}
+        revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
+        if self._installs and revoked and context.team_id:
+            _log.warning("the app was removed from Slack workspace %s", line(context.team_id))
+            self._tasks.spawn(self._installs.forget(context.team_id))
 
     async def on_other(self) -> None:
         """Take an event that means nothing here."""
 
-    async def on_action(self, ack: AsyncAck, body: Json) -> None:
+    async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
         await ack()
         action = (body.get("actions") or [{}])[0]
-        if self._seen.again(body.get("trigger_id", "")):
+        if await self._seen.again(body.get("trigger_id", "")):
             return
+        desk = await self._desk(context)
         asker = self._presser(body)
         typed, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
         if action.get("type", "button") != "button" or not typed:
-            self._desk.spawn(self._desk.deliver(_STALE, "help", asker))
+            self._tasks.spawn(desk.deliver(_STALE, "help", asker))
             return
         view = (body.get("view") or {}).get("type", "")
         if view or action_id.startswith("opens"):
-            work = self._desk.tell_in_modal(typed, asker, body.get("trigger_id", ""), push=view == "modal")
+            work = desk.tell_in_modal(typed, asker, body.get("trigger_id", ""), push=view == "modal")
         else:
             mine = bool((body.get("container") or {}).get("is_ephemeral")) and typed.startswith("share ")
-            work = self._desk.tell(typed, replace(asker, pressed_share=mine))
-        self._desk.spawn(work)
+            work = desk.tell(typed, replace(asker, pressed_share=mine))
+        self._tasks.spawn(work)
 
-    async def on_shortcut(self, ack: AsyncAck, body: Json) -> None:
+    async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
         await ack()
         found = body.get("message") or {}
@@ -108,9 +126,10 @@ class Listening:
         known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
         filled = typed_line(" ".join(words)) if known else ""
         view = ask_view(usage_hint(self._hints), filled, origin)
-        self._desk.spawn(self._desk.open(body.get("trigger_id", ""), view))
+        desk = await self._desk(context)
+        self._tasks.spawn(desk.open(body.get("trigger_id", ""), view))
 
-    async def on_submit(self, ack: AsyncAck, body: Json) -> None:
+    async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""
         view = body.get("view") or {}
         try:
@@ -118,24 +137,25 @@ class Listening:
         except (ValueError, TypeError, AttributeError):
             await ack(response_action="update", view=answer_view(_STALE, Origin()))
             return
-        if self._seen.again(body.get("trigger_id", "")):
+        if await self._seen.again(body.get("trigger_id", "")):
             await ack()
             return
+        desk = await self._desk(context)
         asker = self._asker(body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK)
-        asked = self._desk.spawn(self._desk.ask(submitted, asker))
+        asked = self._tasks.spawn(desk.ask(submitted, asker))
         await asyncio.wait({asked}, timeout=_ANSWER_WITHIN_S)
         if not asked.done():
             await ack(response_action="update", view=working())
-            self._desk.spawn(self._show_late(view.get("id", ""), asked, submitted, asker))
+            self._tasks.spawn(desk.show_late(view.get("id", ""), asked, submitted, asker))
             return
-        await self._close(ack, view, asked.result(), submitted, asker)
+        await self._close(ack, view, asked.result(), submitted, asker, desk)
 
     async def on_error(self, error: Exception, body: Json) -> BoltResponse:
         """Log what could not be handled, nothing of the payload but its type, and refuse it."""
         _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
         return BoltResponse(status=400, body="This is not understood.")
 
-    async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker) -> None:
+    async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker, desk: Desk) -> None:
         block = first_input(view)
         if card.tone is Tone.ERROR and block:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
@@ -144,20 +164,23 @@ class Listening:
             await ack(response_action="update", view=answer_view(card, Origin(asker.channel, asker.thread)))
             return
         await ack()
-        self._desk.spawn(self._desk.deliver(card, submitted, asker))
+        self._tasks.spawn(desk.deliver(card, submitted, asker))
 
-    async def _show_late(self, view: str, asked: asyncio.Task[Any], submitted: str, asker: Asker) -> None:
-        card = await asked
-        await self._desk.show(view, card, Origin(asker.channel, asker.thread))
-        if card.public or not asker.private:
-            await self._desk.deliver(card, submitted, asker)
+    async def _desk(self, context: AsyncBoltContext) -> Desk:
+        return (await self._of(context.team_id or "")).desk
 
-    def _answer_message(self, event: Json, thread: str) -> None:
-        if self._seen.again(f"{event.get('channel')}:{event.get('ts')}"):
+    async def _show_home(self, event: Json, context: AsyncBoltContext, event_id: str) -> None:
+        if not await self._seen.again(event_id):
+            desk = await self._desk(context)
+            await desk.show_home(event.get("user", ""))
+
+    async def _answer_message(self, event: Json, context: AsyncBoltContext, thread: str) -> None:
+        if await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
             return
+        desk = await self._desk(context)
         user = event.get("user", "")
         asker = Asker(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
-        self._desk.spawn(self._desk.tell(typed_line(without_mention(event.get("text") or "")), asker))
+        self._tasks.spawn(desk.tell(typed_line(without_mention(event.get("text") or "")), asker))
 
     def _is_person(self, event: Json) -> bool:
         """Tell that a person wrote it just now: bots, edits and deletions carry a subtype or a bot's id."""

@@ -12,9 +12,20 @@ from adapters.slack.modal import ASK
 from bot.ports import CommandHint
 
 COMMAND = "/trn"
-SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:write", "groups:history", "im:history")
-"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts."""
-EVENTS = ("app_home_opened", "app_mention", "message.im")
+SCOPES = (
+    "app_mentions:read",
+    "channels:history",
+    "chat:write",
+    "commands",
+    "files:write",
+    "groups:history",
+    "im:history",
+    "im:write",
+    "usergroups:read",
+    "users:read",
+)
+"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts, tell who is an admin."""
+EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 
 def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
@@ -33,7 +44,7 @@ def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, An
             "shortcuts": _shortcuts(),
             "slash_commands": [_command(hints, events)],
         },
-        "oauth_config": {"scopes": {"bot": list(SCOPES)}},
+        "oauth_config": {**_redirect(public_url), "scopes": {"bot": list(SCOPES)}},
         "settings": {
             "event_subscriptions": {**request, "bot_events": list(EVENTS)},
             "interactivity": {"is_enabled": True, **request},
@@ -52,6 +63,11 @@ def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
 def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
     command = {"command": COMMAND, "description": "Ask what Trainium costs and wastes", "usage_hint": usage_hint(hints)}
     return {**command, "should_escape": False, **({"url": events} if events else {})}
+
+
+def _redirect(public_url: str) -> dict[str, list[str]]:
+    """Return where OAuth sends people back to, which only an app with a public address can offer."""
+    return {"redirect_urls": [f"{public_url.rstrip('/')}/slack/oauth_redirect"]} if public_url else {}
 
 
 def _shortcuts() -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
 _EMOJI = re.compile(r":(?=(?:[\w+'-]*[^\W\d_][\w+'-]*|100|1234):)")
 _QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
-_USER = re.compile(r"slack:([UW][A-Z0-9]{1,20})")
+_USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
 _LONGEST_WORD = 200
 _LONGEST_MARKED = 390
 _LONGEST_URL = 700
@@ -58,7 +58,7 @@ def strong(text: str) -> str:
 
 
 def user_id(user: str) -> str:
-    """Return Slack's own id of `slack:U01ALICE`, "" for people of other surfaces."""
+    """Return Slack's own id of `slack:U01ALICE` or `slack:T1/U01ALICE`, "" for people of other surfaces."""
     found = _USER.fullmatch(user)
     return found[1] if found else ""
 

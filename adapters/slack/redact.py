@@ -7,6 +7,7 @@ import re
 
 _SECRET = re.compile(
     r"xox[a-z]-[\w-]+|xapp-[\w-]+|(?P<host>https?://hooks\.slack\.com)/\S+|wss?://\S+|https?://\S+/_hooks/\S+|Bearer \S+"
+    r"|(?<='code': ')[^']+"
 )
 
 

@@ -1,24 +1,27 @@
-"""Remember what was handled: Slack sends an event again when it believes the first try was lost."""
+"""Remember what was handled: Slack sends an event again when it believes the first try was lost, to whichever process answers."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+import logging
+
+from bot.errors import Unavailable
+from bot.ports import Turnstile
+
+SHELF = "slack.seen"
+_log = logging.getLogger("trnbot.slack")
 
 
 class Seen:
-    """Hold the last `most` keys."""
+    """Ask the store, which every process shares."""
 
-    def __init__(self, most: int = 5_000) -> None:
-        self._keys: OrderedDict[str, None] = OrderedDict()
-        self._most = most
+    def __init__(self, turnstile: Turnstile) -> None:
+        self._turnstile = turnstile
 
-    def again(self, key: str) -> bool:
-        """Tell whether the key came before, and remember it; "" is never remembered."""
-        if not key:
+    async def again(self, key: str) -> bool:
+        """Tell whether the key came before, and remember it; "" is never remembered, and without a store nothing is known."""
+        try:
+            return bool(key) and not await asyncio.to_thread(self._turnstile.first, SHELF, key)
+        except Unavailable as error:
+            _log.warning("whether it is answered already is not known: %s", error)
             return False
-        if key in self._keys:
-            return True
-        self._keys[key] = None
-        while len(self._keys) > self._most:
-            self._keys.popitem(last=False)
-        return False

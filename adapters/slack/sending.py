@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -17,6 +18,7 @@ from bot.cards.card import Card
 
 EVENT_TYPE = "trnbot_notice"
 _PAGE, _PAGES = 200, 3
+_PERSON = re.compile(r"[UW][A-Z0-9]+")
 _log = logging.getLogger("trnbot.slack")
 
 
@@ -27,15 +29,18 @@ class Sender:
         self._client, self._pictures, self._pace = client, pictures, pace
         self._patience_s = patience_s
         """How long Slack may take to make an uploaded picture ready for a message."""
+        self._direct: dict[str, str] = {}
 
     async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
         """Send a new message and return its timestamp, which is its id."""
         around = Around(key=key, line=line, images=await self._pictures.files(card, key))
+        channel = await self._place(channel)
         async with explained(channel), self._pace.turn(channel):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
     async def edit(self, channel: str, ts: str, card: Card, key: str) -> str:
         """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
+        channel = await self._place(channel)
         number = self._pace.claim(channel, ts)
         around = Around(key=key, images=await self._pictures.files(card, key))
         try:
@@ -58,7 +63,7 @@ class Sender:
 
     async def find(self, channel: str, key: str) -> str:
         """Return the newest message with the key among the last few hundred, "" when Slack does not let us look."""
-        cursor = ""
+        channel, cursor = await self._place(channel), ""
         for _ in range(_PAGES):
             async with explained(channel):
                 try:
@@ -75,6 +80,16 @@ class Sender:
             if found or not cursor:
                 return found
         return ""
+
+    async def _place(self, channel: str) -> str:
+        """Return the conversation with a person for their id, which is what edits and history ask for."""
+        if not _PERSON.fullmatch(channel):
+            return channel
+        if channel not in self._direct:
+            async with explained(channel):
+                opened: Any = await self._client.conversations_open(users=channel)
+            self._direct[channel] = str(opened["channel"]["id"])
+        return self._direct[channel]
 
     async def be_patient(self) -> None:
         """Give Slack the time to make an uploaded picture ready."""

@@ -10,28 +10,35 @@ from aiohttp import ClientConnectorError, web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler, AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.asking import Desk
 from adapters.slack.failures import explained
+from adapters.slack.installs import Installs
 from adapters.slack.listening import Listening
+from adapters.slack.oauth import Installing, OAuthApp
 from adapters.slack.pace import Pace
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
+from adapters.slack.seen import Seen
 from adapters.slack.sending import Sender
+from adapters.slack.tasks import Tasks
+from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
-from bot.errors import WrongInput
-from bot.ports import Answer, Clock, CommandHint, Draw, Shelf
+from bot.errors import Refused, WrongInput
+from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Turnstile
 
 EVENTS_PATH = "/slack/events"
 _log = logging.getLogger("trnbot.slack")
 
 
 class SlackSurface:
-    """Be `bot.ports.Surface` and `bot.ports.Listener` for one workspace.
+    """Be `bot.ports.Surface` and `bot.ports.Listener` for one workspace, or for those that install the app by OAuth.
 
     With an app token it connects out (Socket Mode, no public address needed); without one it serves signed HTTP.
+    With a client id instead of a bot token, `workspaces` may install; an address without a workspace means the first of them.
     Raises `WrongInput` when neither way is possible.
     """
 
@@ -46,39 +53,76 @@ class SlackSurface:
         clock: Clock,
         draw: Draw,
         shelf: Shelf,
+        turnstile: Turnstile,
         hints: Sequence[CommandHint],
+        client_id: str = "",
+        client_secret: str = "",
+        workspaces: Sequence[str] = (),
         public_url: str = "",
         interval_s: float = 1.0,
     ) -> None:
-        _check(bot_token, app_token, signing_secret)
-        self._app_token, self._public_url = app_token, public_url
-        client = _client(bot_token, api_url)
-        pictures = Pictures(client, draw, shelf)
-        self._sender = Sender(client, pictures, Pace(interval_s), patience_s=interval_s)
-        self._desk = Desk(client, self._sender, pictures, answer, clock)
-        self._app = AsyncApp(client=client, signing_secret=signing_secret, logger=sdk_logger(), name="trnbot")
+        _check(bot_token, client_id, app_token, signing_secret)
+        self._app_token, self._public_url, self._api_url = app_token, public_url, api_url
+        self._parts = (draw, shelf, answer, clock, interval_s)
+        self._installs = Installs(shelf) if client_id else None
+        self._workspaces = Workspaces(self._open, token=bot_token, installs=self._installs, served=workspaces)
+        self._tasks = Tasks()
+        self._app = self._bolt(signing_secret)
         self._socket: AsyncSocketModeHandler | None = None
-        Listening(self._desk, hints).register(self._app)
+        Listening(self._workspaces.of, hints, Seen(turnstile), self._tasks, self._installs).register(self._app)
+        self._installing: Sequence[Any] = ()
+        if self._installs:
+            oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))
+            self._installing = Installing(oauth, _client("", api_url), self._installs, turnstile).routes()
+
+    def _open(self, token: str, prefix: str) -> Workspace:
+        """Return what speaks in one workspace."""
+        draw, shelf, answer, clock, interval_s = self._parts
+        client = _client(token, self._api_url)
+        pictures = Pictures(client, draw, shelf)
+        sender = Sender(client, pictures, Pace(interval_s), patience_s=interval_s)
+        return Workspace(token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, prefix))
+
+    def _bolt(self, signing_secret: str) -> AsyncApp:
+        """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
+        common: dict[str, Any] = {"signing_secret": signing_secret, "logger": sdk_logger(), "name": "trnbot"}
+        if self._installs is None:
+            return AsyncApp(client=self._workspaces.opened()[0].client, **common)
+
+        async def authorize(enterprise_id: str | None, team_id: str | None) -> Any:  # bolt takes no method for this
+            try:
+                found = await self._workspaces.of(team_id or "")
+            except Refused:
+                return None
+            return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=found.token)
+
+        sentence = "trnbot is not installed in this workspace; ask its operator for the address to install it."
+        client = _client("", self._api_url)
+        return AsyncApp(client=client, authorize=authorize, user_facing_authorize_error_message=sentence, **common)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its timestamp; `key` travels as metadata and as a block id."""
-        return await self._sender.post(channel, card, key)
+        there, place = await self._workspaces.at(channel)
+        return await there.sender.post(place, there.own(card), key)
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message; returns a new timestamp when the old one was deleted and it was posted fresh."""
-        return await self._sender.edit(channel, message, card, key)
+        there, place = await self._workspaces.at(channel)
+        return await there.sender.edit(place, message, there.own(card), key)
 
     async def reply(self, channel: str, message: str, card: Card) -> None:
         """Add to the message's thread."""
-        await self._sender.post(channel, card, thread=message)
+        there, place = await self._workspaces.at(channel)
+        await there.sender.post(place, there.own(card), thread=message)
 
     async def find(self, channel: str, key: str) -> str:
         """Return the message posted with `key` among the channel's last few hundred, else ""."""
-        return await self._sender.find(channel, key)
+        there, place = await self._workspaces.at(channel)
+        return await there.sender.find(place, key)
 
     def routes(self) -> Sequence[Any]:
-        """Return the signed events route, none in Socket Mode."""
-        return [] if self._app_token else [web.post(EVENTS_PATH, self._serve)]
+        """Return the signed events route (none in Socket Mode) and the pages of an installation (none of a bot token)."""
+        return [*([] if self._app_token else [web.post(EVENTS_PATH, self._serve)]), *self._installing]
 
     async def start(self) -> None:
         """Connect by Socket Mode; raise `Unavailable` when Slack refuses. Over HTTP there is nothing to connect."""
@@ -98,7 +142,7 @@ class SlackSurface:
         if self._socket is not None:
             await self._socket.client.close()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
             self._socket = None
-        await self._desk.drain()
+        await self._tasks.drain()
 
     async def _serve(self, request: web.Request) -> web.Response:
         """Hand one HTTP request to bolt, which checks signature and age."""
@@ -109,8 +153,8 @@ class SlackSurface:
             return web.Response(status=400, text="This is not a request of Slack.")
 
 
-def _check(bot_token: str, app_token: str, signing_secret: str) -> None:
-    if not bot_token.startswith("xox"):
+def _check(bot_token: str, client_id: str, app_token: str, signing_secret: str) -> None:
+    if not client_id and not bot_token.startswith("xox"):
         raise WrongInput("SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-.")
     if app_token and not app_token.startswith("xapp-"):
         raise WrongInput("SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write.")
@@ -121,7 +165,7 @@ def _check(bot_token: str, app_token: str, signing_secret: str) -> None:
 def _client(bot_token: str, api_url: str) -> AsyncWebClient:
     """Return a client that waits as long as a 429 says, and tries again only what surely never arrived."""
     return AsyncWebClient(
-        token=bot_token,
+        token=bot_token or None,
         base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
         logger=sdk_logger(),
         retry_handlers=[

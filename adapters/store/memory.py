@@ -19,7 +19,7 @@ KEEP_SAID = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.Store`, `Versions` and `Shelf`."""
+    """Implement `bot.ports.Store`, `Versions`, `Shelf` and `Turnstile`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
@@ -97,6 +97,11 @@ class MemoryStore:
     def drop(self, shelf: str, key: str) -> None:
         """Forget one document."""
         self._shelves.get(shelf, {}).pop(key, None)
+
+    def first(self, shelf: str, key: str) -> bool:
+        """Tell whether the key came for the first time, and keep it."""
+        made: dict[str, Any] = {}
+        return self._shelves.setdefault(shelf, {}).setdefault(key, made) is made
 
     def acquire_lead(self) -> bool:
         """Lead always: nobody else sees this state."""

@@ -31,7 +31,7 @@ _BATCH = 500
 
 
 class SqlStore:
-    """Implement `bot.ports.Store`, `Versions` and `Shelf`; every method may block and raise `Unavailable`."""
+    """Implement `bot.ports.Store`, `Versions`, `Shelf` and `Turnstile`; every method may block and raise `Unavailable`."""
 
     def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
         self._reader = reader
@@ -107,9 +107,8 @@ class SqlStore:
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
         with self._speaking(self._writer) as connection:
-            newest = select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)
-            number = (connection.execute(newest).scalar() or 0) + 1
-            _replace(connection, SHELF, [{"shelf": shelf, "key": key, "number": number, "body": dict(document)}])
+            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": dict(document)}
+            _replace(connection, SHELF, [row])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""
@@ -129,6 +128,13 @@ class SqlStore:
         """Forget one document."""
         with self._speaking(self._writer) as connection:
             connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
+
+    def first(self, shelf: str, key: str) -> bool:
+        """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
+        with self._speaking(self._writer) as connection:
+            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}}
+            statement = _insert(connection, SHELF).values(**row).on_conflict_do_nothing()
+            return connection.execute(statement.returning(SHELF.c.key)).first() is not None
 
     def acquire_lead(self) -> bool:
         """Tell whether this process may watch now, taking the watch when it is free; ask before each tick."""
@@ -205,6 +211,11 @@ def _replace(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
     statement = _insert(connection, table)
     others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
+
+
+def _next(connection: Connection, shelf: str) -> int:
+    """Return the number of the document that a shelf takes next."""
+    return (connection.execute(select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)).scalar() or 0) + 1
 
 
 def _add(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:

@@ -11,9 +11,10 @@ from aiohttp.test_utils import TestServer
 
 from adapters.charts.png import draw
 from adapters.slack.surface import SlackSurface
+from adapters.store.memory import MemoryStore
 from bot.cards.card import Button, Buttons, Card, Code, Tone, text
 from tests.e2e import samples
-from tests.e2e.console_server import HINTS, MemoryShelf
+from tests.e2e.console_server import HINTS
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOB, BOT_TOKEN, FINANCE, GENERAL, SECRET, free_port, slack_server
 
 pytestmark = pytest.mark.e2e
@@ -41,7 +42,8 @@ def surface_for(server, mode):
         answer=answer,
         clock=lambda: samples.NOW,
         draw=draw,
-        shelf=MemoryShelf(),
+        shelf=(store := MemoryStore()),
+        turnstile=store,
         hints=HINTS,
     )
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.slack.surface import SlackSurface
+from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, text
 from bot.ports import CommandHint
 
@@ -29,11 +30,14 @@ class FakeSlack:
 
     def __init__(self):
         self.calls, self.failing, self.history, self.url = [], {}, [], ""
+        self.tokens, self.granted = [], {}
+        """Which token each call showed; what each code of an installation is answered with."""
 
     async def serve(self, request):
         method = request.path.rsplit("/", 1)[-1]
         body = await self._body(request)
         self.calls.append((method, body))
+        self.tokens.append((method, request.headers.get("Authorization", "").removeprefix("Bearer ")))
         if codes := self.failing.get(method):
             code = codes.pop(0)
             if code == "429":
@@ -56,6 +60,8 @@ class FakeSlack:
             "chat.postMessage": {"ts": f"{len(self.calls)}.0001", "channel": body.get("channel")},
             "chat.update": {"ts": body.get("ts")},
             "chat.postEphemeral": {"message_ts": "9.9"},
+            "conversations.open": {"channel": {"id": f"D-{body.get('users')}"}},
+            "oauth.v2.access": self.granted.get(body.get("code"), {}),
             "views.open": {"view": {"id": "V1"}},
             "views.push": {"view": {"id": "V2"}},
             "conversations.history": {"messages": self.history},
@@ -65,22 +71,6 @@ class FakeSlack:
 
     def sent(self, *methods):
         return [body for method, body in self.calls if method in methods]
-
-
-class FakeShelf(dict):
-    """Keep documents in memory."""
-
-    def put(self, shelf, key, document):
-        self[shelf, key] = document
-
-    def get(self, shelf, key):
-        return dict.get(self, (shelf, key))
-
-    def newest(self, shelf, most):
-        return list(self.items())[:most]
-
-    def drop(self, shelf, key):
-        self.pop((shelf, key), None)
 
 
 class Bot:
@@ -121,7 +111,8 @@ async def surface(slack, bot):
         answer=bot,
         clock=lambda: NOW,
         draw=lambda chart: b"\x89PNG chart",
-        shelf=FakeShelf(),
+        shelf=(store := MemoryStore()),
+        turnstile=store,
         hints=HINTS,
         interval_s=0,
     )
@@ -149,8 +140,8 @@ class Workspace:
     async def drain(self):
         await self._surface.stop()
 
-    async def event(self, event, event_id="Ev1", **options):
-        body = {"type": "event_callback", "team_id": "T1", "api_app_id": "A1", "event_id": event_id, "event": event}
+    async def event(self, event, event_id="Ev1", team="T1", **options):
+        body = {"type": "event_callback", "team_id": team, "api_app_id": "A1", "event_id": event_id, "event": event}
         return await self.send(json.dumps(body), "application/json", **options)
 
     async def command(self, text, *, drain=True, **fields):

@@ -55,7 +55,7 @@ SCHEMA = closed(
         shortcuts=many(SHORTCUT, 10),
         slash_commands=many(COMMAND, 50),
     ),
-    oauth_config=closed(scopes=closed(bot=many(text(50), 255))),
+    oauth_config=closed(redirect_urls=many(URL, 1000), scopes=closed(bot=many(text(50), 255))),
     settings=closed(
         event_subscriptions=closed(request_url=URL, bot_events=many(text(50), 100)),
         interactivity=closed(("is_enabled",), is_enabled=FLAG, request_url=URL),

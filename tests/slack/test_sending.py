@@ -87,6 +87,7 @@ async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, capl
         clock=lambda: None,
         draw=lambda chart: b"",
         shelf=None,
+        turnstile=None,
         hints=(),
     )
     caplog.set_level("DEBUG")
@@ -157,11 +158,11 @@ async def test_an_edit_overtaken_by_a_newer_one_is_not_sent(surface, slack):
 def test_missing_secrets_are_refused_by_name(tokens, said):
     known = {"bot_token": "xoxb-1", "app_token": "", "signing_secret": "s"}
     with pytest.raises(WrongInput, match=said):
-        SlackSurface(**(known | tokens), api_url="", answer=None, clock=None, draw=None, shelf=None, hints=())
+        SlackSurface(**(known | tokens), api_url="", answer=None, clock=None, draw=None, shelf=None, turnstile=None, hints=())
 
 
 async def test_socket_mode_with_a_wrong_app_token_says_so_at_the_start(slack):
-    rest = {"answer": None, "clock": None, "draw": None, "shelf": None, "hints": ()}
+    rest = {"answer": None, "clock": None, "draw": None, "shelf": None, "turnstile": None, "hints": ()}
     made = SlackSurface(bot_token="xoxb-1", app_token="xapp-1", signing_secret="", api_url=slack.url, **rest)
     slack.failing["apps.connections.open"] = ["invalid_auth"]
     assert made.routes() == []

@@ -1,0 +1,155 @@
+"""Let workspaces install the app by OAuth 2.0 (docs.slack.dev, authentication/installing-with-oauth; read 2026-11-21)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import ClientError, web
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.slack.failures import code_of
+from adapters.slack.installs import Installation, Installs
+from adapters.slack.manifest import SCOPES
+from bot.ports import Turnstile
+
+INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
+AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
+STATES = "slack.oauth"
+_COOKIE = "trnbot_slack_state"
+_LASTS_S = 600
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+_log = logging.getLogger("trnbot.slack")
+
+
+@dataclass(frozen=True)
+class OAuthApp:
+    """Name the app to Slack: its id and secret, where Slack sends people back, and who may install."""
+
+    client_id: str
+    client_secret: str
+    public_url: str
+    workspaces: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"OAuthApp({self.client_id})"
+
+    @property
+    def redirect_uri(self) -> str:
+        """Return the address that Slack sends people back to, "" for the one set on the app's page."""
+        return f"{self.public_url.rstrip('/')}{REDIRECT_PATH}" if self.public_url else ""
+
+
+class _Refusal(Exception):
+    """Carry what to tell the person who wanted to install."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+class Installing:
+    """Serve the two pages of an installation; a state is made for one browser, used once and good for ten minutes.
+
+    A state is signed and not kept, so that opening the page writes nothing.
+    """
+
+    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installs, turnstile: Turnstile) -> None:
+        self._app, self._client, self._installs, self._turnstile = app, client, installs, turnstile
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return both pages."""
+        return (web.get(INSTALL_PATH, self.begin), web.get(REDIRECT_PATH, self.finish))
+
+    async def begin(self, _: web.Request) -> web.Response:
+        """Send the person to Slack, to choose the workspace and to agree."""
+        state = self._signed(f"{secrets.token_urlsafe(24)}.{int(time.time()) + _LASTS_S}")
+        asked = {"client_id": self._app.client_id, "scope": ",".join(SCOPES), "state": state}
+        asked |= {"redirect_uri": self._app.redirect_uri} if self._app.redirect_uri else {}
+        answer = web.Response(status=302, headers={**_HEADERS, "Location": f"{AUTHORIZE_URL}?{urlencode(asked)}"})
+        secure = not self._app.public_url.startswith("http://")
+        answer.set_cookie(_COOKIE, state, max_age=_LASTS_S, httponly=True, secure=secure, samesite="Lax")
+        return answer
+
+    async def finish(self, request: web.Request) -> web.Response:
+        """Take the person back from Slack: check the state, fetch the token, keep it."""
+        try:
+            made = await self._installed(request)
+        except _Refusal as refusal:
+            return _page(refusal.status, refusal.sentence)
+        _log.info("installed in Slack workspace %s", made.team)
+        answer = _page(200, f"trnbot is installed in {made.name or made.team}. Type /trn help there.")
+        answer.del_cookie(_COOKIE)
+        return answer
+
+    async def _installed(self, request: web.Request) -> Installation:
+        await self._check_state(request)
+        if request.query.get("error"):
+            raise _Refusal(400, "Slack says that nothing was installed; open the page to install again when you want to.")
+        made = await self._fetched(request.query.get("code", ""))
+        if made.team not in self._app.workspaces:
+            await self._give_back(made.token)
+            raise _Refusal(403, f"Slack workspace {made.team} may not install this bot; its operator lists it first.")
+        await self._installs.keep(made)
+        return made
+
+    async def _check_state(self, request: web.Request) -> None:
+        """Refuse an answer that this browser did not ask for, that is used already, or too old."""
+        state, mine = request.query.get("state", ""), request.cookies.get(_COOKIE, "")
+        nonce, _, _ = state.rpartition(".")
+        genuine = _same(state, mine) and _same(state, self._signed(nonce)) and int(nonce.rpartition(".")[2]) >= time.time()
+        if not (genuine and await asyncio.to_thread(self._turnstile.first, STATES, nonce)):
+            raise _Refusal(400, "This page was not asked for here, or too long ago; open the page to install again.")
+
+    def _signed(self, nonce: str) -> str:
+        signature = hmac.digest(self._app.client_secret.encode(), nonce.encode(), "sha256").hex()
+        return f"{nonce}.{signature}"
+
+    async def _fetched(self, code: str) -> Installation:
+        """Return what Slack grants for the code; nothing of its answer goes into a sentence or a log."""
+        app = self._app
+        try:
+            answer: Any = await self._client.oauth_v2_access(
+                client_id=app.client_id, client_secret=app.client_secret, code=code, redirect_uri=app.redirect_uri or None
+            )
+        except SlackApiError as error:
+            raise _Refusal(
+                400, f"Slack refused the installation with '{code_of(error)}'; open the page to install again."
+            ) from None
+        except (SlackClientError, ClientError, TimeoutError, OSError):
+            raise _Refusal(502, "Slack cannot be reached; open the page to install again later.") from None
+        if answer.get("is_enterprise_install"):
+            await self._give_back(str(answer.get("access_token") or ""))
+            raise _Refusal(400, "Install trnbot into one workspace, not into the whole organization.")
+        team, token = answer.get("team") or {}, str(answer.get("access_token") or "")
+        if not (team.get("id") and token):
+            raise _Refusal(502, "Slack's answer names no workspace or holds no bot token; open the page to install again.")
+        by = (answer.get("authed_user") or {}).get("id") or ""
+        scopes = tuple(str(answer.get("scope") or "").split(","))
+        user = str(answer.get("bot_user_id") or "")
+        return Installation(str(team["id"]), str(team.get("name") or ""), token, user, str(by), datetime.now(UTC), scopes)
+
+    async def _give_back(self, token: str) -> None:
+        """Revoke a token that is not wanted."""
+        try:
+            await self._client.auth_revoke(token=token)
+        except (SlackClientError, ClientError, TimeoutError, OSError) as error:
+            _log.warning("a token that is not wanted was not revoked: %s", type(error).__name__)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))
+
+
+def _page(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n", headers=_HEADERS)
