@@ -43,9 +43,19 @@ class Wire:
 
     async def call(self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]) -> str:
         """Send one activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
+        return await self._sent(method, service_url, f"/{quote(conversation, safe='')}/activities{path}", conversation, body)
+
+    async def open(self, service_url: str, bot: str, user: str, tenant: str) -> str:
+        """Open the chat of the bot with a person and return its id, the same whenever it is asked; raise `Unavailable`."""
+        body = {"bot": {"id": bot}, "members": [{"id": user}], "isGroup": False, "tenantId": tenant}
+        body |= {"channelData": {"tenant": {"id": tenant}}}
+        return await self._sent("POST", service_url, "", user, body)
+
+    async def _sent(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
+        """Call the connector until it takes it, as often and as late as it asks for; return the id it answers."""
         if not self._allowed(service_url):
             raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
-        url = f"{service_url.rstrip('/')}/v3/conversations/{quote(conversation, safe='')}/activities{path}"
+        url = f"{service_url.rstrip('/')}/v3/conversations{path}"
         for attempt in range(_TRIES):
             await self._pace.turn(conversation)
             status, wait, answer = await self._once(method, url, dumps(body))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from botbuilder.core import TurnContext
-from botbuilder.schema import Activity, ConversationReference
+from botbuilder.schema import Activity, ChannelAccount, ConversationAccount, ConversationReference
 
 from bot.errors import Unavailable
 from bot.ports import Shelf
 
 CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
+PEOPLE = "teams.people"
 TARGETED = "isTargeted"
 """The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
 _LOOKED_AT = 200
@@ -56,6 +57,19 @@ class Conversation:
     def thread(self, message: str) -> str:
         """Return the conversation id of a message's thread; only channels have threads."""
         return f"{self.id};messageid={message}" if self.threaded and message else self.id
+
+
+@dataclass(frozen=True)
+class Person:
+    """Hold what the bot knows of a person: "" for what it does not."""
+
+    id: str
+    personal: str = ""
+    """The chat of this person with the bot."""
+    heard: str = ""
+    """A conversation in which they spoke to the bot."""
+    entra: str = ""
+    """Their object id in Microsoft Entra."""
 
 
 def conversation_of(activity: Activity) -> Conversation:
@@ -101,8 +115,52 @@ class Conversations:
         """Return a conversation; raise `Unavailable` with what to do."""
         found = await self.known(conversation)
         if found is None:
-            raise Unavailable(f"Teams has not introduced the bot to '{conversation[:80]}'; say hello to the bot there once.")
+            raise _unknown(conversation)
         return found
+
+    async def meet(self, activity: Activity) -> None:
+        """Remember of a person where they were heard, their chat with the bot, and who they are to Microsoft Entra."""
+        user, here = str(activity.from_property.id), conversation_of(activity)
+        known = await self.person(user)
+        personal = here.id if here.personal else known.personal
+        entra = str(activity.from_property.aad_object_id or "") or known.entra
+        met = Person(user, personal, here.id, entra)
+        if (met.personal, met.entra) != (known.personal, known.entra):
+            await asyncio.to_thread(self._shelf.put, PEOPLE, user, {"personal": personal, "heard": here.id, "entra": entra})
+
+    async def person(self, user: str) -> Person:
+        """Return what is known of a person, nothing but their id when they were never heard."""
+        document = await asyncio.to_thread(self._shelf.get, PEOPLE, user) or {}
+        return Person(user, *(str(document.get(name, "")) for name in ("personal", "heard", "entra")))
+
+    async def near(self, user: str) -> Conversation:
+        """Return a conversation whose service and tenant lead to a person: where they were heard, else any."""
+        person = await self.person(user)
+        found = await self.known(person.heard) if person.heard else None
+        if found is None:
+            newest = await asyncio.to_thread(self._shelf.newest, CONVERSATIONS, 1)
+            found = next((_conversation(document) for _, document in newest), None)
+        if found is None:
+            raise _unknown(user)
+        return found
+
+    async def opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
+        """Keep the chat that was opened with a person, and return it."""
+        there = near.reference
+        account = ConversationAccount(id=conversation, conversation_type=_PERSONAL, tenant_id=there.conversation.tenant_id)
+        reference = ConversationReference(
+            user=ChannelAccount(id=user),
+            bot=there.bot,
+            conversation=account,
+            channel_id=there.channel_id,
+            service_url=there.service_url,
+        )
+        made = Conversation(reference, _PERSONAL, greeted=True)
+        await self.remember(made)
+        person = await self.person(user)
+        document = {"personal": conversation, "heard": person.heard or conversation, "entra": person.entra}
+        await asyncio.to_thread(self._shelf.put, PEOPLE, user, document)
+        return made
 
     async def channels(self) -> list[Conversation]:
         """Return the channels that the bot is in, the last heard first."""
@@ -117,6 +175,15 @@ class Conversations:
         """Return the message that carries a key, "" for none."""
         document = await asyncio.to_thread(self._shelf.get, MESSAGES, f"{conversation}|{key}")
         return str(document["message"]) if document else ""
+
+
+def is_person(address: str) -> bool:
+    """Tell whether an address is a person's (`29:1x`), not a conversation's."""
+    return address.startswith("29:")
+
+
+def _unknown(address: str) -> Unavailable:
+    return Unavailable(f"Teams has not introduced the bot to '{address[:80]}'; say hello to the bot there once.")
 
 
 def _conversation(document: Mapping[str, Any]) -> Conversation:

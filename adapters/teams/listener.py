@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Coroutine
 from dataclasses import replace
 from http import HTTPStatus
@@ -17,7 +16,9 @@ from adapters.teams.conversations import Conversation, Conversations, conversati
 from adapters.teams.hear import action_of, request_of, said_line, thread_of
 from adapters.teams.inputs import pressed_line, stands
 from adapters.teams.render import ANSWER_BYTES, render
+from adapters.teams.seen import Seen
 from adapters.teams.speech import CARD, MESSAGE, greeting, invoke_answer, is_short, message, typing, unshared
+from adapters.teams.strangers import REFUSAL
 from adapters.teams.voice import Voice
 from bot.cards.card import Card, Text, plain
 from bot.errors import TrnbotError
@@ -28,7 +29,6 @@ log = logging.getLogger("trnbot.teams")
 
 PATIENCE_S = 8.0
 """How long a press is answered in place; Teams gives up after about 10 s."""
-_SEEN_MOST = 2000
 
 
 class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types
@@ -42,6 +42,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         conversations: Conversations,
         voice: Voice,
         hints: tuple[CommandHint, ...],
+        seen: Seen,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._answer = answer
@@ -51,7 +52,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         self._voice = voice
         self._hints = hints
         self._patience_s = patience_s
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen = seen
         self._greeted: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -65,14 +66,15 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         activity = turn_context.activity
         if activity.type in ("message", "invoke", "conversationUpdate", "installationUpdate"):
             await self._refresh(activity)
+            await self._conversations.meet(activity)
         await super().on_turn(turn_context)
 
     async def on_message_activity(self, turn_context: TurnContext) -> None:
         """Answer a message in its thread."""
         activity = turn_context.activity
-        if self._repeated(activity):
-            return
         here = conversation_of(activity)
+        if await self._seen.again(f"{here.id}|{activity.id}" if activity.id else ""):
+            return
         self._later(self._reply(here, activity, said_line(activity)))
 
     async def on_invoke_activity(self, turn_context: TurnContext) -> InvokeResponse:
@@ -85,6 +87,10 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         if not line:
             return _answered(invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead."))
         return _answered(await self._press(activity, line, keeps=stands(data)))
+
+    def refuse(self, activity: Activity) -> None:
+        """Say to a person of a tenant that is not served that it is not; nothing of them is kept."""
+        self._later(self._send(conversation_of(activity), "", REFUSAL))
 
     async def on_installation_update_add(self, turn_context: TurnContext) -> None:
         """Say hello where the bot was added."""
@@ -177,16 +183,6 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
 
     async def _send(self, here: Conversation, thread: str, card: Card) -> None:
         await self._voice.say(here, await message(card, self._draw, budget=ANSWER_BYTES), thread)
-
-    def _repeated(self, activity: Activity) -> bool:
-        """Tell whether Teams sent this message before (it repeats what was not acknowledged in time)."""
-        key = f"{activity.conversation.id}|{activity.id}"
-        if activity.id and key in self._seen:
-            return True
-        self._seen[key] = None
-        while len(self._seen) > _SEEN_MOST:
-            self._seen.popitem(last=False)
-        return False
 
     def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Do the work after the turn; its failure is logged once."""

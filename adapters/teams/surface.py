@@ -12,17 +12,19 @@ from botbuilder.schema import Activity
 
 from adapters.teams.cloud import PUBLIC, Cloud, is_loopback, on_loopback
 from adapters.teams.connector import Gone, Wire
-from adapters.teams.conversations import TARGETED, Conversations
+from adapters.teams.conversations import TARGETED, Conversation, Conversations, is_person
 from adapters.teams.credentials import Anonymous, AppSecret
 from adapters.teams.hints import by_worth
 from adapters.teams.listener import PATIENCE_S, Listener
 from adapters.teams.render import ALERT_BYTES, dumps
+from adapters.teams.seen import Seen
 from adapters.teams.speech import message
+from adapters.teams.strangers import Strangers
 from adapters.teams.trust import Trust
 from adapters.teams.voice import Voice
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
-from bot.ports import Answer, Clock, CommandHint, Draw, Shelf
+from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Tell, Turnstile
 
 log = logging.getLogger("trnbot.teams")
 
@@ -42,7 +44,8 @@ class TeamsSurface:
     """Speak (`post`, `edit`, `reply`, `find`) and listen (`routes`, `start`, `stop`).
 
     An empty `app_id` means that nobody signs: allowed with `development` alone, and then for this machine alone.
-    `tenants` are those served besides `tenant_id`; with neither, every tenant that installs the bot is.
+    `tenants` are those served besides `tenant_id`, `*` for every one; another's message gets a refusal and no data, and the
+    first of a tenant is told by `tell`.
     """
 
     def __init__(
@@ -57,13 +60,17 @@ class TeamsSurface:
         draw: Draw,
         shelf: Shelf,
         hints: Sequence[CommandHint],
+        turnstile: Turnstile,
+        tell: Tell,
         tenants: Sequence[str] = (),
         cloud: Cloud = PUBLIC,
         patience_s: float = PATIENCE_S,
     ) -> None:
         _check(app_id, app_password, development)
         self._open = not app_id
-        self._tenants = frozenset(t for t in (tenant_id, *tenants) if t) if app_id else frozenset()
+        listed = frozenset(t for t in (tenant_id, *tenants) if t)
+        self._tenants = listed if app_id and "*" not in listed else None
+        self._strangers = Strangers(turnstile, tell)
         credentials = AppSecret(cloud, app_id, app_password, tenant_id) if app_id else Anonymous()
         self._wire = Wire(credentials, cloud.serves if app_id else on_loopback)
         self._serves = cloud.serves if app_id else on_loopback
@@ -71,7 +78,8 @@ class TeamsSurface:
         self._voice = Voice(self._adapter, app_id)
         self._draw = draw
         self._conversations = Conversations(shelf)
-        self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), patience_s)
+        seen = Seen(turnstile)
+        self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), seen, patience_s)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the one route Teams calls."""
@@ -87,7 +95,7 @@ class TeamsSurface:
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its id; raise `Unavailable` where the bot is not known."""
-        where = await self._conversations.reach(channel)
+        where = await self._reach(channel)
         made = await self._voice.say(where, await self._notice(card))
         if key:
             await self._conversations.note(where.id, key, made)
@@ -95,7 +103,7 @@ class TeamsSurface:
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message; post it fresh when it was deleted."""
-        where = await self._conversations.reach(channel)
+        where = await self._reach(channel)
         try:
             await self._voice.replace(where, message, await self._notice(card))
         except Gone:
@@ -104,12 +112,24 @@ class TeamsSurface:
 
     async def reply(self, channel: str, message: str, card: Card) -> None:
         """Add to a message's thread; in a chat without threads, to the chat."""
-        where = await self._conversations.reach(channel)
+        where = await self._reach(channel)
         await self._voice.say(where, await self._notice(card), message)
 
     async def find(self, channel: str, key: str) -> str:
         """Return the message posted with `key`: from memory, for Teams lets a bot read no history."""
-        return await self._conversations.message(channel, key)
+        return await self._conversations.message((await self._reach(channel)).id, key)
+
+    async def _reach(self, address: str) -> Conversation:
+        """Return a conversation, or the chat with a person, opened where there is none yet; raise `Unavailable`."""
+        if not is_person(address):
+            return await self._conversations.reach(address)
+        person = await self._conversations.person(address)
+        if person.personal and (known := await self._conversations.known(person.personal)):
+            return known
+        near = await self._conversations.near(address)
+        tenant = str(near.reference.conversation.tenant_id or "")
+        made = await self._wire.open(near.reference.service_url, near.reference.bot.id, address, tenant)
+        return await self._conversations.opened(address, made, near)
 
     async def _notice(self, card: Card) -> Activity:
         return await message(card, self._draw, budget=ALERT_BYTES, stands=True)
@@ -121,7 +141,9 @@ class TeamsSurface:
             trusted = await self._adapter.bot_framework_authentication.authenticate_request(
                 activity, request.headers.get("Authorization", "")
             )
-            self._admit(body, activity)
+            self._admit(activity)
+            if not self._known_tenant(body):
+                return await self._refuse(body, activity)
         except _Refused as refused:
             return web.Response(status=refused.status, text=refused.why)
         except PermissionError:
@@ -147,16 +169,26 @@ class TeamsSurface:
             raise _Refused(400, "The body is no activity.") from None
         if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):
             raise _Refused(400, "The activity lacks its type, conversation or recipient.")
+        activity.conversation.tenant_id = next(iter(sorted(_tenants(body))), None)  # botbuilder's model misses it
         return body, activity
 
-    def _admit(self, body: Any, activity: Activity) -> None:
-        """Refuse other tenants, people without an id, and conversations that would be answered elsewhere."""
+    async def _refuse(self, body: Any, activity: Activity) -> web.Response:
+        """Tell a person of another tenant, in words without data, that nobody there is served."""
+        await self._strangers.meet(_tenants(body) - (self._tenants or frozenset()))
+        if activity.type == "message":
+            self._listener.refuse(activity)
+        return web.Response(status=403, text="This tenant is not served.")
+
+    def _known_tenant(self, body: Any) -> bool:
+        named = _tenants(body)
+        return self._tenants is None or bool(named and named <= self._tenants)
+
+    def _admit(self, activity: Activity) -> None:
+        """Refuse people without an id, and conversations that would be answered elsewhere."""
         if not self._serves(str(activity.service_url or "")):
             raise _Refused(403, "The service address is none of Microsoft's.")
         if not (activity.from_property and activity.from_property.id):
             raise _Refused(400, "The activity names no sender.")
-        if self._tenants and not (_tenants(body) and _tenants(body) <= self._tenants):
-            raise _Refused(403, "This tenant is not served.")
 
 
 def _check(app_id: str, app_password: str, development: bool) -> None:

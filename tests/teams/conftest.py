@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
+from adapters.store.memory import MemoryStore
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Tone, text
 from bot.model.request import Request
@@ -21,31 +22,14 @@ NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 HINTS = [CommandHint("cost", "What Trainium costs.", "cost 7d by team"), CommandHint("fleet", "Every node.", "fleet")]
 
 
-class MemoryShelf:
-    """Keep documents in memory."""
-
-    def __init__(self) -> None:
-        self.documents: dict[tuple[str, str], Mapping[str, Any]] = {}
-
-    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
-        self.documents[shelf, key] = document
-
-    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
-        return self.documents.get((shelf, key))
-
-    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        return [(k, d) for (s, k), d in reversed(self.documents.items()) if s == shelf][:most]
-
-    def drop(self, shelf: str, key: str) -> None:
-        self.documents.pop((shelf, key), None)
-
-
 @dataclass
 class Connector:
     """Record what the bot sends, as the Bot Connector service would take it."""
 
     url: str = ""
     calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    opened: list[dict[str, Any]] = field(default_factory=list)
+    """What was asked to open chats."""
     headers: list[Mapping[str, str]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
     answers: list[web.Response] = field(default_factory=list)
@@ -58,6 +42,10 @@ class Connector:
         if self.answers:
             return self.answers.pop(0)
         return web.json_response({"id": f"m{len(self.calls)}"}, status=201)
+
+    async def open(self, request: web.Request) -> web.Response:
+        self.opened.append(await request.json())
+        return web.json_response({"id": "a:opened"}, status=201)
 
     def said(self) -> list[dict[str, Any]]:
         """Return the activities but for signs of typing."""
@@ -92,7 +80,9 @@ async def serve() -> AsyncIterator[Serve]:
 async def connector(serve: Serve) -> Connector:
     made = Connector()
     path = "/v3/conversations/{conversation}/activities"
-    made.url = await serve([web.post(path, made.take), web.route("*", path + "/{id}", made.take)])
+    made.url = await serve(
+        [web.post("/v3/conversations", made.open), web.post(path, made.take), web.route("*", path + "/{id}", made.take)]
+    )
     return made
 
 
@@ -105,7 +95,8 @@ class Bot:
     service_url: str
     asked: list[Request]
     answer: Callable[[Request], Awaitable[Card]]
-    shelf: MemoryShelf
+    shelf: MemoryStore
+    told: list[str]
 
     async def send(
         self, activity: Mapping[str, Any], token: str = "", headers: Mapping[str, str] | None = None
@@ -173,16 +164,21 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
 
     async def make(**settings: Any) -> Bot:
         asked: list[Request] = []
-        shelf = MemoryShelf()
+        shelf = settings.get("shelf") or MemoryStore()
+        heard: list[str] = []
+
+        async def tell(sentence: str) -> None:
+            heard.append(sentence)
 
         async def answer(request: Request) -> Card:
             asked.append(request)
             return await bots[0].answer(request)
 
         usual: Any = {"app_id": "", "app_password": "", "tenant_id": "", "development": True, "hints": HINTS, "shelf": shelf}
+        usual |= {"turnstile": shelf, "tell": tell}
         surface = TeamsSurface(answer=answer, clock=lambda: NOW, draw=lambda _: b"\x89PNG", **(usual | settings))
         url = await serve(surface.routes())
-        bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf))
+        bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf, heard))
         return bots[-1]
 
     yield make

@@ -107,13 +107,13 @@ async def test_a_refusal_says_what_it_means(met: Any, connector: Any, status: in
 
 
 async def test_a_service_that_is_down_is_named_unavailable(met: Any) -> None:
-    met.shelf.documents["teams.conversations", ID]["reference"]["serviceUrl"] = "http://127.0.0.1:9/"
+    met.shelf.get("teams.conversations", ID)["reference"]["serviceUrl"] = "http://127.0.0.1:9/"
     with pytest.raises(Unavailable, match="after 5 tries"):
         await met.surface.post(ID, ALERT, "k")
 
 
 async def test_a_reference_that_leads_elsewhere_is_not_followed(met: Any) -> None:
-    met.shelf.documents["teams.conversations", ID]["reference"]["serviceUrl"] = "http://169.254.169.254/"
+    met.shelf.get("teams.conversations", ID)["reference"]["serviceUrl"] = "http://169.254.169.254/"
     with pytest.raises(Unavailable, match="none of Microsoft's"):
         await met.surface.post(ID, ALERT, "k")
 
@@ -149,3 +149,38 @@ async def test_one_conversation_does_not_wait_for_another() -> None:
     pace = Pace(watch, watch.sleep)
     await asyncio.gather(*(pace.turn(f"c{n}") for n in range(50)))
     assert watch.now == 0.0
+
+
+async def test_a_route_to_a_person_goes_to_the_chat_they_began(bot: Any, connector: Any) -> None:
+    await bot.hear("hello")
+    connector.calls.clear()
+    made = await bot.surface.post("29:dana", ALERT, "k")
+    await bot.surface.edit("29:dana", made, ALERT, "k")
+    assert {path.partition("/activities")[0] for _, path, _ in connector.calls} == {"/v3/conversations/a:personal"}
+    assert await bot.surface.find("29:dana", "k") == made
+
+
+async def test_a_route_to_a_person_opens_their_chat_once_for_every_process(met: Any, new_bot: Any, connector: Any) -> None:
+    made = await met.surface.post("29:kim", ALERT, "k")
+    other = await new_bot(shelf=met.shelf)
+    await other.surface.edit("29:kim", made, ALERT, "k")
+    assert len(connector.opened) == 1
+    opened = connector.opened[0]
+    assert (opened["bot"]["id"], opened["members"], opened["tenantId"]) == ("28:bot", [{"id": "29:kim"}], "T1")
+    assert [(method, path) for method, path, _ in connector.calls] == [
+        ("POST", "/v3/conversations/a:opened/activities"),
+        ("PUT", f"/v3/conversations/a:opened/activities/{made}"),
+    ]
+
+
+async def test_a_person_is_not_reached_before_teams_introduced_anybody(bot: Any) -> None:
+    with pytest.raises(Unavailable, match="say hello to the bot there once"):
+        await bot.surface.post("29:kim", ALERT, "k")
+
+
+async def test_an_event_is_answered_by_one_of_two_processes(bot: Any, new_bot: Any) -> None:
+    other = await new_bot(shelf=bot.shelf)
+    for process in (bot, other, bot):
+        await process.send(process.activity(id="same", text="cost"))
+        await process.settled()
+    assert len(bot.asked) + len(other.asked) == 1

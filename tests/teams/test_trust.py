@@ -115,7 +115,7 @@ BAD = {
 async def test_a_bad_token_is_refused(signed: Any, name: str) -> None:
     assert (await signed.send(signed.activity(text="cost"), BAD[name](signed)))[0] == 401
     assert signed.asked == []
-    assert signed.shelf.documents == {}
+    assert not signed.shelf.newest("teams.conversations", 9)
 
 
 async def test_a_channel_that_the_key_does_not_speak_for_is_refused(signed: Any) -> None:
@@ -123,10 +123,33 @@ async def test_a_channel_that_the_key_does_not_speak_for_is_refused(signed: Any)
     assert (await signed.send(activity, token(signed)))[0] == 401
 
 
-async def test_another_tenant_is_refused(signed: Any) -> None:
-    stranger = {"id": "a:x", "conversationType": "personal", "tenantId": "T2"}
-    assert (await signed.send(signed.activity(text="cost", conversation=stranger), token(signed)))[0] == 403
+STRANGER = {"id": "a:x", "conversationType": "personal", "tenantId": "T2"}
+
+
+async def test_another_tenant_is_refused_in_words_without_data_and_told_to_an_admin_once(signed: Any, connector: Any) -> None:
+    for _ in range(3):
+        assert (await signed.send(signed.activity(text="cost", conversation=STRANGER), token(signed)))[0] == 403
+        await signed.settled()
     assert signed.asked == []
+    assert len(connector.cards()) == 3
+    assert all("does not serve your organization" in str(card) and "cost" not in str(card) for card in connector.cards())
+    assert signed.told == ["Teams tenant T2 wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."]
+    assert not signed.shelf.newest("teams.conversations", 9)
+    assert not signed.shelf.newest("teams.people", 9)
+
+
+@pytest.mark.parametrize(("tenants", "status"), [(("T2",), 200), (("*",), 200), (("T3",), 403)])
+async def test_tenants_are_allowed_by_list(new_bot: Any, login: Login, tenants: tuple[str, ...], status: int) -> None:
+    settings = {"app_id": APP, "app_password": SECRET, "tenant_id": "T1", "development": False, "cloud": cloud(login)}
+    listed = await new_bot(**settings, tenants=tenants)
+    assert (await listed.send(listed.activity(text="cost", conversation=STRANGER, channelData={}), token(listed)))[0] == status
+    assert (await listed.send(listed.activity(text="cost"), token(listed)))[0] == 200
+
+
+async def test_what_a_stranger_presses_is_refused_and_answers_nothing(signed: Any, connector: Any) -> None:
+    pressed = signed.activity(type="invoke", name="adaptiveCard/action", conversation=STRANGER, value={})
+    assert (await signed.send(pressed, token(signed)))[0] == 403
+    assert connector.calls == []
 
 
 async def test_keys_are_fetched_once_and_an_unknown_key_asks_again_only_after_a_while(signed: Any, login: Login) -> None:
@@ -223,6 +246,15 @@ async def test_another_content_type_is_refused(bot: Any) -> None:
     ],
 )
 def test_a_bot_without_credentials_does_not_start(settings: Any, names: str) -> None:
-    rest: Any = {"answer": None, "clock": None, "draw": None, "shelf": None, "hints": (), "tenant_id": ""}
+    rest: Any = {
+        "answer": None,
+        "clock": None,
+        "draw": None,
+        "shelf": None,
+        "hints": (),
+        "tenant_id": "",
+        "turnstile": None,
+        "tell": None,
+    }
     with pytest.raises(WrongInput, match=names):
         TeamsSurface(**settings, **rest)
