@@ -49,6 +49,8 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
         clock=build.wall_clock,
         daily_usd=settings["aws.budget"],
         journal=FOLDER / "journal",
+        advisor=settings["aws.spot_advisor"],
+        usage=FOLDER / "usage.json",
     )
 
 

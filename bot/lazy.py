@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
-from bot.model.price import Price
+from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -88,6 +88,14 @@ class LazyPrices:
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
         """Return the spot price changes."""
         return self._opened().spot_history(instance_type, now)
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return the spot placement scores."""
+        return self._opened().placement(instance_type, now)
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands."""
+        return self._opened().interruptions(instance_type, now)
 
 
 class ReplayedStore:

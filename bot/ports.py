@@ -19,7 +19,7 @@ from bot.model.labels import Labels
 from bot.model.memory import Changes as Changes
 from bot.model.memory import Memory as Memory
 from bot.model.policy import Policy
-from bot.model.price import Price, StoragePrice
+from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
 from bot.model.replay import Replay
 from bot.model.request import Request
@@ -75,6 +75,14 @@ class Prices(Protocol):
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
         """Return the spot price changes known at `now`, oldest first."""
+        ...
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return EC2's spot placement scores known at `now`, the best first; empty where they are not read."""
+        ...
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands known at `now`, by region; empty where they are not read."""
         ...
 
 

@@ -69,6 +69,13 @@ KEYS: tuple[Key, ...] = (
     Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", words),
     Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
     Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", usd),
+    Key(
+        "aws.spot_advisor",
+        "TRNBOT_AWS_SPOT_ADVISOR",
+        "",
+        "where the Spot Advisor's interruption bands are read: a file, or an https address; none = they are not",
+        str,
+    ),
     Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
     Key(
         "monitor.metrics",

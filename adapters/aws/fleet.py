@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adapters.aws.identity import TagNames, first, tags_of
+from adapters.aws.launchers import tagged
 from adapters.aws.responses import Answer, Pages, instant, members
 from bot.model.fleet import FileSystem, Instance, Market, Reservation, Volume
 
@@ -60,7 +61,7 @@ def _instance(member: Mapping[str, Any], account: str, answer: Answer, tags: Tag
         instance_type=str(member.get("InstanceType", "")),
         zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
         region=answer.region,
-        account=account,
+        account=account or answer.account,
     )
     return Instance(
         labels=labels,
@@ -71,6 +72,8 @@ def _instance(member: Mapping[str, Any], account: str, answer: Answer, tags: Tag
         owner=first(own, tags.owner),
         project=first(own, tags.project),
         tags=own,
+        launched_by=tagged(own),
+        security_groups=tuple(str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")),
     )
 
 
@@ -89,6 +92,7 @@ def _volume(member: Mapping[str, Any], answer: Answer, tags: TagNames) -> Volume
         resource=str(member["VolumeId"]),
         zone=str(member.get("AvailabilityZone", "")),
         region=answer.region,
+        account=answer.account,
     )
     return Volume(
         labels=labels,
@@ -108,7 +112,7 @@ def _file_system(member: Mapping[str, Any], answer: Answer, tags: TagNames) -> F
         tags.labels(own),
         resource=str(member["FileSystemId"]),
         region=answer.region,
-        account=str(member.get("OwnerId", "")),
+        account=str(member.get("OwnerId", "")) or answer.account,
     )
     return FileSystem(
         labels=labels,
@@ -127,7 +131,7 @@ def _reservation(member: Mapping[str, Any], answer: Answer, tags: TagNames) -> R
         instance_type=str(member["InstanceType"]),
         zone=str(member.get("AvailabilityZone", "")),
         region=answer.region,
-        account=str(member.get("OwnerId", "")),
+        account=str(member.get("OwnerId", "")) or answer.account,
     )
     block = member.get("ReservationType") == "capacity-block"
     return Reservation(

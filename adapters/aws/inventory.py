@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adapters.aws import fleet
+from adapters.aws.eks import Membership
+from adapters.aws.estate import Estate
 from adapters.aws.identity import TagNames
 from adapters.aws.points import Ints
 from adapters.aws.responses import Answer, Heard, Pages, newest
@@ -46,6 +48,7 @@ class Snapshots:
         self._file_systems = said("fsx", "describe_file_systems", fleet.file_systems)
         self._reservations = said("ec2", "describe_capacity_reservations", fleet.reservations)
         self.types, self._history = types, history
+        self._estate = Estate(responses)
         self._cached: Described | None = None
         self._births = sorted(self._born())
 
@@ -57,7 +60,7 @@ class Snapshots:
             *self._file_systems,
             *self._reservations,
         )
-        key = (bisect_right(self._births, now), *(newest(history, now) for history in every))
+        key = (bisect_right(self._births, now), *(newest(history, now) for history in every), *self._estate.key(now))
         cached = self._cached
         if cached is None or cached.key != key:
             cached = self._cached = Described(key, self._inventory(now))
@@ -69,15 +72,21 @@ class Snapshots:
 
     def _inventory(self, now: datetime) -> Inventory:
         begun = [(history[newest(history, now)]) for history in self._instances]
-        described = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
+        clusters = self._estate.clusters(now)
+        members, complete = Membership.of(clusters), self._estate.stored
+        counted = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
+        described = {id: self._estate.instance(x, members) for id, x in sorted(counted.items())}
         times = [at for at, _ in begun if at <= now]
+        systems = (x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now)
         return Inventory(
             asof=max(times) if times else None,
-            instances=dict(sorted(described.items())),
-            volumes=tuple(_attached(x, described) for x in _newest(self._volumes, now) if x.created_at <= now),
-            file_systems=tuple(x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now),
-            reservations=tuple(x for x in _newest(self._reservations, now) if x.starts_at <= now),
+            instances=described,
+            volumes=tuple(_attached(complete(x), described) for x in _newest(self._volumes, now) if x.created_at <= now),
+            file_systems=tuple(complete(x) for x in systems),
+            reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.starts_at <= now),
             types=self.types,
+            eks=clusters,
+            quotas=self._estate.quotas(now),
         )
 
     def _counts(self, instance: Instance, now: datetime) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from adapters.aws.chances import Chances
 from adapters.aws.fleet import required
 from adapters.aws.responses import Answer, Heard, Pages, members, newest
 from bot.model.fleet import Market
@@ -25,6 +26,7 @@ class QuotedPrices:
         self._listed = responses.histories("pricing", "get_products", listed)
         self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
         self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
+        self.chances = Chances(responses)
         self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:

@@ -29,7 +29,7 @@ from bot.model.fleet import InstanceType, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.names import OwnNames
-from bot.model.price import Price
+from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -138,6 +138,14 @@ class Recording:
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
         """Return the spot price changes known at `now`, oldest first."""
         return self._prices.spot_history(instance_type, now)
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return the spot placement scores known at `now`, the best first."""
+        return self._prices.chances.placement(instance_type, now)
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands known at `now`, by region."""
+        return self._prices.chances.interruptions(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
         shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._sheets.get(kind)) and of.visible(end))

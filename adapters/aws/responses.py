@@ -20,6 +20,7 @@ from adapters.aws.problems import Problems, why
 Found = TypeVar("Found")
 Pages = Sequence[Mapping[str, Any]]
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
+_ACCOUNT = re.compile(r"(?:(.*)\.)?(\d{12})")
 _UNREADABLE = (OSError, EOFError, zlib.error, orjson.JSONDecodeError)
 _UNLIKE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -32,6 +33,7 @@ class Answer:
     operation: str
     region: str
     argument: str
+    account: str
     at: datetime
     path: Path
 
@@ -64,8 +66,8 @@ class Responses:
                 continue
             service, operation, region = path.parts[-4:-1]
             at = datetime.strptime(found[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-            answer = Answer(service, operation, region, found[2] or "", at, path)
-            index[service, operation][region, answer.argument].append(answer)
+            answer = Answer(service, operation, region, *said_in(found[2] or ""), at, path)
+            index[service, operation][region, found[2] or ""].append(answer)
         self._index = {call: dict(places) for call, places in index.items()}
 
     def histories(
@@ -90,6 +92,12 @@ class Responses:
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.folder.parent))
+
+
+def said_in(name: str) -> tuple[str, str]:
+    """Return argument and account of what stands between a file's time and `.json`: `llama.111122223333`."""
+    found = _ACCOUNT.fullmatch(name)
+    return (found[1] or "", found[2]) if found else (name, "")
 
 
 def newest(history: Sequence[tuple[datetime, Found]], now: datetime) -> int:

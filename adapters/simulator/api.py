@@ -9,6 +9,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from adapters.simulator.account import (
+    eks_cluster,
+    eks_clusters,
+    eks_node_group,
+    eks_node_groups,
+    launches,
+    service_quotas,
+)
 from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier, reservation_id
 from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, spot_history
 from adapters.simulator.scenario import Cluster, Scenario
@@ -31,11 +39,24 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
             reserved = describe_reservations(fleet, clusters, minute)
             _put(folder, fleet, "ec2/describe_capacity_reservations", region, minute, reserved)
             _put(folder, fleet, "ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
+        _write_account(folder, fleet, region, clusters, local)
         offers = capacity_block_offerings(fleet, clusters)
         if offers["CapacityBlockOfferings"]:
             _put(folder, fleet, "ec2/describe_capacity_block_offerings", region, 0, offers)
     _put(folder, fleet, "savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
     _put(folder, fleet, "pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
+
+
+def _write_account(folder: Path, fleet: Fleet, region: str, clusters: Sequence[Cluster], local: Sequence[Node]) -> None:
+    _put(folder, fleet, "eks/list_clusters", region, 0, eks_clusters(clusters))
+    for cluster in clusters:
+        name = cluster.name
+        _put(folder, fleet, "eks/describe_cluster", region, 0, eks_cluster(cluster, fleet), name)
+        _put(folder, fleet, "eks/list_nodegroups", region, 0, eks_node_groups(cluster), name)
+        _put(folder, fleet, "eks/describe_nodegroup", region, 0, eks_node_group(cluster, fleet), f"{name}.{name}-nodes")
+    _put(folder, fleet, "service-quotas/list_service_quotas", region, 0, service_quotas(local, region))
+    for resource, told in launches(local, fleet):
+        _put(folder, fleet, "cloudtrail/lookup_events", region, 0, told, resource)
 
 
 def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict[str, Any]:
@@ -87,9 +108,10 @@ def _days(fleet: Fleet, scenario: Scenario) -> list[int]:
     return sorted(m for m in {*range(0, fleet.minutes, 1440), *edges} if m <= fleet.minutes)
 
 
-def _put(folder: Path, fleet: Fleet, call: str, region: str, minute: int, response: dict[str, Any]) -> None:
+def _put(folder: Path, fleet: Fleet, call: str, region: str, minute: int, response: dict[str, Any], about: str = "") -> None:
     at = fleet.at(minute)
-    path = folder / "api" / call / region / f"{at:%Y%m%dT%H%M%SZ}.json"
+    name = f"{at:%Y%m%dT%H%M%SZ}.{about}.json" if about else f"{at:%Y%m%dT%H%M%SZ}.json"
+    path = folder / "api" / call / region / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(response, default=_iso) + "\n", encoding="utf-8")
 

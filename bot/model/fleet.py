@@ -8,6 +8,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from bot.model.labels import Labels
+from bot.model.launcher import Launcher
 
 
 class Market(StrEnum):
@@ -53,6 +54,8 @@ class Instance:
     owner: str = ""
     project: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    launched_by: Launcher | None = None
+    security_groups: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -76,6 +79,7 @@ class Volume:
     created_at: datetime
     attached_to: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    launched_by: Launcher | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class FileSystem:
     throughput_mbps_per_tib: int
     created_at: datetime | None
     tags: Mapping[str, str] = field(default_factory=dict)
+    launched_by: Launcher | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,57 @@ class Reservation:
     starts_at: datetime
     ends_at: datetime | None
     market: Market = Market.RESERVED
+    launched_by: Launcher | None = None
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """State one EKS managed node group; `groups` are the Auto Scaling groups that it is made of."""
+
+    name: str
+    status: str
+    version: str
+    instance_types: tuple[str, ...]
+    desired: int
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """State one EKS cluster; `labels` carry its name, region and account; `security_group` is on every managed node."""
+
+    labels: Labels
+    version: str
+    status: str
+    created_at: datetime | None
+    security_group: str = ""
+    node_groups: tuple[NodeGroup, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the cluster's name."""
+        return self.labels.cluster
+
+
+@dataclass(frozen=True)
+class Quota:
+    """State one EC2 quota in vCPU; `families` are what instance types that count begin with (`trn`, `inf`, `p`)."""
+
+    name: str
+    code: str
+    labels: Labels
+    """Account and region."""
+    families: tuple[str, ...]
+    market: Market
+    """ON_DEMAND or SPOT. Capacity Blocks count against neither."""
+    vcpus: float
+    asof: datetime
+
+    def counts(self, instance_type: str) -> bool:
+        """Tell whether a type's vCPUs count against it: `p` counts p4d and p5, `p5` counts p5en alone."""
+        family = instance_type.partition(".")[0]
+        rests = ((name, family.removeprefix(name)) for name in self.families if family.startswith(name))
+        return any(rest[:1].isdigit() != name[-1].isdigit() for name, rest in rests)
 
 
 @dataclass(frozen=True)
@@ -112,6 +168,16 @@ class Inventory:
     file_systems: tuple[FileSystem, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     types: Mapping[str, InstanceType] = field(default_factory=dict)
+    eks: tuple[Cluster, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+
+    def launcher(self, thing: str) -> Launcher | None:
+        """Return who launched an instance, a volume, a file system or a reservation, None where nobody tells."""
+        instance = self.instances.get(thing)
+        if instance:
+            return instance.launched_by
+        stored: tuple[Volume | FileSystem | Reservation, ...] = (*self.volumes, *self.file_systems, *self.reservations)
+        return next((x.launched_by for x in stored if x.labels.resource == thing), None)
 
     def clusters(self) -> tuple[str, ...]:
         """Return the clusters that have instances, sorted; "" stands for instances outside any."""

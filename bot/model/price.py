@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -49,3 +49,27 @@ class StoragePrice:
     usd_per_gib_month: Decimal
     source: str
     asof: date
+
+
+@dataclass(frozen=True)
+class PlacementScore:
+    """State how likely EC2 calls it that a spot request is met: 1 (least) to 10, for `target` instances in one zone."""
+
+    instance_type: str
+    region: str
+    zone_id: str
+    score: int
+    asof: datetime
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """State the Spot Advisor's band of a type in a region: the share of a month's spot instances that were reclaimed."""
+
+    instance_type: str
+    region: str
+    band: str
+    """`<5%`, `5-10%`, `10-15%`, `15-20%` or `>20%`, as the advisor writes it."""
+    savings_ratio: float
+    """Against the on-demand price, 0..1."""
+    asof: datetime

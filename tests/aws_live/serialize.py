@@ -33,7 +33,7 @@ def body_of(service: str, operation: str, response: dict[str, Any], shift: timed
     """Return body and content type."""
     made = model(service).operation_model(operation)
     protocol = model(service).resolved_protocol
-    if protocol == "json":
+    if protocol in ("json", "rest-json"):
         return json.dumps(_json(response, made.output_shape, shift)).encode(), "application/x-amz-json-1.0"
     inner = _members(response, made.output_shape, shift, protocol)
     if protocol == "ec2":

@@ -34,7 +34,14 @@ from tests.aws_live.serialize import body_of, model, validated
 ACCOUNT = "111122223333"
 BUCKET = "billing-exports"
 _SCOPE = re.compile(r"Credential=(\w+)/\d+/([\w-]+)/([\w-]+)/")
-_SERVICES = {"monitoring": "cloudwatch"}
+_SERVICES = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
+_EKS = (
+    (re.compile(r"/clusters"), "ListClusters", ()),
+    (re.compile(r"/clusters/([^/]+)"), "DescribeCluster", ("about",)),
+    (re.compile(r"/clusters/([^/]+)/node-groups"), "ListNodegroups", ("about",)),
+    (re.compile(r"/clusters/([^/]+)/node-groups/([^/]+)"), "DescribeNodegroup", ("about", "group")),
+)
+"""EKS names its operations by path."""
 
 
 @dataclass
@@ -108,7 +115,20 @@ class StandIn:
                 return {"Account": account, "UserId": "AID", "Arn": f"arn:aws:iam::{account}:user/bot"}
             case "AssumeRole":
                 return {"Credentials": self._credentials(given["RoleArn"].split(":")[4])}
+            case "LookupEvents":
+                return {"Events": self._events(region, given)}
+            case "GetSpotPlacementScores":
+                return {"SpotPlacementScores": [{"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}]}
         return self._recorded(service, operation, region, given)
+
+    def _events(self, region: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the recorded events that name a resource within the time asked for."""
+        (wanted,) = (x["AttributeValue"] for x in given["LookupAttributes"])
+        first, last = (_seconds(given[name]) - self.shift.total_seconds() for name in ("StartTime", "EndTime"))
+        files = (self.folder / "api/cloudtrail/lookup_events" / region).glob("*.json")
+        events = [event for path in files for event in json.loads(path.read_text())["Events"]]
+        within = [event for event in events if first <= _seconds(event["EventTime"]) <= last]
+        return [event for event in within if any(x["ResourceName"] == wanted for x in event["Resources"])]
 
     def _credentials(self, account: str) -> dict[str, Any]:
         until = self.clock() - self.shift + timedelta(hours=1)
@@ -119,7 +139,11 @@ class StandIn:
         name = _snake(operation)
         folder = self.folder / "api" / service / name / region
         now = f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}"
-        files = sorted(path for path in folder.glob("*.json") if path.name[:16] <= now) or sorted(folder.glob("*.json"))[:1]
+        about = ".".join(given[name] for name in ("about", "group") if name in given)
+        files = (
+            sorted(path for path in folder.glob(f"*.{about}.json" if about else "*.json") if path.name[:16] <= now)
+            or sorted(folder.glob("*.json"))[:1]
+        )
         if not files:
             return {_list_member(service, operation): []}
         found = json.loads(files[-1].read_text())
@@ -184,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         key, region, signed = found.groups()
         service = _SERVICES.get(signed, signed)
         operation, given = self._asked(service, body)
-        action = f"{service}:{operation}"
+        action = f"{service.replace('-', '')}:{operation}"
         fault = self.world.faults.pick()
         if fault or action in self.world.faults.denied:
             self.world.failed[fault or "denied"] += 1
@@ -202,6 +226,11 @@ class _Handler(BaseHTTPRequestHandler):
             return ("ListBucket" if url.path.strip("/") == BUCKET else "GetObject"), dict(parse_qsl(url.query)) | {
                 "path": unquote(url.path)
             }
+        if service == "eks":
+            path = urlsplit(self.path).path
+            return next(
+                (name, dict(zip(says, of.fullmatch(path).groups(), strict=True))) for of, name, says in _EKS if of.fullmatch(path)
+            )
         if target := self.headers.get("X-Amz-Target"):
             return target.rpartition(".")[2], json.loads(body or b"{}")
         form = dict(parse_qsl(body.decode()))

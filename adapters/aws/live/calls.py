@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -16,9 +17,11 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
-from adapters.aws.live.operations import Operation, operations, price_of
+from adapters.aws.live.operations import CLOSE_UP, Operation, operations, price_of, stops_at
 from adapters.aws.live.trouble import FAILURES, State, States, code_of, sentence, state_of
+from adapters.aws.live.usage import Tab, Usage
 from bot.errors import Unavailable
+from bot.model.own import CallUse, OwnBill
 from bot.ports import Clock
 
 _GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1"}
@@ -35,9 +38,8 @@ _CONFIG = Config(
 _GARBLED_ATTEMPTS = 3
 WORKERS = 4
 """Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
-_TOKENS = {"s3": ("NextContinuationToken", "ContinuationToken")}
+_TOKENS = {"s3": ("NextContinuationToken", "ContinuationToken"), "eks": ("nextToken", "nextToken")}
 """What an answer calls the token of its next page, and what a call does, where it is not NextToken."""
-_KEPT_DAYS = 40
 
 
 @dataclass(frozen=True, order=True)
@@ -57,39 +59,25 @@ class Garbled(Exception):
     """Carry which member an answer lacked: boto3 reads a broken body as an empty answer."""
 
 
-@dataclass
-class Usage:
-    """Count calls and what they were billed for, a UTC day."""
-
-    calls: Counter[str] = field(default_factory=Counter)
-    units: Counter[str] = field(default_factory=Counter)
-    retries: int = 0
-    usd: Decimal = Decimal(0)
-
-
 class Calls:
     """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and spoken of alike."""
 
-    def __init__(self, clock: Clock, *, daily_usd: Decimal | None = None) -> None:
+    def __init__(self, clock: Clock, *, daily_usd: Decimal | None = None, usage: Path | None = None) -> None:
         self.states = States()
-        self.made: Counter[tuple[str, str]] = Counter()
-        """Calls since the start by (service, operation)."""
-        self.days: dict[str, Usage] = {}
-        """What was used, by UTC day."""
-        self.clock, self._daily_usd = clock, daily_usd
+        self.tab = Tab(clock, daily_usd, usage)
+        self.clock = clock
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
-        self._lock, self._counting = Lock(), Lock()
+        self._lock = Lock()
 
     def call(
-        self, place: Place, service: str, operation: str, *, units: int = 1, optional: bool | None = None, **given: Any
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
     ) -> Mapping[str, Any]:
         """Return one answer; raise `Unavailable` with one sentence where there is none.
 
-        `optional` says whether this one stops when the budget is spent, where that is not as declared of the operation.
+        `optional` says how soon the budget stops this one, where that is not as declared of the operation.
         """
         declared = operations()[service, operation]
-        if declared.optional if optional is None else optional:
-            self._allow(declared, place)
+        self._allow(declared, place, declared.optional if optional is None else optional)
         where = str(place)
         try:
             answer = self._whole(declared, place, given, units)
@@ -104,10 +92,11 @@ class Calls:
             return answer
         said = sentence(declared, where, state, code)
         self.states.set(declared, where, state, said)
+        self.tab.count(Usage(failed=Counter({declared.name: 1}), throttled=int(state is State.THROTTLED)))
         raise Unavailable(said)
 
     def pages(
-        self, place: Place, service: str, operation: str, *, units: int = 1, optional: bool | None = None, **given: Any
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
     ) -> Iterator[Mapping[str, Any]]:
         """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
         after_name, name = _TOKENS.get(service, ("NextToken", "NextToken"))
@@ -123,40 +112,12 @@ class Calls:
 
     @property
     def spent(self) -> bool:
-        """Tell whether the day's budget is spent."""
-        return self._daily_usd is not None and self.today().usd >= self._daily_usd
-
-    def today(self) -> Usage:
-        """Return the usage of this UTC day."""
-        return self.days.setdefault(f"{self.clock():%Y-%m-%d}", Usage())
-
-    def bill(self) -> Mapping[str, tuple[int, int, Decimal]]:
-        """Return calls, billed units and USD of this UTC day by operation, as IAM writes it."""
-        used = self.today()
-        declared = {x.action: x for x in operations().values()}
-        return {
-            name: (used.calls[name], units, price_of(declared[name].service, declared[name].operation, units))
-            for name, units in sorted(used.units.items())
-        }
+        """Tell whether so much of the day's budget is spent that nothing is looked at more closely."""
+        return not self.tab.leaves(CLOSE_UP)
 
     def exposition(self) -> str:
         """Return the day's calls and what they cost in Prometheus's text format."""
-        rows = [("trnbot_aws_calls_today", "AWS calls of this UTC day.", 0), ("trnbot_aws_usd_today", "USD they cost.", 2)]
-        lines = ["# HELP trnbot_aws_usd_month USD a month at this pace.\n# TYPE trnbot_aws_usd_month gauge"]
-        lines.append(f"trnbot_aws_usd_month {self.month_usd():.4f}")
-        for name, meaning, column in rows:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
-            lines += [f'{name}{{operation="{operation}"}} {used[column]}' for operation, used in self.bill().items()]
-        return "\n".join(lines) + "\n"
-
-    def month_usd(self) -> Decimal:
-        """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
-        now = self.clock()
-        whole = [usage for day, usage in sorted(self.days.items()) if day < f"{now:%Y-%m-%d}"]
-        if whole:
-            return whole[-1].usd * 730 / 24
-        hours = max(Decimal(1), Decimal((now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()) / 3600)
-        return self.today().usd / hours * 730
+        return exposition(self.tab.bill())
 
     def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
         """Ask again where an answer is not whole: botocore takes a broken body of JSON for an empty one, of XML for an error."""
@@ -172,21 +133,17 @@ class Calls:
         raise Garbled(declared.member)
 
     def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
-        with self._counting:
-            usage = self.today()
-            usage.calls[declared.name] += 1
-            usage.units[declared.name] += units
-            usage.retries += int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
-            usage.usd += price_of(declared.service, declared.operation, units)
-            self.made[declared.service, declared.operation] += 1
-            for day in sorted(self.days)[:-_KEPT_DAYS]:
-                del self.days[day]
+        retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
+        usd = price_of(declared.service, declared.operation, units)
+        name = declared.name
+        self.tab.count(Usage(calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd))
 
-    def _allow(self, declared: Operation, place: Place) -> None:
-        if self.spent:
+    def _allow(self, declared: Operation, place: Place, rank: int) -> None:
+        if not self.tab.allows(declared, rank):
+            share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
                 f"AWS {declared.name} in {place} is not asked: "
-                f"today's budget of ${self._daily_usd} for the bot's own AWS calls is spent."
+                f"{share}today's budget of ${self.tab.budget} for the bot's own AWS calls is spent."
             )
 
     def _client(self, service: str, place: Place) -> Any:
@@ -218,6 +175,28 @@ class Calls:
         with self._lock:
             for key in [key for key in self._clients if key[2] == place.role]:
                 del self._clients[key]
+
+
+def exposition(bill: OwnBill) -> str:
+    """Return the bot's own bill in Prometheus's text format."""
+    totals = [
+        ("trnbot_aws_usd_month", "USD a month at this pace.", f"{bill.month_usd:.4f}"),
+        ("trnbot_aws_budget_usd_day", "Budget of a day, 0 where none is set.", f"{bill.budget_usd or 0}"),
+        ("trnbot_aws_retries_today", "Attempts that AWS made the bot repeat.", f"{bill.retries}"),
+        ("trnbot_aws_throttled_today", "Calls given up for throttling.", f"{bill.throttled}"),
+    ]
+    lines = [f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}" for name, meaning, value in totals]
+    columns: list[tuple[str, str, Callable[[CallUse], object]]] = [
+        ("trnbot_aws_calls_today", "AWS calls of this UTC day.", lambda use: use.calls),
+        ("trnbot_aws_units_today", "What is billed of them: requests, or metrics requested.", lambda use: use.units),
+        ("trnbot_aws_usd_today", "USD they cost.", lambda use: use.usd),
+        ("trnbot_aws_failed_today", "AWS calls without an answer.", lambda use: use.failed),
+        ("trnbot_aws_stopped_today", "AWS calls that the budget stopped.", lambda use: use.stopped),
+    ]
+    for name, meaning, value in columns:
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+        lines += [f'{name}{{operation="{use.operation}"}} {value(use)}' for use in bill.uses]
+    return "\n".join(lines) + "\n"
 
 
 def _session() -> Any:

@@ -11,11 +11,12 @@ import orjson
 
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.heard import Call, Heard
+from adapters.aws.live.operations import operations
 from bot.errors import Unavailable
 
 TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
 """Instance types with an accelerator, as a filter of EC2 writes them."""
-_OFTEN, _HOURLY = timedelta(0), timedelta(minutes=59)
+_OFTEN, _HOURLY, _DAILY = timedelta(0), timedelta(minutes=59), timedelta(hours=23, minutes=59)
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,29 @@ class Description:
     operation: str
     every: timedelta
     given: Mapping[str, Any] = field(default_factory=dict)
+    needed: bool = False
+    """Without it nobody can tell whether a node is gone: alerts must wait."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Hold the sentence of an answer that could not be had; one that is `needed` is a gap of the reading."""
+
+    sentence: str
+    needed: bool
 
 
 DESCRIPTIONS = (
-    Description("ec2", "describe_instances", _OFTEN, {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]}),
+    Description(
+        "ec2", "describe_instances", _OFTEN, {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]}, needed=True
+    ),
     Description("ec2", "describe_capacity_reservations", _OFTEN),
     Description("ec2", "describe_volumes", _HOURLY),
     Description("fsx", "describe_file_systems", _HOURLY),
+    Description("service-quotas", "list_service_quotas", _DAILY, {"ServiceCode": "ec2"}),
 )
+_AGAIN = timedelta(minutes=59)
+"""What is not asked at each tick and failed is asked again after so long."""
 
 
 @dataclass
@@ -42,20 +58,30 @@ class Describer:
 
     calls: Calls
     heard: Heard
+    _failed: dict[Call, datetime] = field(default_factory=dict)
 
-    def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
-        """Ask again what is due; yield a sentence for each answer that could not be had."""
+    def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
+        """Ask again what is due; yield what could not be had."""
         for place in places:
             for one in DESCRIPTIONS:
                 call = Call(one.service, one.operation, place)
-                if (known := self.heard.newest.get(call)) and now - known[0] < max(one.every, timedelta(seconds=1)):
+                self.heard.recall(one.service, one.operation, place)
+                if not self._due(one, call, now):
                     continue
                 try:
                     pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
                 except Unavailable as error:
-                    yield str(error)
+                    self._failed[call] = now
+                    yield Missing(str(error), one.needed)
                 else:
+                    self._failed.pop(call, None)
                     self.heard.put(call, now, pages)
+
+    def _due(self, one: Description, call: Call, now: datetime) -> bool:
+        known, failed = self.heard.newest(call), self._failed.get(call)
+        if failed and operations()[one.service, one.operation].optional:
+            return now - failed >= _AGAIN
+        return not known or now - known[0] >= max(one.every, timedelta(seconds=1))
 
     def instances(self, place: Place) -> frozenset[str]:
         """Return the ids of accelerated instances last described at a place."""
@@ -74,5 +100,5 @@ class Describer:
         return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
 
     def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
-        known = self.heard.newest.get(Call("ec2", operation, place))
+        known = self.heard.newest(Call("ec2", operation, place))
         return list(orjson.loads(known[1])) if known else []

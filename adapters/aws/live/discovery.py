@@ -8,6 +8,7 @@ from typing import Any
 
 from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.live.calls import WORKERS, Calls, Place
+from adapters.aws.live.operations import CLOSE_UP
 from adapters.aws.points import Series
 from adapters.aws.things import said
 from bot.model.labels import Labels
@@ -62,7 +63,7 @@ def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) ->
     for namespace, metric, dimension in sorted(near):
         of = [{"Name": dimension, "Value": instance}]
         given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
-        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=True, **given):
+        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=CLOSE_UP, **given):
             found.update(_series(page["Metrics"], place, catalogue, _near))
     return found
 

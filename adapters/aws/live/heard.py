@@ -1,24 +1,25 @@
-"""Hold the newest answer of every describe call, as JSON would carry it, and translate each once."""
+"""Hold what every describe call answered over time, as JSON would carry it; a journal on disk outlives the process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
-from adapters.aws.inventory import folded
 from adapters.aws.live.calls import Place
 from adapters.aws.problems import Problems, why
-from adapters.aws.responses import Answer, Pages
+from adapters.aws.responses import Answer, Pages, said_in
 
 Found = TypeVar("Found")
 KEPT = timedelta(days=16)
-"""How long the journal keeps an answer: one day more than CloudWatch keeps minutes."""
+"""How long an answer is kept: one day more than CloudWatch keeps minutes. The newest of each call stays."""
+_EVERY, _HOURLY = timedelta(hours=6), timedelta(days=2)
+"""Each changed answer is kept for six hours, the last of each hour for two days, the last of six hours beyond."""
 
 
 @dataclass(frozen=True)
@@ -32,57 +33,133 @@ class Call:
 
 
 @dataclass
+class _Entry:
+    """Hold one answer since when it was given; what it says is translated when first asked."""
+
+    at: datetime
+    raw: bytes = b""
+    path: Path | None = None
+    found: Any = None
+    translated: bool = False
+
+    def text(self) -> bytes:
+        """Return the answer as JSON, from memory or from the journal."""
+        return self.raw or (self.path.read_bytes().rstrip(b"\n") if self.path else b"")
+
+
+@dataclass
 class Heard:
-    """Answer as `adapters.aws.responses.Responses` does, of a live account: the newest answer of each call counts."""
+    """Answer as `adapters.aws.responses.Responses` does, of a live account, from the oldest kept answer on."""
 
     problems: Problems
     journal: Path | None = None
-    """A folder where answers that differ from the one before are kept, for recordings: `api/` in the form of one."""
-    newest: dict[Call, tuple[datetime, bytes]] = field(default_factory=dict)
-    """Answers as JSON, a list of pages, with the time they were given."""
-    _translated: dict[Call, tuple[bytes, datetime, Any]] = field(default_factory=dict)
+    """A folder where answers that differ from the one before are kept: `api/` in the form of a recording."""
+    _said: dict[Call, list[_Entry]] = field(default_factory=dict)
+    _answered: dict[Call, datetime] = field(default_factory=dict)
+    _recalled: set[tuple[str, str, Place]] = field(default_factory=set)
 
     def put(self, call: Call, at: datetime, pages: Sequence[Mapping[str, Any]]) -> None:
-        """Keep an answer in place of the one before."""
-        raw = json_of(pages)
-        if self.journal and raw != self.newest.get(call, (at, b""))[1]:
-            path = self.journal / file_of(call, at)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(raw + b"\n")
-            self._prune(path.parent, at)
-        self.newest[call] = (at, raw)
+        """Keep an answer; one that says the same as the one before only makes that one current."""
+        self.recall(call.service, call.operation, call.place)
+        raw, entries = json_of(pages), self._said.setdefault(call, [])
+        self._answered[call] = at
+        if entries and entries[-1].text() == raw:
+            return
+        for before in entries:
+            before.raw = b"" if before.path or before.translated else before.raw
+        entries.append(_Entry(at, raw, self._written(call, at, raw)))
+        self._thin(call, at)
 
-    def _prune(self, folder: Path, at: datetime) -> None:
-        """Forget what is older than any history that can be asked for."""
-        oldest = f"{at - KEPT:%Y%m%dT%H%M%SZ}"
-        for path in folder.glob("*.json"):
-            if path.name < oldest:
-                path.unlink(missing_ok=True)
+    def newest(self, call: Call) -> tuple[datetime, bytes] | None:
+        """Return when this process last had an answer, and the answer as a JSON list of pages; None before the first."""
+        at = self._answered.get(call)
+        return (at, self._said[call][-1].text()) if at else None
+
+    def calls(self) -> list[Call]:
+        """Return every call that this process had an answer to."""
+        return list(self._answered)
+
+    def knows(self, call: Call) -> bool:
+        """Tell whether an answer is known, from now or from the journal."""
+        self.recall(call.service, call.operation, call.place)
+        return bool(self._said.get(call))
+
+    def recall(self, service: str, operation: str, place: Place) -> None:
+        """Read the journal's list of answers of an operation at a place, once."""
+        key = (service, operation, place)
+        if self.journal is None or key in self._recalled:
+            return
+        self._recalled.add(key)
+        for path in sorted((self.journal / "api" / service / operation / place.region).glob("*.json")):
+            time, _, about = path.name.removesuffix(".json").partition(".")
+            argument, account = said_in(about)
+            if account == place.account:
+                at = datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+                self._said.setdefault(Call(service, operation, place, argument), []).append(_Entry(at, path=path))
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, Answer], Found]
     ) -> list[list[tuple[datetime, Found]]]:
-        """Return what each call's newest answer says; instances it no longer names are carried on as ended."""
-        wanted = [call for call in self.newest if (call.service, call.operation) == (service, operation)]
-        entries = [self._translate(call, translate) for call in sorted(wanted, key=str)]
-        return [[(at, found)] for at, found in (entry for entry in entries if entry)]
+        """Return what each call's kept answers say, oldest first; what cannot be read is reported and left out."""
+        wanted = [call for call in self._said if (call.service, call.operation) == (service, operation)]
+        found = [self._history(call, translate) for call in sorted(wanted, key=str)]
+        return [history for history in found if history]
 
-    def _translate(self, call: Call, translate: Callable[[Pages, Answer], Found]) -> tuple[datetime, Found] | None:
-        at, raw = self.newest[call]
-        before = self._translated.get(call)
-        if before and before[0] is raw:
-            return before[1], before[2]
-        answer = Answer(call.service, call.operation, call.place.region, call.argument, at, Path(call.operation))
+    def _history(self, call: Call, translate: Callable[[Pages, Answer], Found]) -> list[tuple[datetime, Found]]:
+        history: list[tuple[datetime, Found]] = []
+        for entry in self._said[call]:
+            if not entry.translated:
+                entry.translated = True
+                entry.found = self._translate(call, entry, translate)
+                if history and entry.found is not None:
+                    entry.found = _shared(history[-1][1], entry.found)
+            if entry.found is not None:
+                history.append((entry.at, entry.found))
+        return history
+
+    def _translate(self, call: Call, entry: _Entry, translate: Callable[[Pages, Answer], Found]) -> Found | None:
+        place = call.place
+        answer = Answer(call.service, call.operation, place.region, call.argument, place.account, entry.at, Path(call.operation))
         try:
-            found: Any = translate(orjson.loads(raw), answer)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            return translate(orjson.loads(entry.text()), answer)
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(f"{call.operation} in {call.place}", f"not an answer that can be read ({said}).")
-            return (before[1], before[2]) if before else None
-        if before and call.operation == "describe_instances":
-            found = folded([(before[1], before[2]), (at, found)])[-1][1]
-        self._translated[call] = (raw, at, found)
-        return at, found
+            self.problems.add(f"{call.operation} in {place}", f"not an answer that can be read ({said}).")
+            return None
+
+    def _written(self, call: Call, at: datetime, raw: bytes) -> Path | None:
+        if self.journal is None:
+            return None
+        path = self.journal / file_of(call, at)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw + b"\n")
+        return path
+
+    def _thin(self, call: Call, now: datetime) -> None:
+        """Forget what no history needs, in memory and on disk."""
+        kept = thinned([entry.at for entry in self._said[call]], now)
+        for entry in self._said[call]:
+            if entry.at not in kept and entry.path:
+                entry.path.unlink(missing_ok=True)
+        self._said[call] = [entry for entry in self._said[call] if entry.at in kept]
+
+
+def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
+    """Return which of some times (oldest first) are kept: all new ones, the last of each older stretch, the newest anyway."""
+    stretches: dict[object, datetime] = {}
+    for at in times:
+        age = now - at
+        hours = at.hour if age <= _HOURLY else at.hour // 6 * 6
+        stretch = at if age <= _EVERY else at.replace(hour=hours, minute=0, second=0, microsecond=0)
+        stretches["before" if age > KEPT else (age <= _EVERY, stretch)] = at
+    return frozenset([*stretches.values(), *times[-1:]])
+
+
+def _shared(before: Any, found: Any) -> Any:
+    """Let equal things of two answers be the same object: most of a fleet is as it was."""
+    if not isinstance(found, dict) or not isinstance(before, dict):
+        return found
+    return {name: before[name] if before.get(name) == value else value for name, value in found.items()}
 
 
 def file_of(call: Call, at: datetime) -> Path:
@@ -94,7 +171,8 @@ def file_of(call: Call, at: datetime) -> Path:
 
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:
     """Return pages as JSON with ISO 8601 times, without the transport's metadata."""
-    bare = [{name: value for name, value in page.items() if name not in ("ResponseMetadata", "NextToken")} for page in pages]
+    left = ("ResponseMetadata", "NextToken", "nextToken")
+    bare = [{name: value for name, value in page.items() if name not in left} for page in pages]
     return orjson.dumps(bare, default=_plain)
 
 

@@ -9,17 +9,23 @@ from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 
+CLOSE_UP = 5
+"""Rank of looking at the parts of one node: the first to stop, as each series costs as much as any other."""
+
 
 @dataclass(frozen=True)
 class Operation:
-    """Declare one operation: `member` must be in every answer; an `optional` one stops first when the budget is spent."""
+    """Declare one operation: `member` must be in every answer; the higher `optional`, the sooner the budget stops it.
+
+    0 never stops: without metrics and inventory there is no watch.
+    """
 
     service: str
     operation: str
     action: str
     resource: str
     member: str
-    optional: bool
+    optional: int
     why: str
 
     @property
@@ -33,7 +39,7 @@ def operations() -> Mapping[tuple[str, str], Operation]:
     """Return every declared operation by (service, operation) as boto3 spells them."""
     return {
         (row["service"], row["operation"]): Operation(
-            row["service"], row["operation"], row["action"], row["resource"], row["member"], row["optional"] == "1", row["why"]
+            row["service"], row["operation"], row["action"], row["resource"], row["member"], int(row["optional"]), row["why"]
         )
         for row in _rows("operations.csv")
     }
@@ -58,9 +64,19 @@ def call_prices() -> Mapping[tuple[str, str], CallPrice]:
     }
 
 
+def stops_at(optional: int) -> int:
+    """Return the percent of the day's budget at which operations of a rank stop: 100, 90, 80 ..."""
+    return 100 - 10 * (optional - 1)
+
+
+def call_price(service: str, operation: str) -> CallPrice | None:
+    """Return what a unit of a call costs, None for a free one."""
+    return call_prices().get((service, operation)) or call_prices().get((service, "*"))
+
+
 def price_of(service: str, operation: str, units: int) -> Decimal:
     """Return USD for `units` of a call, zero for a free one."""
-    found = call_prices().get((service, operation)) or call_prices().get((service, "*"))
+    found = call_price(service, operation)
     return found.usd * units if found else Decimal(0)
 
 

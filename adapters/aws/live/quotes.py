@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from adapters.aws.chances import OPERATION, SERVICE
+from adapters.aws.live.advisor import read_advisor
 from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.live.heard import Call, Heard
 from bot.errors import Unavailable
@@ -34,6 +36,8 @@ class Quoter:
 
     calls: Calls
     heard: Heard
+    advisor: str = ""
+    """A file or an address of the Spot Advisor's data, "" where it is not read."""
     _asked: datetime | None = None
     _failed: bool = False
 
@@ -60,6 +64,12 @@ class Quoter:
                     yield answer
                 else:
                     self.heard.put(call, now, answer)
+        if self.advisor and places:
+            try:
+                self.heard.put(Call(SERVICE, OPERATION, _everywhere(places[0])), now, [read_advisor(self.advisor)])
+            except Unavailable as error:
+                self._failed = True
+                yield str(error)
 
 
 def _calls(
@@ -77,9 +87,17 @@ def _calls(
             {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
         ]
         yield Call("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
+        if place is regions[0]:
+            yield from (_placement(place, name, [x.region for x in regions]) for name in running)
         for name in filter(_BLOCKS.match, running):
             given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
             yield Call("ec2", "describe_capacity_block_offerings", place, name), given
+
+
+def _placement(place: Place, name: str, regions: Sequence[str]) -> tuple[Call, Mapping[str, Any]]:
+    """Return the call for a type's scores: one instance, each zone of all regions; EC2 limits how many kinds are asked a day."""
+    given = {"InstanceTypes": [name], "TargetCapacity": 1, "SingleAvailabilityZone": True, "RegionNames": list(regions)}
+    return Call("ec2", "get_spot_placement_scores", place, name), given
 
 
 def _everywhere(place: Place) -> Place:

@@ -54,14 +54,15 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
         points += _write_metrics(live, place, folder, start, end, missing)
     if not points:
         raise Unavailable(" ".join(["CloudWatch has no metric that means something here in that time.", *missing]))
-    return Recorded(points, answers, f"{live.calls.today().usd:.2f}", tuple(missing))
+    return Recorded(points, answers, f"{live.calls.tab.today().usd:.2f}", tuple(missing))
 
 
 def _write_answers(folder: Path, heard: Heard) -> int:
     """Write the newest answers, and those that a watch kept while it ran: they tell what has ended since."""
     kept = heard.journal.glob("api/*/*/*/*.json") if heard.journal else ()
     found = {path.relative_to(heard.journal): path.read_bytes() for path in kept} if heard.journal else {}
-    found |= {file_of(call, at): raw + b"\n" for call, (at, raw) in heard.newest.items()}
+    newest = {call: said for call in heard.calls() if (said := heard.newest(call))}
+    found |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
     for name, raw in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,19 +21,18 @@ from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots
 from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.describe import Describer
 from adapters.aws.live.discovery import close_up, discover
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
 from adapters.aws.live.poll import Poll
-from adapters.aws.live.quotes import Quoter
+from adapters.aws.live.survey import Means, Survey
 from adapters.aws.live.watermarks import Book
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.names import OwnNames
-from bot.model.price import Price
+from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.window import Window
 from bot.ports import Check, Clock
@@ -58,13 +58,17 @@ def open_live(
     clock: Clock,
     daily_usd: Decimal | None = None,
     journal: Path | None = None,
+    usage: Path | None = None,
+    advisor: str = "",
     stopwatch: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Live:
     """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
 
     `own` names the metrics of a namespace of the installation's own. `daily_usd` caps what the bot's own calls may cost a
-    UTC day before optional ones stop; `journal` is a folder where changed inventories are kept for recordings. Nothing is
-    called yet. Raise `WrongInput` where no region is known.
+    UTC day before optional ones stop; `journal` is a folder where changed answers are kept over restarts and for
+    recordings, `usage` a file that counts calls, `advisor` where the Spot Advisor's data is. Nothing is called yet. Raise
+    `WrongInput` where no region is known.
     """
     default = boto3.Session().region_name
     named = tuple(regions) or ((default,) if default else ())
@@ -72,10 +76,11 @@ def open_live(
         raise WrongInput(
             "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
         )
-    calls = Calls(clock, daily_usd=daily_usd)
+    calls = Calls(clock, daily_usd=daily_usd, usage=usage)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
     asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
-    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), asked, stopwatch, journal)
+    means = Means(stopwatch, pause, journal, advisor)
+    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), asked, means)
 
 
 @dataclass(frozen=True)
@@ -99,21 +104,19 @@ class Live:
         tags: TagNames,
         catalogue: Catalogue,
         asked: Sequence[Place],
-        stopwatch: Callable[[], float],
-        journal: Path | None,
+        means: Means,
     ) -> None:
         self.calls = calls
         self._grid, self._history, self._types, self._tags = grid, history, types, tags
         self._most = max(1, int(history.total_seconds()) // grid.step)
         self._unknown, self._places = list(asked), list[Place]()
         self._problems = Problems()
-        self.heard = Heard(self._problems, journal)
-        self._describer, self._quoter = Describer(calls, self.heard), Quoter(calls, self.heard)
-        self._stopwatch = stopwatch
-        self.poll = Poll(calls, int(history.total_seconds()), stopwatch, Book(catalogue=catalogue))
+        self.heard = Heard(self._problems, means.journal)
+        self._survey = Survey(calls, self.heard, means, types)
+        self._describer, self._stopwatch = self._survey.describer, means.stopwatch
+        self.poll = Poll(calls, int(history.total_seconds()), means.stopwatch, Book(catalogue=catalogue))
         self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
         self._listed: dict[Place, datetime] = {}
-        self._prices: QuotedPrices | None = None
         self._seen: _Seen | None = None
         self._asking = RLock()
 
@@ -135,7 +138,8 @@ class Live:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
-        return (*self.calls.states.troubles(), *self.poll.unread(), *self._problems.sentences())
+        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._survey.left_out))
+        return (*troubles, *self.poll.unread(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""
@@ -144,6 +148,14 @@ class Live:
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
         """Return the spot price changes last answered, oldest first."""
         return self._quoted(now).spot_history(instance_type, now)
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return the spot placement scores known at `now`, the best first."""
+        return self._quoted(now).chances.placement(instance_type, now)
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands known at `now`, by region."""
+        return self._quoted(now).chances.interruptions(instance_type, now)
 
     def places(self) -> tuple[Place, ...]:
         """Return the places that are read, asking whose account they are where that is not known yet."""
@@ -161,7 +173,8 @@ class Live:
         remedy = "See the sentence; the least permissions are in deploy/iam-policy.json."
         failed = list(self.describe(self.calls.clock()))
         checks = [Check(f"AWS {place}", True, self._found(place)) for place in self.places()]
-        spent = f"${self.calls.today().usd:.4f} today, about ${self.calls.month_usd():.2f} a month"
+        bill = self.calls.tab.bill()
+        spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
         own = Check("AWS calls of the bot", True, spent)
         return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed), own]
 
@@ -184,8 +197,10 @@ class Live:
         """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
         with self._asking:
             yield from self._identify()
-            yield from self._describer.refresh(self._places, now)
-            yield from self._ask_prices(now)
+            yield from self._survey.describe(self._places, now)
+            self._survey.surround(self._places, now, math.inf, self._snapshots)
+            yield from self._survey.left_out
+            self.calls.tab.save()
 
     def drill(self, instances: Collection[str], now: datetime) -> int:
         """Read the cores of some nodes too, for six hours from now on and three back; return how many series that adds.
@@ -207,17 +222,18 @@ class Live:
     def _tick(self, now: datetime, end: int) -> _Seen:
         deadline = self._stopwatch() + self._grid.step * _PATIENCE
         at = int(now.timestamp())
-        gaps = [*self._identify(), *self._describer.refresh(self._places, now), *self._discover(now)]
-        upto = (at - self._grid.lag) // 60 * 60
-        read = self.poll.read(upto, deadline)
-        snapshots = Snapshots(self.heard, self._tags, self._types, self._history)
+        gaps = [*self._identify(), *self._survey.describe(self._places, now), *self._discover(now)]
+        read = self.poll.read((at - self._grid.lag) // 60 * 60, deadline)
+        snapshots = self._survey.surround(self._places, now, deadline, self._snapshots)
         self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
-        if self._quoter.due(now) and self._stopwatch() < deadline:
-            gaps += self._ask_prices(now)
+        self.calls.tab.save()
         seen = self._ledger.last_seen
         nodes = self._ledger.sheets.get("node")
         inventories = Inventories(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
         return _Seen(end, inventories, tuple(dict.fromkeys([*gaps, *read.gaps])))
+
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self.heard, self._tags, self._types, self._history)
 
     def _identify(self) -> Iterator[str]:
         """Ask whose account each place is; yield a sentence for each that does not answer, which is left out meanwhile."""
@@ -255,14 +271,4 @@ class Live:
 
     def _quoted(self, now: datetime) -> QuotedPrices:
         with self._asking:
-            if self._prices is None and self._quoter.due(now):
-                for _ in self._identify():
-                    pass
-                self._ask_prices(now)
-            return self._prices or QuotedPrices(self.heard)
-
-    def _ask_prices(self, now: datetime) -> list[str]:
-        running = {x for place in self._places for x in self._describer.types(place)}
-        failed = list(self._quoter.refresh(self._places, self._types, running, now))
-        self._prices = QuotedPrices(self.heard)
-        return failed
+            return self._survey.quoted(self.places, now)

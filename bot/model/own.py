@@ -1,0 +1,54 @@
+"""State what the bot itself costs at AWS, and how its watch stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+
+@dataclass(frozen=True)
+class CallUse:
+    """State what one AWS operation was used for within a UTC day; `price_usd` is for one `unit`."""
+
+    operation: str
+    calls: int
+    units: int
+    unit: str
+    usd: Decimal
+    failed: int = 0
+    stopped: int = 0
+    """Calls that were not made because the day's budget was used."""
+    price_usd: Decimal = Decimal(0)
+    source: str = ""
+    asof: str = ""
+
+
+@dataclass(frozen=True)
+class OwnBill:
+    """State what the bot's own AWS calls cost: an estimate from counted calls and dated list prices."""
+
+    day: date
+    uses: tuple[CallUse, ...]
+    usd: Decimal
+    month_usd: Decimal
+    """At the pace of the last whole day, else of today so far."""
+    budget_usd: Decimal | None = None
+    """For one day; optional calls stop one after the other as it is used."""
+    retries: int = 0
+    throttled: int = 0
+    days: tuple[tuple[date, Decimal], ...] = ()
+    """USD of each day on record, oldest first."""
+    stops: tuple[tuple[int, tuple[str, ...]], ...] = field(default=())
+    """(percent of the budget, operations that stop there), the first to stop first."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """State how the watch stands; `lag_seconds` is the age of the last whole tick, None before the first."""
+
+    ticked_at: datetime | None
+    lag_seconds: float | None
+    interval_seconds: float
+    facts: tuple[tuple[str, str], ...] = ()
+    problems: tuple[str, ...] = ()
