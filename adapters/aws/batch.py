@@ -12,6 +12,8 @@ import numpy.typing as npt
 from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.points import LAST_SECOND, Gatherer, Ints, Points, Series
 
+_AT_ONCE = 1 << 19
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -50,21 +52,52 @@ class Batch:
 
 
 def batches(gatherer: Gatherer) -> Iterator[Batch]:
-    """Yield a batch for each shape; of two records of one point the later read wins."""
-    ordered = sorted(gatherer.numbers)
-    rank = np.empty(len(ordered), dtype=np.int64)
-    for place, series in enumerate(ordered):
-        rank[gatherer.numbers[series]] = place
-    points = _in_order(Points.joined(gatherer.parts), rank)
-    starts = _starts(points.series, len(ordered))
-    first = 0
-    for _, alike in groupby(ordered, key=lambda series: (series.namespace, series.metric, series.names)):
-        keys = tuple(alike)
-        last = first + len(keys)
-        cut = points.take(slice(int(starts[first]), int(starts[last])))
-        local = Points(cut.series - first, cut.seconds, cut.count, cut.total, cut.peak)
-        yield Batch(keys, starts[first : last + 1] - starts[first], local)
-        first = last
+    """Yield a batch for each shape, taking the points out of the gatherer; of two records of one point the later read wins."""
+    parts, gatherer.parts = gatherer.parts, []
+    spoken = np.zeros(len(gatherer.numbers), dtype=np.bool_)
+    for part in parts:
+        spoken[part.series] = True
+    ordered = sorted(series for series, number in gatherer.numbers.items() if spoken[number])
+    shapes = [tuple(alike) for _, alike in groupby(ordered, key=lambda series: (series.namespace, series.metric, series.names))]
+    place, shape_of = np.empty(len(spoken), dtype=np.int64), np.empty(len(spoken), dtype=np.int16)
+    for shape, keys in enumerate(shapes):
+        for i, series in enumerate(keys):
+            place[gatherer.numbers[series]], shape_of[gatherer.numbers[series]] = i, shape
+    apart = _apart(parts, shape_of, len(shapes))
+    del parts
+    for keys, mine in zip(shapes, apart, strict=True):
+        points = _in_order(Points.joined(mine), place)
+        mine.clear()
+        yield Batch(keys, _starts(points.series, len(keys)), points)
+
+
+def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: int) -> list[list[Points]]:
+    """Return the points by shape, in the order they were read: a shape at a time fits the cache, all points would not."""
+    found: list[list[Points]] = [[] for _ in range(n_shapes)]
+    for part in _at_once(parts):
+        shapes = shape_of[part.series]
+        if (shapes == shapes[0]).all():
+            found[int(shapes[0])].append(part)
+            continue
+        order = shapes.argsort(kind="stable")
+        bounds = shapes[order].searchsorted(np.arange(n_shapes + 1, dtype=np.int16))
+        for shape in np.flatnonzero(np.diff(bounds)).tolist():
+            found[shape].append(part.take(order[bounds[shape] : bounds[shape + 1]]))
+    return found
+
+
+def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
+    """Join parts of a few hundred points, as lines give them, to some that are worth a look each."""
+    few: list[Points] = []
+    points = 0
+    for part in parts:
+        few.append(part)
+        points += len(part.series)
+        if points >= _AT_ONCE:
+            yield Points.joined(few)
+            few, points = [], 0
+    if few:
+        yield Points.joined(few)
 
 
 def merged(batch: Batch, owners: Sequence[Series]) -> Batch:
@@ -85,19 +118,18 @@ def merged(batch: Batch, owners: Sequence[Series]) -> Batch:
     return Batch(tuple(keys), _starts(sums.series, len(keys)), sums)
 
 
-def _in_order(points: Points, rank: Ints) -> Points:
-    series = rank[points.series] if len(rank) else points.series
-    key = series * LAST_SECOND + points.seconds
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    if len(key) and (again := key[1:] == key[:-1]).any():
-        last = np.append(~again, True)
-        key, order = key[last], order[last]
-    count, total, peak = points.count[order], points.total[order], points.peak[order]
-    if (unsaid := np.isnan(peak)).any():
-        peak[unsaid] = total[unsaid] / np.maximum(count[unsaid], 1)
-    series, seconds = np.divmod(key, LAST_SECOND)
-    return Points(series, seconds, count, total, peak)
+def _in_order(points: Points, place: Ints) -> Points:
+    """Return the points by the place of their series and by time, each once; what was written in order stays as it is."""
+    local = Points(place[points.series], points.seconds, points.count, points.total, points.peak)
+    key = local.series * LAST_SECOND + local.seconds
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        local = local.take(order[np.append(key[1:] != key[:-1], True)])
+    unsaid = np.isnan(local.peak)
+    if unsaid.any():
+        return replace(local, peak=np.where(unsaid, local.total / np.maximum(local.count, 1), local.peak))
+    return local
 
 
 def _starts(series: Ints, n_series: int) -> Ints:

@@ -101,7 +101,6 @@ class Recording:
         self._grid, self._prices, self._problems = grid, prices, problems
         self._most = max(1, int(history.total_seconds()) // grid.step)
         ordered = list(batches(gatherer))
-        gatherer.parts.clear()
         feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind, gatherer.catalogue))}
         every = [source for found in feeding.values() for source in found]
         self._extent = _extent(every)
