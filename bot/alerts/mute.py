@@ -21,8 +21,9 @@ _OF_HEALTH = {
     Cause.MEMORY_PRESSURE,
     Cause.NO_DATA,
     Cause.ODD,
+    Cause.BUDGET_BURN,
 }
-"""Causes that are told however little they waste now: what they put at risk is worth more."""
+"""Causes that are told however little they waste now: what they put at risk is worth more, or somebody asked to hear of it."""
 _EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
     Cause.ODD: tuple(cause for cause in Cause if cause is not Cause.ODD),
     Cause.STARVED: (*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, *_STILL),

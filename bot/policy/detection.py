@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 from bot.policy.setting import Setting, Unit
 
@@ -12,6 +13,9 @@ _CWA = "amazon-cloudwatch-agent: a node without a runtime reports zeros, so zero
 _OPTIMUM = "optimum-neuron logs say a compile may take up to one hour; vendor texts say 5-15 and 15-45 minutes"
 _EFA = "AWS publishes the NIC's limit per type; a sustained share of it is trnbot's own default"
 _SETTLE = "AWS rewrites the bill for days; only days that were wholly seen are judged"
+_BURN = (
+    "multi-window burn-rate alerts, Google's SRE Workbook chapter 5; the rates are trnbot's own, as money is meant to be spent"
+)
 _DAY = 86_400.0
 
 
@@ -98,6 +102,23 @@ _MONEY = (
     _switch("spend_new", "report usage that was never billed before"),
     _number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),
     _switch("commitment_unused", "report commitment that usage no longer covers"),
+    _share("commitment_unused.below", 0.70, "share of a plan or reservation used under which it is told, however long it is so"),
+    _number("commitment_unused.days", 7, "settled days that it must be so", 2, 30, _SETTLE),
+    _switch("budget_burn", "report budgets that will be used up before their month ends"),
+    Setting(
+        "budget_burn.month_usd",
+        Unit.USD,
+        Decimal(0),
+        "budget of a UTC month, amortised, before credits and tax; $0 is none; one for each scope",
+        _OWN,
+        0,
+        1e10,
+    ),
+    _number(
+        "budget_burn.fast_rate", 2, "times the pace that the rest allows, on the newest settled day, that is told", 1, 100, _BURN
+    ),
+    _number("budget_burn.slow_rate", 1.1, "the same over the slow window", 1, 100, _BURN),
+    _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", 2, 28, _BURN),
     _switch("transfer_route", "report data transfer that takes a costly route"),
 )
 _ODD = (

@@ -1,0 +1,137 @@
+"""Find budgets that are burnt too fast: a month's USD against what was spent of it, over a fast and a slow window.
+
+After the multi-window burn-rate alerts of Google's SRE Workbook (chapter 5): the long window says that it matters, the short
+one that it still goes on. A budget of money is meant to be spent, so a rate of 1 is what would use it up with the month's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.reading import SPEND_METRIC
+from bot.model.window import month_of
+from detectors.rules.bill import DAY, Bill, Numbers, lay_out
+from detectors.rules.found import Words, thing_anomaly
+from detectors.view import View
+from detectors.words import percent
+
+KEY = "budget_burn.month_usd"
+_SOON = timedelta(days=3)
+_SUGGESTIONS = (
+    "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
+    "If the spending is meant, raise the budget: `config budget_burn`.",
+)
+
+
+@dataclass(frozen=True)
+class Burn:
+    """State one budget at the newest settled day, in USD gross of credits: spent this month, and USD a day lately."""
+
+    scope: Labels
+    budget: float
+    spent: float
+    day: float
+    week: float
+    through: datetime
+    ends: datetime
+
+    @property
+    def allowed(self) -> float:
+        """Return USD a day that would use up what is left with the month's end."""
+        return max(0.0, self.budget - self.spent) / max((self.ends - self.through) / DAY, 1e-9)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Return the burn rates of the newest day and of the slow window; 1 = used up with the month's end."""
+        allowed = max(self.allowed, 1e-9)
+        return self.day / allowed, self.week / allowed
+
+    @property
+    def used_up(self) -> datetime:
+        """Return when the budget is used up at the slow window's pace, at the newest day's where that is faster."""
+        pace = max(self.day, self.week, 1e-9)
+        return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
+
+
+def find_budgets(view: View) -> Iterator[Anomaly]:
+    """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
+    budgets = budgets_of(view.policy)
+    frame = view.reading.frame("spend") if budgets else None
+    bill = lay_out(frame) if frame else None
+    for scope, budget in budgets.items():
+        policy = view.policy.at(scope)
+        burn = burn_of(bill, scope, float(budget), int(policy.number("budget_burn.slow_days")), view.now) if bill else None
+        if burn and policy.on("budget_burn.on") and _too_fast(burn, policy, (Cause.BUDGET_BURN.value, scope) in view.open):
+            yield _anomaly(view, burn)
+
+
+def budgets_of(policy: Policy) -> dict[Labels, Decimal]:
+    """Return the budgets by scope: the one for everything and the overrides; 0 is none."""
+    every = [(Labels(), policy.values[KEY]), *((scope, value) for scope, key, value in policy.overrides if key == KEY)]
+    return {scope: value for scope, value in dict(every).items() if isinstance(value, Decimal) and value > 0}
+
+
+def burn_of(bill: Bill, scope: Labels, budget: float, slow_days: int, now: datetime) -> Burn | None:
+    """Return how fast a scope burns its budget of the month of `now`; None where too few days have settled."""
+    rows = bill.rows_of(scope)
+    days = [i for i in range(bill.n_steps) if bill.at(i).day != 1]  # the month's fees fall on its first day
+    if not rows or len(days) < slow_days:
+        return None
+    series: Numbers = np.nan_to_num(bill.parts[rows]).sum(axis=0)
+    month = month_of(now)
+    spent = sum(float(series[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
+    lately = series[days[-slow_days:]]
+    through = max(bill.end, month.start)
+    return Burn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end)
+
+
+def _too_fast(burn: Burn, policy: Policy, known: bool) -> bool:
+    """Tell whether both windows burn too fast; once told it holds until the slow one fits the budget again."""
+    if burn.spent >= burn.budget:
+        return True
+    day, week = burn.rates
+    slow = week >= policy.number("budget_burn.slow_rate") and day >= 1
+    fast = day >= policy.number("budget_burn.fast_rate") and week >= 1
+    return slow or fast or (known and week >= 1)
+
+
+def _anomaly(view: View, burn: Burn) -> Anomaly:
+    over = max(burn.day, burn.week) - burn.allowed
+    usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
+    return thing_anomaly(view, Cause.BUDGET_BURN, burn.scope, burn.scope, (), view.now, _words(view, burn), (), usd_per_hour)
+
+
+def _words(view: View, burn: Burn) -> Words:
+    gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
+    who = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
+    spent = f"${burn.spent:,.0f} of ${burn.budget:,.0f} ({percent(burn.spent / burn.budget)})"
+    since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
+    early = round((burn.ends - burn.used_up) / DAY)
+    end = "it is used up" if gone else f"at ${pace:,.0f} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
+    day, week = burn.rates
+    return Words(
+        why=f"Budget of {who}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
+        value=pace,
+        unit="USD per day",
+        usual=(0.0, burn.allowed),
+        score=float(np.clip(1 - burn.allowed / max(pace, 1e-9), 0.3, 1.0)),
+        evidence=(
+            f"newest settled day ${burn.day:,.0f}, slow window ${burn.week:,.0f} a day; what is left allows ${burn.allowed:,.0f}",
+            "used up" if gone else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
+            f"about ${since:,.0f} more since, which is not billed yet (estimate at that pace)",
+            "amortised, before credits and tax: credits never hide what a budget pays for",
+        ),
+        confidence=0.9,
+        suggestions=_SUGGESTIONS,
+        metric=SPEND_METRIC,
+        kind="spend",
+        severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else Severity.WARNING,
+    )
