@@ -158,6 +158,5 @@ def _shareable(card: Card, line: str) -> Card:
 
 def _card(notice: Notice, memory: Memory, reading: Reading, routes: Routes) -> Card:
     worst = max(notice.alerts, key=worth)
-    platform = notice.channel.partition(":")[0]
     chart = alert_chart(worst, reading.frames)
-    return notice_card(notice, chart, memory.silences, lambda name: routes.owner(name, platform))
+    return notice_card(notice, chart, memory.silences, lambda name: routes.owner(name, notice.channel))

@@ -59,7 +59,7 @@ KEYS: tuple[Key, ...] = (
     Key("routes", "TRNBOT_ROUTES", "", "who hears which alerts: cluster=llama -> slack:C1; cause=idle -> slack:C2", read_routes),
     Key("finops", "TRNBOT_FINOPS", "", "channels that hear causes of money too (a comma list)", _addresses),
     Key("escalate", "TRNBOT_ESCALATE", "", "channels that hear a critical alert nobody acknowledged (a comma list)", _addresses),
-    Key("owners", "TRNBOT_OWNERS", "", "who the owners in tags are: dana = slack:U01DANA; kim = teams:29:1x", read_owners),
+    Key("owners", "TRNBOT_OWNERS", "", "who owners are: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
     Key("admins", "TRNBOT_ADMINS", "", "people who may change things, such as slack:U01ALICE (a comma list)", _addresses),
     Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
     Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", interval),

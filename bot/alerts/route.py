@@ -30,7 +30,7 @@ def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
     Every route that fits adds its channels. The default hears what no route of the settings takes, and what has no owner.
     """
     fitting = [one for one in routes.routes if fits(one, alert)]
-    taken = any(not one.by for one in fitting) and bool(routes.owner(alert.owner))
+    taken = any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners))
     channels = [*(() if taken else routes.default), *(channel for one in fitting for channel in one.to)]
     return tuple(dict.fromkeys([*channels, *(routes.finops if alert.cause in MONEY else ())]))
 

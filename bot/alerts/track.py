@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from bot.model.launcher import LauncherKind
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Cause, Detection, NodeState
 from bot.model.reading import Reading
@@ -40,11 +42,20 @@ def alert_id(key: str, opened: datetime) -> str:
 
 def owner_of(things: Iterable[str], reading: Reading) -> str:
     """Return the owner that most of the things name in their tags, "" where none does."""
-    votes: dict[str, int] = {}
-    for thing in things:
-        instance = reading.inventory.instances.get(thing)
-        if instance and instance.owner:
-            votes[instance.owner] = votes.get(instance.owner, 0) + 1
+    return _most(reading.inventory.instances[thing].owner for thing in things if thing in reading.inventory.instances)
+
+
+def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
+    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of its things."""
+    namespace = anomaly.scope.namespace or anomaly.labels.namespace
+    launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
+    launcher = _most(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
+    return tuple(f"{kind}:{found}" for kind, found in (("namespace", namespace), ("launcher", launcher)) if found)
+
+
+def _most(names: Iterable[str]) -> str:
+    """Return the name said most often, the first in the alphabet of those said as often."""
+    votes = Counter(name for name in names if name)
     return max(sorted(votes), key=lambda name: votes[name], default="")
 
 
@@ -56,6 +67,7 @@ def _open(anomaly: Anomaly, reading: Reading) -> Alert:
         opened=now,
         seen=now,
         owner=owner_of(anomaly.things, reading),
+        claims=claims_of(anomaly, reading),
         things_at_worst=len(anomaly.things),
     )
 

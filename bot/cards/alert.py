@@ -65,8 +65,9 @@ def notice_card(
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
+    owner = next(((name, found) for name in worst.owners if (found := address(name))), ("", ""))
     blocks = [
-        *_body(worst, firing, address(worst.owner)),
+        *_body(worst, firing, owner[0]),
         *decided(worst, silences),
         *([chart] if chart else []),
         *_others(worst, notice.alerts),
@@ -77,7 +78,7 @@ def notice_card(
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=(*blocks, Buttons(_buttons(worst))),
         data=alert_data(worst),
-        mentions=_mentions(worst, address(worst.owner)),
+        mentions=_mentions(*owner),
     )
 
 
@@ -215,16 +216,18 @@ def likely(alert: Alert) -> Text | None:
     return Text(tuple(spans)) if spans else None
 
 
-def _owner(alert: Alert, address: str) -> str:
-    """Name the owner; one who is pinged stands beside the title already."""
-    if not alert.owner:
-        return " · no owner tag, so the default channel hears this"
-    return "" if address else f" · owner {alert.owner}, whom no setting knows, so the default channel hears this"
+def _owner(alert: Alert, resolved: str) -> str:
+    """Say whose it is: who is pinged stands beside the title, and here how they were found, where no tag says it."""
+    if resolved:
+        return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
+    named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
+    named += [claim.replace(":", " ") for claim in alert.claims]
+    known = ", whom no setting knows" if alert.owners else ""
+    return f" · {', '.join(named)}{known}, so the default channel hears this"
 
 
-def _mentions(alert: Alert, address: str) -> tuple[Mention, ...]:
-    name = alert.owner.partition(":")[2] if alert.owner == address else alert.owner
-    return (Mention(address, name),) if address else ()
+def _mentions(name: str, address: str) -> tuple[Mention, ...]:
+    return (Mention(address, name.rpartition(":")[2]),) if address else ()
 
 
 def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:

@@ -38,15 +38,17 @@ async def routes_test(
     ports: Ports,
     request: Request,
     owner: str = arg("", "the owner's name as tags give it", keyword=True),
+    launcher: str = arg("", "who launched it, as CloudTrail names them", keyword=True),
     where: tuple[Filter, ...] = arg("", _ASKED),
 ) -> Card:
     """Route an alert that does not exist, by the very function of the watch."""
     found = await asyncio.to_thread(routes_now, ports.routes, ports.shelf)
     tried = _asked(where)
-    alert = _imagined(tried, owner, request)
+    alert = _imagined(tried, owner, launcher, request)
     heard = (*ports.channels, *route(alert, found))
     escalated = found.escalate if alert.severity is Severity.CRITICAL else ()
-    return tried_card(str(tried), heard, escalated, (owner, found.owner(owner)), money=alert.cause in MONEY)
+    name = next((one for one in alert.owners if found.owner(one)), owner)
+    return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause in MONEY)
 
 
 @command(
@@ -98,8 +100,10 @@ def _asked(where: tuple[Filter, ...]) -> Route:
     return route_of([(one.dimension, one.values[0]) for one in where], ())
 
 
-def _imagined(asked: Route, owner: str, request: Request) -> Alert:
+def _imagined(asked: Route, owner: str, launcher: str, request: Request) -> Alert:
     cause, severity = Cause(asked.cause or Cause.IDLE), Severity(asked.severity or Severity.WARNING)
     labels, moment = asked.selector, Window(request.at, request.at)
     anomaly = Anomaly(cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity)
-    return Alert("", anomaly, request.at, request.at, owner=owner)
+    claims = (("namespace", labels.namespace), ("launcher", launcher))
+    found = tuple(f"{kind}:{name}" for kind, name in claims if name)
+    return Alert("", anomaly, request.at, request.at, owner=owner, claims=found)

@@ -61,7 +61,15 @@ class Alert:
     """"" or `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
     waste: Waste | None = None
     owner: str = ""
+    """The name in the owner tag of most of its things, "" where they have none."""
     things_at_worst: int = 0
+    claims: tuple[str, ...] = ()
+    """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Return every name under which the mapping may know the owner, likeliest first."""
+        return (self.owner, *self.claims) if self.owner else self.claims
 
     @property
     def key(self) -> str:

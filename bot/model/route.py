@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bot.model.labels import Labels
@@ -36,11 +36,29 @@ class Routes:
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of a person by the name that tags give them, one a platform."""
 
-    def owner(self, name: str, platform: str = "") -> str:
-        """Return the address of an owner, that of `platform` first; "" where the name leads to nobody.
+    def owner(self, name: str, near: str = "") -> str:
+        """Return the address of an owner: in the place of the channel `near`, else on its platform, else any; "" for nobody.
 
         Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody by itself.
         """
-        known = self.owners.get(name.lower(), ())
-        here = [address for address in known if address.partition(":")[0] == platform]
-        return next(iter((*here, *known)), "")
+        known = self.owners.get(name.lower().removeprefix(LAUNCHER), ())
+        return min(
+            known, key=lambda address: (_place(address) != _place(near), _platform(address) != _platform(near)), default=""
+        )
+
+    def owner_among(self, names: Iterable[str], near: str = "") -> str:
+        """Return the address of the first of some names that the mapping knows, "" for nobody."""
+        return next((address for name in names if (address := self.owner(name, near))), "")
+
+
+LAUNCHER = "launcher:"
+"""Stands before the name of who launched something; the mapping knows the name alone."""
+
+
+def _platform(address: str) -> str:
+    return address.partition(":")[0]
+
+
+def _place(address: str) -> str:
+    """Return platform and workspace of an address such as `PLATFORM:WORKSPACE/CHANNEL`."""
+    return address.rpartition("/")[0] or _platform(address)

@@ -104,3 +104,37 @@ def test_a_wrong_route_is_told_by_the_nearest_right_word(text: str, words: str) 
 
 def test_owners_are_read_without_regard_to_case() -> None:
     assert read_owners("Dana = slack:U1, teams:29:x; kim=slack:U2") == {"dana": ("slack:U1", "teams:29:x"), "kim": ("slack:U2",)}
+
+
+NAMES = Routes(
+    default=("slack:C0",),
+    owners={"dana": ("slack:U1", "slack:T2/U2"), "namespace:nlp": ("slack:U3",), "lee@corp": ("slack:U4",)},
+)
+
+
+@pytest.mark.parametrize(
+    ("owner", "claims", "address"),
+    [
+        ("dana", ("namespace:nlp", "launcher:lee@corp"), "slack:U1"),
+        ("stranger", ("namespace:nlp", "launcher:lee@corp"), "slack:U3"),
+        ("", ("namespace:other", "launcher:Lee@corp"), "slack:U4"),
+        ("", ("namespace:lee@corp",), ""),
+        ("slack:U9", (), ""),
+    ],
+)
+def test_the_owner_is_who_the_tag_names_then_who_has_the_namespace_then_who_launched_it(
+    owner: str, claims: tuple[str, ...], address: str
+) -> None:
+    found = alert(owner=owner, claims=claims)
+    assert NAMES.owner_among(found.owners) == address
+    taken = replace(NAMES, routes=read_routes("cluster=llama -> slack:C1"))
+    assert route(found, taken) == (("slack:C1",) if address else ("slack:C0", "slack:C1"))
+
+
+def test_the_owner_is_mentioned_in_the_workspace_that_speaks() -> None:
+    assert [NAMES.owner("dana", near) for near in ("slack:C1", "slack:T2/C1", "slack:T3/C1", "")] == [
+        "slack:U1",
+        "slack:T2/U2",
+        "slack:U1",
+        "slack:U1",
+    ]

@@ -7,6 +7,8 @@ import pytest
 
 from bot.alerts.track import recent, track
 from bot.model.anomaly import Cause, Detection, NodeState
+from bot.model.labels import Labels
+from bot.model.launcher import Launcher, LauncherKind
 from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
 
 QUIET = timedelta(minutes=15)
@@ -16,6 +18,17 @@ EMPTY = Detection()
 def test_a_new_anomaly_opens_an_alert_with_the_owner_most_nodes_name() -> None:
     opened = track([], Detection((anomaly(),)), reading(owner="dana"), QUIET)
     assert [(a.opened, a.owner, a.things_at_worst) for a in opened] == [(NOON, "dana", 4)]
+
+
+def test_a_new_alert_claims_its_namespace_and_whoever_launched_its_nodes_but_no_machine() -> None:
+    seen = reading()
+    dana, node_group = Launcher("dana", LauncherKind.PERSON), Launcher("EKS node group a", LauncherKind.MACHINE)
+    by = dict(zip(nodes(4), (node_group, node_group, dana, None), strict=True))
+    known = {name: replace(one, launched_by=by[name]) for name, one in seen.inventory.instances.items()}
+    launched = replace(seen, inventory=replace(seen.inventory, instances=known))
+    found = anomaly(labels=anomaly().labels.merge(Labels(namespace="nlp")))
+    (opened,) = track([], Detection((found,)), launched, QUIET)
+    assert (opened.owner, opened.claims) == ("", ("namespace:nlp", "launcher:dana"))
 
 
 def test_the_same_tick_again_opens_the_same_alert() -> None:

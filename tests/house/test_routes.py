@@ -104,6 +104,35 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: st
     assert words in repr(card.blocks)
 
 
+@pytest.mark.parametrize(
+    ("claims", "pinged", "words"),
+    [
+        (("namespace:nlp", "launcher:root"), ("chat:U3",), "owner by namespace nlp"),
+        (("launcher:dana",), ("chat:U1",), "owner by launcher dana"),
+        (
+            ("launcher:eks-nodes",),
+            (),
+            "no owner tag, launcher eks-nodes, whom no setting knows, so the default channel hears this",
+        ),
+    ],
+)
+def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
+    claims: tuple[str, ...], pinged: tuple[str, ...], words: str
+) -> None:
+    routes = Routes(owners={"dana": ("chat:U1",), "namespace:nlp": ("chat:U3",)})
+    notice = Notice("n1", "chat:ops", Reason.FIRST, NOON, (alert(claims=claims),))
+    card = notice_card(notice, address=lambda name: routes.owner(name, "chat:ops"))
+    assert tuple(mention.user for mention in card.mentions) == pinged
+    assert words in repr(card.blocks)
+
+
+async def test_routes_test_resolves_namespace_and_launcher() -> None:
+    bot = app(Script(), Chat())
+    bot.ports = replace(bot.ports, routes=Routes(owners={"namespace:nlp": ("slack:U3",), "lee": ("slack:U4",)}))
+    asked = ("routes test namespace=nlp launcher=lee", "routes test launcher=lee owner=nobody")
+    assert [(await bot.answer(ask(line))).data["owner"] for line in asked] == ["slack:U3", "slack:U4"]
+
+
 def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
     settings = read_settings({"TRNBOT_ROUTE": "slack:C0", "TRNBOT_SOURCE": "simulator:7"})
     replays = build.Replays(settings, build.Opened(settings.source, settings))
