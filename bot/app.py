@@ -16,6 +16,7 @@ from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.cards.charts import alert_chart
 from bot.commands.line import Call, named, understand
 from bot.deliver import deliver, intents, surface_of
+from bot.digest import post_digests
 from bot.errors import NotAllowed, TrnbotError
 from bot.health import Health
 from bot.model.alert import Notice
@@ -52,6 +53,8 @@ class App:
             try:
                 look = await asyncio.to_thread(self._watch.look, now)
                 await self._speak(look.outcome.notices, look.memory, look.reading, look.changes(), now)
+                current = replace(look.memory, alerts=look.outcome.alerts)
+                self.health.undelivered += await post_digests(self.ports, current, look.reading.inventory, now)
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise

@@ -16,6 +16,7 @@ from typing import Any
 
 from bot.conflicts import conflicts, serving_conflicts
 from bot.errors import WrongInput, nearest
+from bot.model.hours import read_weekly
 from bot.model.names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
@@ -59,6 +60,8 @@ KEYS: tuple[Key, ...] = (
     Key("routes", "TRNBOT_ROUTES", "", "who hears which alerts: cluster=llama -> slack:C1; cause=idle -> slack:C2", read_routes),
     Key("finops", "TRNBOT_FINOPS", "", "channels that hear causes of money too (a comma list)", _addresses),
     Key("escalate", "TRNBOT_ESCALATE", "", "channels that hear a critical alert nobody acknowledged (a comma list)", _addresses),
+    Key("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
+    Key("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when they get it: mon 09:00 Europe/Berlin", read_weekly),
     Key("owners", "TRNBOT_OWNERS", "", "who owners are: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
     Key("admins", "TRNBOT_ADMINS", "", "people who may change things, such as slack:U01ALICE (a comma list)", _addresses),
     Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
@@ -175,7 +178,15 @@ class Settings:
     @property
     def routes(self) -> Routes:
         """Return who hears what."""
-        return Routes(self["routes"], self["route"], self["finops"], self["escalate"], self["owners"])
+        return Routes(
+            self["routes"],
+            self["route"],
+            self["finops"],
+            self["escalate"],
+            self["owners"],
+            self["digest"],
+            str(self["digest_at"]),
+        )
 
     @property
     def own_names(self) -> OwnNames | None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bot.alerts.value import CENT
 from bot.model.alert import Alert
-from bot.model.window import month_of
+from bot.model.window import Window, month_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,12 @@ def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[S
     """
     found = [_saving(alert, now) for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))]
     return sorted(found, key=lambda saving: saving.usd_per_hour, reverse=True)
+
+
+def saved_within(alerts: Sequence[Alert], window: Window, running: Set[str], now: datetime) -> list[Saving]:
+    """Return the savings among the alerts that ended in the window, up to `now`."""
+    ended = [alert for alert in alerts if alert.closed and window.start <= alert.closed <= min(window.end, now)]
+    return savings(ended, running, now)
 
 
 def _stopped(alert: Alert) -> bool:

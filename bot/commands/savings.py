@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bot.alerts.saved import savings
+from bot.alerts.saved import saved_within
 from bot.cards.card import Card
 from bot.cards.savings import savings_card
 from bot.commands.registry import arg, command
@@ -18,7 +18,5 @@ from bot.ports import Ports
 async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended within it")) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
     known = await asyncio.to_thread(ports.store.history, window, Labels())
-    ended = [alert for alert in known if alert.closed and window.start <= alert.closed <= min(window.end, request.at)]
     reading = await asyncio.to_thread(ports.source.read, request.at)
-    running = {name for name, instance in reading.inventory.instances.items() if instance.running}
-    return savings_card(savings(ended, running, request.at), window)
+    return savings_card(saved_within(known, window, reading.inventory.running, request.at), window)

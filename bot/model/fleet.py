@@ -179,6 +179,11 @@ class Inventory:
         stored: tuple[Volume | FileSystem | Reservation, ...] = (*self.volumes, *self.file_systems, *self.reservations)
         return next((x.launched_by for x in stored if x.labels.resource == thing), None)
 
+    @property
+    def running(self) -> frozenset[str]:
+        """Return the ids of the instances that run."""
+        return frozenset(name for name, instance in self.instances.items() if instance.running)
+
     def clusters(self) -> tuple[str, ...]:
         """Return the clusters that have instances, sorted; "" stands for instances outside any."""
         return tuple(sorted({x.labels.cluster for x in self.instances.values()}))

@@ -1,10 +1,10 @@
-"""Read the hours of a day in a time zone, over midnight where they go there."""
+"""Read the hours of a day, and a moment of the week, in a time zone."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import UTC, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -42,6 +42,43 @@ def read_quiet_hours(text: str) -> Hours | None:
     if start == end:
         raise WrongInput(f"'{text}' begins when it ends; write 22:00-07:00 Europe/Berlin, or off.")
     return Hours(start, end, _zone(found[5] or "UTC"))
+
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+@dataclass(frozen=True)
+class Weekly:
+    """Hold one moment of every week in a zone; `day` 0 is Monday."""
+
+    day: int
+    at: time
+    zone: ZoneInfo
+
+    def __str__(self) -> str:
+        """Read as it is typed."""
+        return f"{DAYS[self.day]} {self.at:%H:%M} {self.zone}"
+
+    def latest(self, now: datetime) -> datetime:
+        """Return the newest such moment that is not after `now`, in UTC; the clock of the zone counts, summer time included."""
+        here = now.astimezone(self.zone)
+        today = here.date()
+        for back in range(8):
+            day = today - timedelta(days=back)
+            moment = datetime.combine(day, self.at, self.zone).astimezone(UTC)
+            if day.weekday() == self.day and moment <= now:
+                return moment
+        raise AssertionError("every week has every day")
+
+
+@cache
+def read_weekly(text: str) -> Weekly:
+    """Read `mon 09:00 Europe/Berlin` (UTC where no zone is said); raise `WrongInput`."""
+    found = re.fullmatch(r"([A-Za-z]{3})[a-z]*[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text.strip())
+    day = found[1].lower() if found else ""
+    if not found or day not in DAYS:
+        raise WrongInput(f"'{text}' is not a time of the week; write mon 09:00 Europe/Berlin.")
+    return Weekly(DAYS.index(day), time(int(found[2]), int(found[3])), _zone(found[4] or "UTC"))
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -35,6 +35,9 @@ class Routes:
     escalate: tuple[str, ...] = ()
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of a person by the name that tags give them, one a platform."""
+    digest: tuple[str, ...] = ()
+    """Channels that get the weekly digest, at `digest_at` (`mon 09:00 Europe/Berlin`)."""
+    digest_at: str = "mon 09:00 UTC"
 
     def owner(self, name: str, near: str = "") -> str:
         """Return the address of an owner: in the place of the channel `near`, else on its platform, else any; "" for nobody.
