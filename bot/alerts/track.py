@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot.model.launcher import LauncherKind
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Cause, Detection, NodeState
+from bot.model.launcher import LauncherKind
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -46,7 +46,7 @@ def owner_of(things: Iterable[str], reading: Reading) -> str:
 
 
 def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
-    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of its things."""
+    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of it."""
     namespace = anomaly.scope.namespace or anomaly.labels.namespace
     launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
     launcher = _most(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
