@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,23 +12,19 @@ from typing import TYPE_CHECKING, Any
 from adapters.timer import Timer
 from bot import build
 from bot.app import App
+from bot.bills import FOLDER
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
-from bot.model.price import Price
-from bot.model.reading import Reading
-from bot.model.spend import Filter, Tally
-from bot.model.window import Window, parse_duration
+from bot.model.window import parse_duration
 from bot.options import Options
 from bot.play import Leading
-from bot.ports import Billing, Clock
+from bot.ports import Clock
 from bot.settings import Settings
 
 if TYPE_CHECKING:
     from adapters.aws.live import Live
 
-FOLDER = Path(".trnbot/aws")
-"""Where the copy of the billing export and the journal of inventories lie."""
 HISTORY = timedelta(days=15)
 
 
@@ -83,45 +79,6 @@ class LivePlay:
     def _missed(self, sentence: str) -> None:
         assert self.app
         self.app.health.missed_tick(sentence)
-
-
-def open_account_bill(settings: Settings, live: Live) -> Billing:
-    """Return the bill over a local copy of the export, which is brought up to date once an hour when it is asked."""
-    from adapters.aws.live.exports import ExportCache
-    from adapters.billing import open_billing
-
-    folder = FOLDER / "billing"
-    folder.mkdir(parents=True, exist_ok=True)
-    names = {name: settings.tags()[name] for name in ("team", "project", "cluster")}
-    bill = open_billing(folder, lag=settings["billing.lag"], tags=names)
-    address = settings["aws.billing"]
-    return FreshBilling(bill, ExportCache(live.calls, address, folder, live.home).keep_fresh) if address else bill
-
-
-class FreshBilling:
-    """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
-
-    def __init__(self, bill: Billing, fresh: Callable[[], None]) -> None:
-        self._bill, self._fresh = bill, fresh
-
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window."""
-        self._fresh()
-        return self._bill.tally(window, by, where)
-
-    def deltas(self, now: datetime, days: int) -> Reading:
-        """Return the daily spend seen at `now`."""
-        self._fresh()
-        return self._bill.deltas(now, days)
-
-    def rates(self, now: datetime) -> Sequence[Price]:
-        """Return the account's own rates."""
-        self._fresh()
-        return self._bill.rates(now)
-
-    def problems(self) -> Sequence[str]:
-        """Return what could not be read."""
-        return self._bill.problems()
 
 
 def record_account(options: Options) -> int:

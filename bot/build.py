@@ -110,14 +110,11 @@ class Opened:
         return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags, own=s.own_names)
 
     def _open_bill(self) -> Billing:
-        from adapters.billing import open_billing
-        from bot.account import open_account_bill
+        from bot.bills import open_account_bill, open_recorded_bill
 
         if self.live:
             return open_account_bill(self._settings, self.recording())
-        s = self._settings
-        names = {name: s.tags()[name] for name in ("team", "project", "cluster")}
-        return open_billing(self._folder(), lag=s["billing.lag"], tags=names)
+        return open_recorded_bill(self._settings, self._folder())
 
 
 class Replays:

@@ -17,6 +17,8 @@ def conflicts(values: Mapping[str, Any]) -> list[str]:
         found.append("SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several; set one of them.")
     if values["teams.app_id"] and not values["teams.app_password"]:
         found.append("MicrosoftAppId also needs MicrosoftAppPassword.")
+    if values["aws.billing"] and values["aws.athena"]:
+        found.append("TRNBOT_AWS_BILLING and TRNBOT_AWS_ATHENA are two ways to one export; set one of them.")
     if values["slack.client_id"]:
         needed = ("SLACK_CLIENT_SECRET", "slack.client_secret"), ("TRNBOT_SLACK_WORKSPACES", "slack.workspaces")
         found += [f"SLACK_CLIENT_ID also needs {variable}." for variable, name in needed if not values[name]]

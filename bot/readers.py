@@ -90,6 +90,13 @@ def usd(text: str) -> Decimal | None:
     return Decimal(amount) if text else None
 
 
+def count(text: str) -> int:
+    """Read a whole number of things; raise `WrongInput`."""
+    if not text.isdecimal() or int(text) > 100_000:
+        raise WrongInput(f"'{text}' is not a number of things; write one such as 60, or 0 for none.")
+    return int(text)
+
+
 def switch(text: str) -> bool:
     """Read on or off; raise `WrongInput`."""
     words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}

@@ -22,7 +22,7 @@ from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.model.window import parse_duration
 from bot.policy.file import policy_of
-from bot.readers import SOURCES, interval, metric_names, port, source, speed, switch, usd, web_address, words
+from bot.readers import SOURCES, count, interval, metric_names, port, source, speed, switch, usd, web_address, words
 from bot.routes import addresses, read_owners, read_routes, tables_as_text
 from bot.secret import Secret
 
@@ -71,6 +71,16 @@ KEYS: tuple[Key, ...] = (
     Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", words),
     Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", words),
     Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
+    Key("aws.athena", "TRNBOT_AWS_ATHENA", "", "or the table over it, DATABASE.TABLE, rolled up by day in Athena", str),
+    Key("aws.athena_workgroup", "TRNBOT_AWS_ATHENA_WORKGROUP", "primary", "the workgroup that Athena's queries run in", str),
+    Key("aws.athena_output", "TRNBOT_AWS_ATHENA_OUTPUT", "", "where results go when the workgroup has no place, s3://...", str),
+    Key(
+        "aws.explorer_calls",
+        "TRNBOT_AWS_EXPLORER_CALLS",
+        "60",
+        "calls to Cost Explorer a day, $0.01 each; 0 = none",
+        count,
+    ),
     Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", usd),
     Key(
         "aws.spot_advisor",

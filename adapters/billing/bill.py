@@ -11,9 +11,12 @@ from threading import Lock
 
 import duckdb
 
+from adapters.billing.columns import Form
+from adapters.billing.dimensions import canonical
+from adapters.billing.explorer import told_by_explorer
 from adapters.billing.question import ask
 from adapters.billing.rates import rates
-from adapters.billing.refresh import File, has_pods, list_files, refresh
+from adapters.billing.refresh import Answers, File, has_pods, list_files, refresh
 from adapters.billing.spend import hours_frame, hours_of_week, spend_frame
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, Names
@@ -33,10 +36,14 @@ class Bill:
     `lag` is how long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds.
     """
 
-    def __init__(self, folder: Path, *, lag: timedelta, tags: Names, cache: Path | None) -> None:
+    def __init__(
+        self, folder: Path, *, lag: timedelta, tags: Names, cache: Path | None, answers: Answers, by_day: str = ""
+    ) -> None:
         if not folder.is_dir():
             raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
-        self._folder = folder / "billing" if (folder / "billing").is_dir() else folder
+        recorded = any((folder / part).is_dir() for part in ("billing", "api"))
+        self._folder = folder / "billing" if recorded else folder
+        self._answers, self._by_day = answers, by_day
         self._lag, self._names = lag, {**DEFAULT_NAMES, **tags}
         self._lock = Lock()
         self._files: dict[str, File] | None = None
@@ -54,7 +61,17 @@ class Bill:
                 raise Unavailable(
                     f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
                 )
+            self._refuse([*by, *(one.dimension for one in where)])
             return ask(db, window, by, where, pods=self._pods)
+
+    def _refuse(self, dimensions: Sequence[str]) -> None:
+        """Raise `WrongInput` for a dimension that what was loaded cannot tell."""
+        only_explorer = set(self._files or ()) == {Form.EXPLORER}
+        for one in dimensions:
+            if only_explorer:
+                told_by_explorer(canonical(one), self._answers.view)
+            elif self._by_day and canonical(one) == "hour":
+                raise WrongInput(f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours.")
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours up to the newest whole one.
@@ -93,7 +110,7 @@ class Bill:
     def _hours(self, db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
         known = self._seen_hours
         if monday not in known:
-            known[monday] = hours_frame(db, monday) if self._files else None
+            known[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
         return known[monday]
 
     def _seen(self, now: datetime) -> datetime:
@@ -114,11 +131,11 @@ class Bill:
 
     def _catch_up(self) -> None:
         with self._lock:
-            files = list_files(self._folder)
+            files = list_files(self._folder, self._answers)
             if files == self._files:
                 return
             with self._db.cursor() as db:
-                refresh(db, self._folder, files, self._names)
+                refresh(db, self._folder, self._answers, files, self._names)
                 self._pods = has_pods(db)
             self._files = files
             # New dictionaries: a reader that still works on the tables of before keeps its own.

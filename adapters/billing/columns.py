@@ -16,11 +16,12 @@ class Form(StrEnum):
     CUR = "legacy CUR"
     FOCUS12 = "FOCUS 1.2"
     FOCUS10 = "FOCUS 1.0"
+    EXPLORER = "Cost Explorer"
 
     @property
     def is_cur(self) -> bool:
         """Tell whether the columns are those of a Cost and Usage Report."""
-        return self in (Form.CUR2, Form.CUR)
+        return self in (Form.CUR2, Form.CUR, Form.EXPLORER)
 
 
 class Columns:
@@ -89,6 +90,8 @@ def _first(expressions: Iterable[str]) -> str:
 
 
 def _form(lower: dict[str, tuple[str, str]], snaked: set[str]) -> Form | None:
+    if "cost_explorer" in lower:
+        return Form.EXPLORER
     if {"line_item_usage_start_date", "line_item_unblended_cost"} <= snaked:
         new = lower.keys() & {"product", "resource_tags", "bill_payer_account_name", "line_item_usage_account_name"}
         return Form.CUR2 if new else Form.CUR

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
 
 from adapters.billing.columns import Columns, Form
+from adapters.billing.explorer import COLUMNS, rows_in
 from adapters.billing.lines import line_case
 from adapters.billing.normal import rows_of
 from adapters.billing.sql import sql, text
@@ -31,11 +32,31 @@ def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names
         if columns.form is None:
             return None, [f"{shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."]
         db.execute(sql("stage", rows=rows_of(columns, source)))
-        problems = _rejected(db, path, shown) + _broken(db, shown) + _add_tags(db, shown, names)
-        db.execute(sql("things", line=line_case(), file=str(file)))
+        problems = _rejected(db, path, shown) + _stow(db, shown, file, names)
     except duckdb.Error as problem:
         return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
     return columns.form, problems
+
+
+def load_answers(
+    db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: Names
+) -> tuple[Form | None, list[str]]:
+    """Add what Cost Explorer answered to the gathered rows, as `load` adds a file's."""
+    rows, problems = rows_in(answers, services)
+    db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({', '.join(f'{column} VARCHAR' for column in COLUMNS)})")
+    if rows:
+        taken = ", ".join(f"unnest($c{n}::VARCHAR[])" for n in range(len(COLUMNS)))
+        columns = {f"c{n}": list(column) for n, column in enumerate(zip(*rows, strict=True))}
+        db.execute(f"INSERT INTO answered SELECT {taken}", columns)  # noqa: S608 no text from outside
+    db.execute(sql("stage", rows=rows_of(_describe(db, "answered"), "answered")))
+    return Form.EXPLORER, [*problems, *_stow(db, Form.EXPLORER, file, names)]
+
+
+def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: Names) -> list[str]:
+    """Gather the staged rows; return a sentence for what was wrong with them."""
+    problems = _broken(db, shown) + _add_tags(db, shown, names)
+    db.execute(sql("things", line=line_case(), file=str(file)))
+    return problems
 
 
 def _source(path: Path) -> str:

@@ -6,7 +6,7 @@ from adapters.billing.columns import Columns
 from adapters.billing.sql import sql
 
 # Our word for a column, and what the formats call it.
-_CUR = {
+CUR_NAMES = {
     "payer": ("bill_payer_account_id",),
     "invoice": ("bill_invoice_id",),
     "period": ("bill_billing_period_start_date",),
@@ -37,7 +37,7 @@ _CUR = {
     "unused_cost": ("split_line_item_unused_cost",),
     "split_ratio": ("split_line_item_split_usage_ratio",),
 }
-_FOCUS = {
+FOCUS_NAMES = {
     "payer": ("billingaccountid",),
     "invoice": ("invoiceid",),
     "period": ("billingperiodstart",),
@@ -78,7 +78,7 @@ def _flag(columns: Columns, column: str) -> str:
 
 
 def _cur(c: Columns) -> str:
-    made = {alias: c.text(*names) for alias, names in _CUR.items()}
+    made = {alias: c.text(*names) for alias, names in CUR_NAMES.items()}
     made["region"] = _either(
         c.text("product_region_code", "product_region"), c.inside("product", "region_code", "regionCode", "region")
     )
@@ -88,7 +88,7 @@ def _cur(c: Columns) -> str:
 
 
 def _focus(c: Columns) -> str:
-    made = {alias: c.text(*names) for alias, names in _FOCUS.items()}
+    made = {alias: c.text(*names) for alias, names in FOCUS_NAMES.items()}
     made["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
     made["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
     return _select(made, c)

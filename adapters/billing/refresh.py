@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 
 from adapters.billing.columns import Form
-from adapters.billing.load import load, prepare
+from adapters.billing.explorer import newest_answers
+from adapters.billing.load import load, load_answers, prepare
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import Names
 
@@ -25,9 +26,24 @@ class File:
     modified: int
 
 
-def list_files(folder: Path) -> dict[str, File]:
-    """Return the export files under the folder by relative path."""
-    return {one.path: one for one in _walk(folder)}
+@dataclass(frozen=True)
+class Answers:
+    """Say where Cost Explorer's answers are kept, which view of them counts, and what its names of services mean."""
+
+    folder: Path
+    view: str = ""
+    services: Mapping[str, str] = field(default_factory=dict)
+
+
+def list_files(folder: Path, answers: Answers) -> dict[str, File]:
+    """Return the export files under the folder by relative path, and what Cost Explorer answered as one more."""
+    return {one.path: one for one in (*_walk(folder), *_answered(answers))}
+
+
+def _answered(answers: Answers) -> Iterator[File]:
+    files = newest_answers(answers.folder, answers.view)
+    if files:
+        yield File(Form.EXPLORER, ",".join(path.name for path in files), max(path.stat().st_mtime_ns for path in files))
 
 
 def _walk(folder: Path) -> Iterator[File]:
@@ -37,14 +53,19 @@ def _walk(folder: Path) -> Iterator[File]:
             yield File(path.relative_to(folder).as_posix(), f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)
 
 
-def refresh(db: duckdb.DuckDBPyConnection, folder: Path, files: Mapping[str, File], names: Names) -> None:
+def refresh(db: duckdb.DuckDBPyConnection, folder: Path, answers: Answers, files: Mapping[str, File], names: Names) -> None:
     """Load what is new or changed, drop what is gone, and settle which copy of each month counts."""
     known = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
     stale = [path for path, (_, stamp, shadowed) in known.items() if shadowed or path not in files or files[path].stamp != stamp]
     wanted = [file for path, file in files.items() if path not in known or path in stale]
     prepare(db)
     next_id = 1 + max((int(row[0]) for row in known.values()), default=0)
-    loaded = [(n, file, *load(db, folder / file.path, file.path, n, names)) for n, file in enumerate(wanted, next_id)]
+    loaded = [
+        (n, file, *load_answers(db, newest_answers(answers.folder, answers.view), answers.services, n, names))
+        if file.path == Form.EXPLORER
+        else (n, file, *load(db, folder / file.path, file.path, n, names))
+        for n, file in enumerate(wanted, next_id)
+    ]
     db.execute("BEGIN")
     try:
         _replace(db, [int(known[path][0]) for path in stale], loaded)

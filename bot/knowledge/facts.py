@@ -43,6 +43,14 @@ class Facts:
         """Return speed-ups, savings and contradictions as others state them."""
         return self._claims
 
+    def services(self) -> Mapping[str, str]:
+        """Return the product code of each service by the name that AWS's cost tools show."""
+        return self._services
+
+    @cached_property
+    def _services(self) -> Mapping[str, str]:
+        return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
+
     @cached_property
     def _types(self) -> Mapping[str, InstanceType]:
         return {found.name: found for found in _each("instance_types.csv", _type)}

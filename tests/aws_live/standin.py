@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.aws_live.cloudwatch import CloudWatch
+from tests.aws_live.costs import Costs
 from tests.aws_live.serialize import body_of, model, validated
 
 ACCOUNT = "111122223333"
@@ -70,6 +71,7 @@ class StandIn:
     def __init__(self, folder: Path, clock: Callable[[], datetime], shift: timedelta = timedelta(0)) -> None:
         self.folder, self.clock, self.shift = folder, clock, shift
         self.cloudwatch = CloudWatch.of(folder)
+        self.costs = Costs(folder)
         self.faults = Faults()
         self.called: Counter[str] = Counter()
         """Calls answered well, as IAM writes them."""
@@ -119,6 +121,8 @@ class StandIn:
                 return {"Events": self._events(region, given)}
             case "GetSpotPlacementScores":
                 return {"SpotPlacementScores": [{"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}]}
+        if service == "athena" or operation == "GetCostAndUsage":
+            return self._billed(operation, given)
         return self._recorded(service, operation, region, given)
 
     def _events(self, region: str, given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -129,6 +133,18 @@ class StandIn:
         events = [event for path in files for event in json.loads(path.read_text())["Events"]]
         within = [event for event in events if first <= _seconds(event["EventTime"]) <= last]
         return [event for event in within if any(x["ResourceName"] == wanted for x in event["Resources"])]
+
+    def _billed(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        match operation:
+            case "GetCostAndUsage":
+                return self.costs.cost_and_usage(given, datetime.fromtimestamp(self.now, UTC).date())
+            case "GetTableMetadata":
+                return self.costs.table_metadata()
+            case "StartQueryExecution":
+                return {"QueryExecutionId": self.costs.start(given["QueryString"])}
+            case "GetQueryExecution":
+                return self.costs.execution(given["QueryExecutionId"])
+        return self.costs.results(given["QueryExecutionId"], given.get("NextToken", ""))
 
     def _credentials(self, account: str) -> dict[str, Any]:
         until = self.clock() - self.shift + timedelta(hours=1)

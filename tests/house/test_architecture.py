@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for folder in ("bot", "detectors", "adapters") for p in (ROOT / folder).rglob("*.py"))
 STANDARD = set(sys.stdlib_module_names)
 PURE = ("bot.alerts", "bot.costs", "bot.advice", "bot.policy", "bot.cards")
-COMPOSITION = tuple(f"bot.{part}" for part in ("build", "account", "chats", "folders", "run", "play", "once"))
+COMPOSITION = tuple(f"bot.{part}" for part in ("build", "account", "bills", "chats", "folders", "run", "play", "once"))
 ADAPTERS = sorted(p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() and p.name != "__pycache__")
 SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},

@@ -24,7 +24,7 @@ from bot.errors import Unavailable
 from bot.model.own import CallUse, OwnBill
 from bot.ports import Clock
 
-_GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1"}
+_GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"}
 _CONFIG = Config(
     # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
     # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
@@ -38,8 +38,13 @@ _CONFIG = Config(
 _GARBLED_ATTEMPTS = 3
 WORKERS = 4
 """Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
-_TOKENS = {"s3": ("NextContinuationToken", "ContinuationToken"), "eks": ("nextToken", "nextToken")}
-"""What an answer calls the token of its next page, and what a call does, where it is not NextToken."""
+_TOKENS = {
+    "NextContinuationToken": "ContinuationToken",
+    "NextPageToken": "NextPageToken",
+    "NextToken": "NextToken",
+    "nextToken": "nextToken",
+}
+"""What answers call the token of their next page, and what the call for it does."""
 
 
 @dataclass(frozen=True, order=True)
@@ -53,6 +58,10 @@ class Place:
     def __str__(self) -> str:
         """Read as `us-west-2 of account 111122223333`."""
         return f"{self.region} of account {self.account}" if self.account else self.region
+
+
+class Nothing(Unavailable):
+    """Say that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
 
 
 class Garbled(Exception):
@@ -83,6 +92,9 @@ class Calls:
             answer = self._whole(declared, place, given, units)
         except FAILURES as error:
             state, code = state_of(error), code_of(error)
+            if state is State.WELL:
+                self.states.set(declared, where, state)
+                raise Nothing(f"AWS {declared.name} has nothing to tell ({code}).") from error
             if state is State.EXPIRED:
                 self._forget(place)
         except Garbled as error:
@@ -99,13 +111,11 @@ class Calls:
         self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
     ) -> Iterator[Mapping[str, Any]]:
         """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
-        after_name, name = _TOKENS.get(service, ("NextToken", "NextToken"))
-        said = ""
+        said: dict[str, str] = {}
         while True:
-            more = {name: said} if said else {}
-            page = self.call(place, service, operation, units=units, optional=optional, **given, **more)
+            page = self.call(place, service, operation, units=units, optional=optional, **given, **said)
             yield page
-            after = str(page.get(after_name) or "")
+            after = next(({name: str(page[called])} for called, name in _TOKENS.items() if page.get(called)), {})
             if not after or after == said:
                 return
             said = after
@@ -131,6 +141,11 @@ class Calls:
             if declared.member in answer:
                 return answer
         raise Garbled(declared.member)
+
+    def charge(self, service: str, operation: str, units: int) -> None:
+        """Count units of a call whose size is known only after it: bytes that a query scanned."""
+        name = operations()[service, operation].name
+        self.tab.count(Usage(units=Counter({name: units}), usd=price_of(service, operation, units)))
 
     def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
         retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))

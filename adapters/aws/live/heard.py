@@ -169,10 +169,12 @@ def file_of(call: Call, at: datetime) -> Path:
     return Path("api") / call.service / call.operation / call.place.region / name
 
 
+_TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
+
+
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:
     """Return pages as JSON with ISO 8601 times, without the transport's metadata."""
-    left = ("ResponseMetadata", "NextToken", "nextToken")
-    bare = [{name: value for name, value in page.items() if name not in left} for page in pages]
+    bare = [{name: value for name, value in page.items() if name not in _TRANSPORT} for page in pages]
     return orjson.dumps(bare, default=_plain)
 
 

@@ -46,6 +46,22 @@ def operations() -> Mapping[tuple[str, str], Operation]:
 
 
 @dataclass(frozen=True)
+class Grant:
+    """State what AWS itself does in the caller's name under an operation (`under`): allowed, but never called here."""
+
+    action: str
+    resource: str
+    under: str
+    why: str
+
+
+@cache
+def grants() -> tuple[Grant, ...]:
+    """Return what must be allowed beside the operations that are called."""
+    return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in _rows("grants.csv"))
+
+
+@dataclass(frozen=True)
 class CallPrice:
     """State what one `unit` of a call costs, with source and date."""
 

@@ -7,11 +7,13 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from adapters.aws.live.operations import operations
+from adapters.aws.live.operations import grants, operations
 
 _RESOURCES = {
     "BUCKET": "arn:aws:s3:::YOUR-BILLING-BUCKET",
     "OBJECTS": "arn:aws:s3:::YOUR-BILLING-BUCKET/*",
+    "RESULTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET",
+    "RESULT_OBJECTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET/*",
     "ROLES": "arn:aws:iam::*:role/trnbot-reader",
 }
 """What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""
@@ -22,9 +24,11 @@ def policy() -> dict[str, Any]:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for declared in operations().values():
         found[declared.action.partition(":")[0], declared.resource].append(declared.action)
+    for grant in grants():
+        found[grant.action.partition(":")[0], grant.resource].append(grant.action)
     statements = [
         {
-            "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title()),
+            "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title().replace("_", "")),
             "Effect": "Allow",
             "Action": sorted(actions),
             "Resource": _RESOURCES.get(resource, resource),

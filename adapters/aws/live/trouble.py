@@ -25,6 +25,7 @@ class State(StrEnum):
 
 
 _STATES = {
+    State.WELL: ("DataUnavailable",),
     State.DENIED: ("AccessDenied", "UnauthorizedOperation", "OptInRequired", "SubscriptionRequired"),
     State.EXPIRED: (
         "ExpiredToken",

@@ -1,0 +1,109 @@
+"""Write the query that rolls a month of an export up by day where the export lies, in Athena's SQL.
+
+Its answer has the export's own column names, so that it is read as any other file of the format; money adds up, all else groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+
+from adapters.billing.columns import Columns
+from adapters.billing.normal import CUR_NAMES, FOCUS_NAMES
+from bot.errors import WrongInput
+
+_SUMS = {
+    "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective", "sp_total", "sp_used",
+    "split_cost", "unused_cost", "split_ratio", "billed", "effective", "quantity",
+}  # fmt: skip
+_INSIDE = {
+    "product": ("region_code", "region", "instance_type", "marketoption"),
+    "skupricedetails": ("x_UsageType", "UsageType", "usagetype", "InstanceType", "x_InstanceType", "instance_type"),
+}
+"""Keys of map columns that say something the other columns may not; under CUR's flat name, or in a map of their own."""
+_TAGS = ("resource_tags", "tags")
+
+
+def day_query(table: str, described: Sequence[tuple[str, str]], partitions: Sequence[str], month: date) -> str:
+    """Return the query of one month over `DATABASE.TABLE` with columns (name, Athena type); raise `WrongInput` for no export."""
+    columns = Columns(described)
+    if columns.form is None:
+        raise WrongInput(f"The Athena table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost.")
+    kinds = {name.lower(): kind.lower() for name, kind in described}
+    start, end = ("line_item_usage_start_date", "line_item_usage_end_date")
+    if not columns.form.is_cur:
+        start, end = "chargeperiodstart", "chargeperiodend"
+    moment = _moment(start, kinds)
+    day = f"CAST(date_trunc('day', {moment}) AS VARCHAR)"
+    keys = {start: day, **dict(_keys(columns, kinds, {start, end}))}
+    sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)", **dict(_sums(columns, kinds))}
+    chosen = ", ".join(f'{expression} AS "{name}"' for name, expression in {**keys, **sums}.items())
+    database, _, name = table.partition(".")
+    places = ", ".join(str(n) for n in range(1, len(keys) + 1))
+    where = _month(partitions, kinds, month, moment)
+    return f'SELECT {chosen} FROM "{database}"."{name}" WHERE {where} GROUP BY {places}'
+
+
+def _keys(columns: Columns, kinds: Mapping[str, str], without: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and expression of everything that tells rows apart."""
+    is_cur = bool(columns.form and columns.form.is_cur)
+    for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
+        for name in names:
+            if alias not in _SUMS and name in kinds and name not in without:
+                yield name, f'CAST("{name}" AS VARCHAR)'
+    for name in ("product_region_code", "product_region", "product_instance_type", "product_marketoption"):
+        if name in kinds:
+            yield name, f'CAST("{name}" AS VARCHAR)'
+    yield from ((name, f'CAST("{name}" AS VARCHAR)') for name in kinds if name.startswith("resource_tags_"))
+    for name, inner in _INSIDE.items():
+        if kinds.get(name, "").startswith("map"):
+            yield from _inside(name, inner, kinds)
+    for name in _TAGS:
+        if name in kinds:
+            mapped = kinds[name].startswith("map")
+            yield name, f'json_format(CAST("{name}" AS JSON))' if mapped else f'CAST("{name}" AS VARCHAR)'
+
+
+def _inside(name: str, keys: Sequence[str], kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a map: of `product` as flat columns that are not there yet, of another as one JSON column."""
+    if name != "product":
+        yield name, f'json_format(CAST("{name}" AS JSON))'
+        return
+    for key in keys:
+        if (called := f"product_{key}") not in kinds:
+            yield called, f"element_at(\"{name}\", '{key}')"
+
+
+def _sums(columns: Columns, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    is_cur = bool(columns.form and columns.form.is_cur)
+    for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
+        for name in names:
+            if alias in _SUMS and name in kinds:
+                number = f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))" if _is_text(kinds[name]) else _decimal(name)
+                yield name, f"CAST(sum({number}) AS VARCHAR)"
+
+
+def _decimal(name: str) -> str:
+    return f'CAST("{name}" AS DECIMAL(38, 15))'
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith(("string", "varchar", "char"))
+
+
+def _moment(name: str, kinds: Mapping[str, str]) -> str:
+    if not _is_text(kinds.get(name, "")):
+        return f'"{name}"'
+    return f"CAST(replace(replace(\"{name}\", 'T', ' '), 'Z', '') AS TIMESTAMP)"
+
+
+def _month(partitions: Sequence[str], kinds: Mapping[str, str], month: date, moment: str) -> str:
+    """Return what keeps one billing month: by partition where there is one, so that only its files are scanned."""
+    named = {name.lower() for name in partitions}
+    if "billing_period" in named:
+        return f"billing_period = '{month:%Y-%m}'"
+    if {"year", "month"} <= named:
+        return f"year = '{month:%Y}' AND month IN ('{month.month}', '{month:%m}')"
+    column = next((name for name in ("bill_billing_period_start_date", "billingperiodstart") if name in kinds), "")
+    at = _moment(column, kinds) if column else f"date_trunc('month', {moment})"
+    return f"{at} = TIMESTAMP '{month:%Y-%m-01} 00:00:00'"

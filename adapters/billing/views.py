@@ -1,0 +1,93 @@
+"""Answer from Cost Explorer: it groups by two keys at a time, so tags stand in views of their own beside the whole bill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from threading import Lock
+from urllib.parse import unquote
+
+from adapters.billing.bill import Bill
+from adapters.billing.columns import Form
+from adapters.billing.dimensions import TAG, canonical
+from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, told_by_explorer
+from adapters.billing.tags import DEFAULT_NAMES, Names
+from bot.errors import Unavailable
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+
+Fresh = Callable[[str], str]
+"""Bring the answers of a view up to date; return how old they are and what they cost, in words."""
+
+
+class Views:
+    """Implement `bot.ports.Billing` over Cost Explorer's answers: the whole bill, and one view a tag."""
+
+    def __init__(self, opened: Callable[[str], Bill], fresh: Fresh, tags: Names) -> None:
+        self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
+        self._bills: dict[str, Bill] = {}
+        self._lock = Lock()
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window; raise `WrongInput` for what Cost Explorer cannot tell."""
+        asked = [canonical(one) for one in (*by, *(one.dimension for one in where))]
+        tags = {one for one in asked if one in TAGGED or one.startswith(TAG)}
+        if not tags:
+            return self._tally("", window, by, where)
+        first, *others = sorted(tags)
+        for one in (*others, *(x for x in asked if x not in tags)):
+            told_by_explorer(one, "" if one in others else first)
+        return self._tagged(first, window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        self._fresh("")
+        return self._bill("").deltas(now, days)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own rates."""
+        self._fresh("")
+        return self._bill("").rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read, and that figures are by day."""
+        days = "Cost Explorer gives whole days: a day counts where it begins within the window."
+        return [days, *(sentence for bill in list(self._bills.values()) for sentence in bill.problems())]
+
+    def close(self) -> None:
+        """Release every view."""
+        for bill in self._bills.values():
+            bill.close()
+
+    def _tagged(self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
+        """Ask by the tag names of a dimension until one has a value; the first counts where none has."""
+        found = None
+        for name in self._tag_names(dimension):
+            view = TAG_VIEW + about_of(name)
+            tally = self._tally(view, window, by, where)
+            found = found or tally
+            if any(row.key.get(dimension) for row in self._tally(view, window, (dimension,)).rows):
+                return tally
+        assert found
+        return found
+
+    def _tag_names(self, dimension: str) -> Iterator[str]:
+        yield from self._names.get(dimension, ()) or (dimension.removeprefix(TAG),)
+
+    def _tally(self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        said = self._fresh(view)
+        try:
+            tally = self._bill(view).tally(window, by, where)
+        except Unavailable:
+            about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
+            raise Unavailable(f"Cost Explorer has not been asked {about}. {said}".strip()) from None
+        return replace(tally, sources=tuple(said or one if one == Form.EXPLORER else one for one in tally.sources))
+
+    def _bill(self, view: str) -> Bill:
+        with self._lock:
+            if view not in self._bills:
+                self._bills[view] = self._opened(view)
+            return self._bills[view]

@@ -1,0 +1,112 @@
+"""Join settings and bills: a recording's, or a live account's by export, Athena or Cost Explorer. A part of `build`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.knowledge import load_knowledge
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+from bot.ports import Billing
+from bot.settings import Settings
+
+if TYPE_CHECKING:
+    from adapters.aws.live import Live
+    from adapters.aws.live.answers import Answers
+
+
+FOLDER = Path(".trnbot/aws")
+"""Where copies of what a live account answered lie."""
+
+
+def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
+    """Return the bill of a recording: its exports, or what Cost Explorer answered where it has none."""
+    from adapters.billing import has_only_answers, open_billing, open_explorer
+
+    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
+    return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given)
+
+
+def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
+    """Return the bill over local copies under `folder`, brought up to date when it is asked: hourly from S3, else less often."""
+    if settings["aws.athena"]:
+        return _by_athena(settings, live, folder / "athena")
+    if settings["aws.billing"] or not settings["aws.explorer_calls"]:
+        return _by_export(settings, live, folder / "billing")
+    return _by_explorer(settings, live, folder / "cost-explorer")
+
+
+def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Answers:
+    """Return what keeps Cost Explorer's answers, for the bill and for what AWS itself says of it."""
+    from adapters.aws.live.answers import Answers
+    from adapters.aws.live.calls import Place
+
+    return Answers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
+
+
+def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Return which tags name an owner of costs."""
+    return {name: settings.tags()[name] for name in ("team", "project", "cluster")}
+
+
+def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.live.exports import ExportCache
+    from adapters.billing import open_billing
+
+    folder.mkdir(parents=True, exist_ok=True)
+    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings))
+    address = settings["aws.billing"]
+    return FreshBilling(bill, ExportCache(live.calls, address, folder, live.home).keep_fresh) if address else bill
+
+
+def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.live.athena import AthenaCopy
+    from adapters.billing import open_billing
+    from adapters.billing.day_query import day_query
+
+    named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
+    copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
+    (folder / "billing").mkdir(parents=True, exist_ok=True)
+    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings), by_day="Athena")
+    return FreshBilling(bill, copy.keep_fresh, copy.problems)
+
+
+def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.live.explorer import Explorer
+    from adapters.billing import open_explorer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    explorer = Explorer(open_answers(settings, live, folder.parent))
+    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
+    return open_explorer(folder, **given, fresh=explorer.keep_fresh)
+
+
+class FreshBilling:
+    """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
+
+    def __init__(self, bill: Billing, fresh: Callable[[], None], also: Callable[[], Sequence[str]] = tuple) -> None:
+        self._bill, self._fresh, self._also = bill, fresh, also
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window."""
+        self._fresh()
+        return self._bill.tally(window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        self._fresh()
+        return self._bill.deltas(now, days)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own rates."""
+        self._fresh()
+        return self._bill.rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read, and why the copy is old where it is."""
+        return (*self._also(), *self._bill.problems())

@@ -1,0 +1,149 @@
+"""Roll the export up in Athena: the same numbers as from the export itself, month by month, priced by what is scanned."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from adapters.aws.live.athena import AthenaCopy
+from adapters.aws.live.calls import Calls
+from adapters.billing import open_billing
+from adapters.billing.day_query import day_query
+from bot.errors import Unavailable, WrongInput
+from bot.model.window import Window
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+NOVEMBER = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
+
+
+class Desk:
+    def __init__(self, world, folder, table="bills.cur"):
+        world.now = NOON
+        self.calls = Calls(lambda: world.now)
+        self.copy = AthenaCopy(self.calls, table, "primary", "s3://results/trnbot", folder, "us-west-2", day_query, lambda _: None)
+        folder.mkdir(exist_ok=True)
+        self.bill = open_billing(folder, by_day="Athena")
+
+
+@pytest.fixture
+def desk(world, tmp_path):
+    made = Desk(world, tmp_path / "athena")
+    made.copy.keep_fresh()
+    return made
+
+
+def rows(tally):
+    return {tuple(row.key.values()): row.money for row in tally.rows}
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        (), ("account",), ("region",), ("zone",), ("service",), ("usage_type",), ("operation",), ("instance_type",), ("purchase",),
+        ("line",), ("resource",), ("cluster",), ("namespace",), ("team", "project"), ("tag:owner",), ("day", "service"), ("month",),
+    ],
+)  # fmt: skip
+def test_it_says_what_the_export_says(desk, tiny, by):
+    assert desk.copy.problems() == ()
+    export = open_billing(tiny).tally(NOVEMBER, by)
+    ours = desk.bill.tally(NOVEMBER, by)
+    assert (ours.total, ours.sources, ours.currency) == (export.total, export.sources, export.currency)
+    if by != ("namespace",):
+        assert rows(ours) == rows(export)
+
+
+def test_days_and_rates_are_those_of_the_export(desk, tiny):
+    export = open_billing(tiny)
+    ours, theirs = (bill.deltas(NOON, 7).frames["spend"] for bill in (desk.bill, export))
+    assert ours.things == theirs.things
+    np.testing.assert_allclose(ours.values, theirs.values, atol=0.01)
+    assert [(p.instance_type, p.usd_per_hour, p.hours) for p in desk.bill.rates(NOON)] == [
+        (p.instance_type, p.usd_per_hour, p.hours) for p in export.rates(NOON)
+    ]
+
+
+def test_pods_share_a_day(desk, tiny):
+    ours, theirs = (bill.tally(NOVEMBER, ("pod",)) for bill in (desk.bill, open_billing(tiny)))
+    assert rows(ours).keys() == rows(theirs).keys()
+    assert all(abs(rows(ours)[key].net - money.net) < 1 for key, money in rows(theirs).items())
+
+
+def test_hours_are_refused_by_a_sentence(desk):
+    with pytest.raises(WrongInput, match="Athena gives the bill by day; set TRNBOT_AWS_BILLING"):
+        desk.bill.tally(NOVEMBER, ("hour",))
+
+
+def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
+    def queries():
+        return desk.calls.made["athena", "start_query_execution"]
+
+    assert queries() == 3
+    world.now += timedelta(hours=5)
+    desk.copy.keep_fresh()
+    assert queries() == 3
+    world.now += timedelta(hours=1)
+    desk.copy.keep_fresh()
+    assert queries() == 4
+    world.now = datetime(2026, 12, 2, tzinfo=UTC)
+    desk.copy.keep_fresh()
+    assert queries() == 6
+
+
+def test_what_is_scanned_is_priced(world, desk):
+    assert desk.calls.bill()["athena:GetQueryExecution"] == (3, 75, Decimal("0.000375"))
+    world.standin.costs.scanned = 1
+    world.now += timedelta(hours=7)
+    desk.copy.keep_fresh()
+    assert desk.calls.bill()["athena:GetQueryExecution"][1] == 85
+
+
+def test_a_failed_query_leaves_the_month_as_it_was(world, desk):
+    before = desk.bill.tally(NOVEMBER, ("service",))
+    world.standin.costs.failing = "SCHEMA_MISMATCH: a column changed\nstack of the engine"
+    world.now += timedelta(hours=7)
+    desk.copy.keep_fresh()
+    assert desk.copy.problems() == (
+        "Athena's query over bills.cur is failed (SCHEMA_MISMATCH: a column changed); it is tried again later.",
+    )
+    assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
+    world.standin.costs.failing = ""
+    world.now += timedelta(hours=1)
+    desk.copy.keep_fresh()
+    assert desk.copy.problems() == ()
+
+
+def test_a_denied_call_is_told(world, tmp_path):
+    world.standin.faults.denied = {"athena:GetTableMetadata"}
+    desk = Desk(world, tmp_path / "athena")
+    with pytest.raises(Unavailable, match=r"athena:GetTableMetadata in us-west-2 is denied \(AccessDeniedException\)"):
+        desk.copy.refresh(NOON)
+
+
+@pytest.mark.parametrize("table", ["cur", "a.b.c", 'a."b"', "a.b; DROP"])
+def test_another_name_is_refused(world, tmp_path, table):
+    with pytest.raises(WrongInput, match=r"write DATABASE\.TABLE"):
+        Desk(world, tmp_path / "athena", table)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "said"),
+    [
+        (["billing_period"], "billing_period = '2026-03'"),
+        (["year", "month"], "year = '2026' AND month IN ('3', '03')"),
+        ([], "\"bill_billing_period_start_date\" = TIMESTAMP '2026-03-01 00:00:00'"),
+    ],
+)
+def test_only_the_month_is_scanned(partitions, said):
+    columns = [
+        ("bill_billing_period_start_date", "timestamp"),
+        ("line_item_usage_start_date", "timestamp"),
+        ("line_item_usage_end_date", "timestamp"),
+        ("line_item_unblended_cost", "double"),
+    ]
+    assert said in day_query("bills.cur", columns, partitions, date(2026, 3, 1))
+
+
+def test_a_table_that_is_no_export_is_refused():
+    with pytest.raises(WrongInput, match=r"bills\.other is no CUR or FOCUS export"):
+        day_query("bills.other", [("id", "string")], [], date(2026, 3, 1))
