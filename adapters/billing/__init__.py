@@ -45,7 +45,7 @@ def open_explorer(
     lag: timedelta = _LAG,
     tags: Mapping[str, Sequence[str]] | None = None,
     services: Mapping[str, str] | None = None,
-    fresh: Fresh = lambda view: "",
+    fresh: Fresh = lambda _: "",
 ) -> Views:
     """Open Cost Explorer's answers under `folder/api`; `fresh` brings a view of them up to date before it is asked."""
     from adapters.billing.views import Views

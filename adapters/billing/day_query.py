@@ -10,6 +10,7 @@ from datetime import date
 
 from adapters.billing.columns import Columns
 from adapters.billing.normal import CUR_NAMES, FOCUS_NAMES
+from adapters.billing.sql import sql
 from bot.errors import WrongInput
 
 _SUMS = {
@@ -28,7 +29,7 @@ def day_query(table: str, described: Sequence[tuple[str, str]], partitions: Sequ
     """Return the query of one month over `DATABASE.TABLE` with columns (name, Athena type); raise `WrongInput` for no export."""
     columns = Columns(described)
     if columns.form is None:
-        raise WrongInput(f"The Athena table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost.")
+        raise WrongInput(f"The table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost.")
     kinds = {name.lower(): kind.lower() for name, kind in described}
     start, end = ("line_item_usage_start_date", "line_item_usage_end_date")
     if not columns.form.is_cur:
@@ -38,10 +39,9 @@ def day_query(table: str, described: Sequence[tuple[str, str]], partitions: Sequ
     keys = {start: day, **dict(_keys(columns, kinds, {start, end}))}
     sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)", **dict(_sums(columns, kinds))}
     chosen = ", ".join(f'{expression} AS "{name}"' for name, expression in {**keys, **sums}.items())
-    database, _, name = table.partition(".")
+    whole = ".".join(f'"{part}"' for part in table.split("."))
     places = ", ".join(str(n) for n in range(1, len(keys) + 1))
-    where = _month(partitions, kinds, month, moment)
-    return f'SELECT {chosen} FROM "{database}"."{name}" WHERE {where} GROUP BY {places}'
+    return sql("month", chosen=chosen, table=whole, month=_month(partitions, kinds, month, moment), keys=places)
 
 
 def _keys(columns: Columns, kinds: Mapping[str, str], without: set[str]) -> Iterator[tuple[str, str]]:

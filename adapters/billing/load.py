@@ -47,7 +47,7 @@ def load_answers(
     if rows:
         taken = ", ".join(f"unnest($c{n}::VARCHAR[])" for n in range(len(COLUMNS)))
         columns = {f"c{n}": list(column) for n, column in enumerate(zip(*rows, strict=True))}
-        db.execute(f"INSERT INTO answered SELECT {taken}", columns)  # noqa: S608 no text from outside
+        db.execute(f"INSERT INTO answered SELECT {taken}", columns)
     db.execute(sql("stage", rows=rows_of(_describe(db, "answered"), "answered")))
     return Form.EXPLORER, [*problems, *_stow(db, Form.EXPLORER, file, names)]
 

@@ -21,7 +21,9 @@ class Desk:
     def __init__(self, world, folder, table="bills.cur"):
         world.now = NOON
         self.calls = Calls(lambda: world.now)
-        self.copy = AthenaCopy(self.calls, table, "primary", "s3://results/trnbot", folder, "us-west-2", day_query, lambda _: None)
+        self.copy = AthenaCopy(
+            self.calls, table, "primary", "s3://results/trnbot", folder, "us-west-2", day_query, lambda _: None
+        )
         folder.mkdir(exist_ok=True)
         self.bill = open_billing(folder, by_day="Athena")
 

@@ -75,7 +75,9 @@ def test_filters_days_and_rates_are_those_of_the_export(desk, tiny):
 
 @pytest.mark.parametrize("by", [("pod",), ("resource",), ("hour",), ("zone",), ("tag:team", "service"), ("team", "project")])
 def test_what_it_cannot_tell_is_one_sentence_that_names_what_can(desk, by):
-    with pytest.raises(WrongInput, match=r"Cost Explorer (does not tell|tells a tag alone).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA"):
+    with pytest.raises(
+        WrongInput, match=r"Cost Explorer (does not tell|tells a tag alone).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA"
+    ):
         desk.bill.tally(NOVEMBER, by)
 
 

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+from adapters.aws.live.answers import Answers
+from adapters.aws.live.athena import AthenaCopy
+from adapters.aws.live.calls import Place
+from adapters.aws.live.explorer import Explorer
 from adapters.aws.live.exports import ExportCache
-from adapters.aws.live.operations import call_prices, operations
+from adapters.aws.live.operations import call_prices, grants, operations
 from adapters.aws.live.policy import policy_text
+from adapters.billing.day_query import day_query
 from tests.aws_live.standin import BUCKET
 
 ROOT = Path(__file__).parents[2]
@@ -18,9 +23,16 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"])
     (now,) = world.ticks(2, 2)
     live.read(now)
-    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path, "us-east-1").refresh()
+    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()
+    AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", "us-west-2", day_query).refresh(now)
+    Explorer(Answers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
     assert set(world.standin.called) == {declared.action for declared in operations().values()}
     assert not world.standin.failed
+
+
+def test_what_is_granted_beside_stands_under_an_operation_that_is_called():
+    assert {grant.under for grant in grants()} <= {declared.action for declared in operations().values()}
+    assert all(grant.why for grant in grants())
 
 
 def test_every_price_has_a_source_and_a_date():

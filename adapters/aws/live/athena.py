@@ -90,7 +90,7 @@ class AthenaCopy:
     def _described(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Return the table's columns with their types, and the names of its partition keys."""
         database, _, name = self.table.partition(".")
-        given = {"CatalogName": "AwsDataCatalog", "DatabaseName": database, "TableName": name}
+        given: dict[str, Any] = {"CatalogName": "AwsDataCatalog", "DatabaseName": database, "TableName": name}
         found = self.calls.call(self._place, "athena", "get_table_metadata", **given)["TableMetadata"]
         columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in found.get("Columns", ())]
         return columns, [str(x["Name"]) for x in found.get("PartitionKeys", ())]
@@ -107,7 +107,7 @@ class AthenaCopy:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
 
     def _await(self, named: str) -> None:
-        """Return when the query has succeeded; raise `Unavailable` where it failed or takes too long. What it scanned is priced."""
+        """Return when the query has succeeded, and price what it scanned; raise `Unavailable` where it failed or takes too long."""
         for wait in _WAITS:
             found = self.calls.call(self._place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
             status = found["QueryExecution"].get("Status", {})
@@ -118,7 +118,9 @@ class AthenaCopy:
                 return
             if state in ("FAILED", "CANCELLED"):
                 why = str(status.get("StateChangeReason", "no reason given")).splitlines()[0][:120]
-                raise Unavailable(f"Athena's query over {self.table} is {state.lower()} ({why.rstrip('.')}); it is tried again later.")
+                raise Unavailable(
+                    f"Athena's query over {self.table} is {state.lower()} ({why.rstrip('.')}); it is tried again later."
+                )
             self.sleep(wait)
         raise Unavailable(f"Athena's query over {self.table} takes longer than three minutes; it is tried again later.")
 

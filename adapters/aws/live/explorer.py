@@ -72,9 +72,7 @@ class Explorer:
             keys = [_dimension("REGION"), _dimension("RECORD_TYPE")]
             found[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
         parts = {
-            (account, *keys): usd
-            for (account,) in accounts
-            for keys, usd in _sums(found.get(_about(account), []), 2).items()
+            (account, *keys): usd for (account,) in accounts for keys, usd in _sums(found.get(_about(account), []), 2).items()
         }
         for account, region, kind in _dearest(parts)[: max(0, allowed - len(found))]:
             keys = [_dimension("SERVICE"), _dimension("USAGE_TYPE")]

@@ -1,0 +1,1 @@
+SELECT {chosen} FROM {table} WHERE {month} GROUP BY {keys}
