@@ -78,7 +78,7 @@ def test_hours_are_refused_by_a_sentence(desk):
 
 def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
     def queries():
-        return desk.calls.made["athena", "start_query_execution"]
+        return world.standin.called["athena:StartQueryExecution"]
 
     assert queries() == 3
     world.now += timedelta(hours=5)
@@ -93,11 +93,12 @@ def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
 
 
 def test_what_is_scanned_is_priced(world, desk):
-    assert desk.calls.bill()["athena:GetQueryExecution"] == (3, 75, Decimal("0.000375"))
+    assert desk.calls.tab.today().units["athena:GetQueryExecution"] == 75
+    assert desk.calls.tab.today().usd == Decimal("0.000375")
     world.standin.costs.scanned = 1
     world.now += timedelta(hours=7)
     desk.copy.keep_fresh()
-    assert desk.calls.bill()["athena:GetQueryExecution"][1] == 85
+    assert desk.calls.tab.today().units["athena:GetQueryExecution"] == 85
 
 
 def test_a_failed_query_leaves_the_month_as_it_was(world, desk):

@@ -11,15 +11,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-import orjson
-
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.heard import json_of
 from bot.errors import Unavailable
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json")
 _TIME = "%Y%m%dT%H%M%SZ"
-_COUNT = "calls.json"
 _KEPT_SETS = 2
 """The newest set of answers and the one before it, which a reader may still hold open."""
 
@@ -30,7 +27,7 @@ class CapReached(Unavailable):
 
 @dataclass
 class Answers:
-    """Ask Cost Explorer at most `most_calls` a UTC day, counted on disk, and keep what it answered under `folder`/api."""
+    """Ask Cost Explorer at most `most_calls` a UTC day, and keep what it answered under `folder`/api."""
 
     calls: Calls
     folder: Path
@@ -42,15 +39,15 @@ class Answers:
         """Return every page of one answer; raise `CapReached` when the day's calls are used, `Unavailable` otherwise."""
         if self.left() <= 0:
             raise CapReached(f"Today's {self.most_calls} calls to Cost Explorer are used (TRNBOT_AWS_EXPLORER_CALLS).")
-        before = self._made(operation)
         try:
             return list(self.calls.pages(self.place, "ce", operation, **given))
         finally:
-            self._count(self._made(operation) - before)
+            self.calls.tab.save()
 
     def left(self) -> int:
         """Return how many calls of today are left."""
-        return self.most_calls - self._counted().get(self._today(), 0)
+        used = self.calls.tab.today().units
+        return self.most_calls - sum(units for name, units in used.items() if name.startswith("ce:"))
 
     def put(self, operation: str, at: datetime, answers: Mapping[str, Sequence[Mapping[str, Any]]], first: str = "") -> None:
         """Write a set of answers of one time by what each is about; the one called `first` last: without it none counts."""
@@ -91,22 +88,3 @@ class Answers:
 
     def _named(self, folder: Path) -> list[re.Match[str]]:
         return [match for path in sorted(folder.glob("*.json")) if (match := _NAME.fullmatch(path.name))]
-
-    def _today(self) -> str:
-        return f"{self.calls.clock():%Y-%m-%d}"
-
-    def _made(self, operation: str) -> int:
-        return self.calls.made["ce", operation]
-
-    def _counted(self) -> dict[str, int]:
-        try:
-            return dict(orjson.loads((self.folder / _COUNT).read_bytes()))
-        except (OSError, ValueError):
-            return {}
-
-    def _count(self, calls: int) -> None:
-        """Write how many calls today has seen; a failed call is billed too where it reached AWS, but cannot be told apart."""
-        part = self.folder / f".{_COUNT}.part"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(orjson.dumps({self._today(): self._counted().get(self._today(), 0) + calls}))
-        part.replace(self.folder / _COUNT)
