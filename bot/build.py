@@ -18,6 +18,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.folders import folder_of
 from bot.knowledge import load_knowledge
 from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, SharedSource
+from bot.model.own import OwnBill
 from bot.model.policy import Policy
 from bot.model.replay import Replay
 from bot.model.request import Request
@@ -83,6 +84,11 @@ class Opened:
             routes=self._settings.routes,
             **more,
         )
+
+    def own_bill(self) -> OwnBill | None:
+        """Return what the bot's own calls cost, None where no account is read."""
+        found: OwnBill | None = self.recording().calls.tab.bill() if self.live else None
+        return found
 
     def end(self) -> datetime | None:
         """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
@@ -168,7 +174,7 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
         replay(opened.ports(inner, settings.policy), CONSOLE, now)
 
     store = ReplayedStore(inner, fill) if replays else inner
-    more = {"settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    more = {"settings": facts(settings), "checks": lambda: checks(settings, opened), "own_bill": opened.own_bill}
     ports = opened.ports(store, settings.policy, inner, **more)
     return App(ports, ports.channels, (*settings["admins"], terminal_user()), time.monotonic), opened
 
@@ -194,6 +200,9 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     async def answer(request: Request) -> Card:
         return await door[0].answer(request)
 
+    def standing() -> Mapping[str, Any]:
+        return door[0].health.facts()
+
     async def tell(sentence: str) -> None:
         await door[0].tell_admins(sentence, clock())
 
@@ -210,6 +219,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     )
     surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, tell, clock, store, hints)}
     more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    more |= {"own_bill": opened.own_bill, "standing": standing}
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
     door.append(App(ports, ports.channels, admins, time.monotonic))

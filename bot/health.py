@@ -69,6 +69,9 @@ class Health:
             "ticked_at": self.last_tick,
             "ticks": self.ticks,
             "missed": self.missed,
+            "failures": self.failures,
+            "tick_seconds": self.tick_seconds,
+            "undelivered": self.n_undelivered,
             "open_alerts": self.open_alerts,
             "usd_per_hour": self.usd_per_hour,
         }

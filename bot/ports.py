@@ -18,6 +18,7 @@ from bot.model.fleet import InstanceType
 from bot.model.labels import Labels
 from bot.model.memory import Changes as Changes
 from bot.model.memory import Memory as Memory
+from bot.model.own import OwnBill
 from bot.model.policy import Policy
 from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
@@ -232,6 +233,10 @@ class Ports:
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple
     """Look at everything the bot needs; may block."""
+    own_bill: Callable[[], OwnBill | None] = lambda: None
+    """Return what the bot's own AWS calls cost, None where no account is read; may block."""
+    standing: Callable[[], Mapping[str, Any]] = dict
+    """Return what this process's watch counted; empty where it does not watch."""
 
     @property
     def policy(self) -> Policy:

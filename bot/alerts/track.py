@@ -59,6 +59,11 @@ def _most(names: Iterable[str]) -> str:
     return max(sorted(votes), key=lambda name: votes[name], default="")
 
 
+def launcher_of(things: Iterable[str], reading: Reading) -> str:
+    """Return in words who or what launched most of the things, "" where nobody tells."""
+    return _most(str(by) for thing in things if (by := reading.inventory.launcher(thing)))
+
+
 def _open(anomaly: Anomaly, reading: Reading) -> Alert:
     now = reading.now
     return Alert(
@@ -69,13 +74,17 @@ def _open(anomaly: Anomaly, reading: Reading) -> Alert:
         owner=owner_of(anomaly.things, reading),
         claims=claims_of(anomaly, reading),
         things_at_worst=len(anomaly.things),
+        launched_by=launcher_of(anomaly.things, reading),
     )
 
 
 def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
     newest = replace(anomaly, window=Window(min(alert.anomaly.window.start, anomaly.window.start), anomaly.window.end))
     worst = max(alert.things_at_worst, len(anomaly.things))
-    return replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_worst=worst)
+    by = alert.launched_by or launcher_of(anomaly.things, reading)
+    claims = alert.claims if by == alert.launched_by else claims_of(anomaly, reading)
+    seen = {"anomaly": newest, "seen": reading.now, "closed": None, "things_at_worst": worst}
+    return replace(alert, **seen, launched_by=by, claims=claims)
 
 
 def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading: Reading, quiet: timedelta) -> Alert:

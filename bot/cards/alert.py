@@ -180,6 +180,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "score": round(anomaly.score, 4),
         "waste_usd": cents,
         "muted_by": alert.muted_by,
+        "launched_by": alert.launched_by,
         "why": anomaly.why,
     }
 
@@ -222,6 +223,9 @@ def _owner(alert: Alert, resolved: str) -> str:
         return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
     named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
     named += [claim.replace(":", " ") for claim in alert.claims]
+    # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
+    by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
+    named += [f"launched by {alert.launched_by}"] if by_machine else []
     known = ", whom no setting knows" if alert.owners else ""
     return f" · {', '.join(named)}{known}, so the default channel hears this"
 

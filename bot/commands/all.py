@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bot.commands import about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, routes, savings, tune
+from bot.commands import about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, own, routes, savings, tune
 
-FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, routes, savings, tune)
+FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, own, routes, savings, tune)

@@ -66,6 +66,9 @@ class Alert:
     claims: tuple[str, ...] = ()
     """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
 
+    launched_by: str = ""
+    """Who or what launched most of the things, in words; asked of CloudTrail, it may come after the opening."""
+
     @property
     def owners(self) -> tuple[str, ...]:
         """Return every name under which the mapping may know the owner, likeliest first."""

@@ -1,9 +1,9 @@
-"""State what the bot itself costs at AWS, and how its watch stands."""
+"""State what the bot itself costs at AWS."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 
 
@@ -41,14 +41,3 @@ class OwnBill:
     """USD of each day on record, oldest first."""
     stops: tuple[tuple[int, tuple[str, ...]], ...] = field(default=())
     """(percent of the budget, operations that stop there), the first to stop first."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """State how the watch stands; `lag_seconds` is the age of the last whole tick, None before the first."""
-
-    ticked_at: datetime | None
-    lag_seconds: float | None
-    interval_seconds: float
-    facts: tuple[tuple[str, str], ...] = ()
-    problems: tuple[str, ...] = ()

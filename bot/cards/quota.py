@@ -1,0 +1,87 @@
+"""Show quotas with what runs against them, and how many nodes more they let through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.advice.quota import QuotaUse
+from bot.cards.card import Align, Block, Card, Column, Link, Table, Text, Tone, quiet
+from bot.cards.words import day
+from bot.model.fleet import InstanceType
+
+_COLUMNS = (
+    Column("quota"),
+    Column("where"),
+    Column("used", Align.RIGHT),
+    Column("of", Align.RIGHT),
+    Column("room for"),
+)
+_MOST = 12
+TIGHT_SHARE = 0.9
+"""Share of a quota in use from which the card warns."""
+
+
+def quota_card(uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str = "") -> Card:
+    """Draw the quotas, the tightest first; `instance_type` is what room is asked for, else what runs most."""
+    shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][:_MOST] or list(uses[:_MOST])
+    tight = [use for use in uses if is_tight(use, types, instance_type)]
+    rest = f"and {len(uses) - len(shown)} more that nothing runs against" if len(uses) > len(shown) else ""
+    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)]
+    blocks += [_link(tight[0])] if tight else []
+    unknown = sorted({name for use in uses for name in use.unknown})
+    blocks += [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")] if unknown else []
+    oldest = min(use.quota.asof for use in uses)
+    blocks += [
+        quiet(f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks need none.")
+    ]
+    title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node" if tight else "Quotas leave room"
+    title = "1 quota leaves no room for one more node" if len(tight) == 1 else title
+    return Card(
+        title, Tone.WARNING if tight else Tone.GOOD, tuple(blocks), {"quotas": [_data(use, types, instance_type) for use in uses]}
+    )
+
+
+def room(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> tuple[str, int] | None:
+    """Return a type and how many more of it fit: the one asked for, else the one that runs most; None where neither is."""
+    name = instance_type or next((name for name, _ in use.running if name in types), "")
+    vcpus = types[name].vcpus if name in types else 0
+    return (name, int(use.free // vcpus)) if vcpus else None
+
+
+def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> bool:
+    """Tell whether the next launch would be refused."""
+    fits = room(use, types, instance_type)
+    return fits[1] < 1 if fits else bool(use.used) and use.used >= use.quota.vcpus * TIGHT_SHARE
+
+
+def _row(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> tuple[str, ...]:
+    labels, fits = use.quota.labels, room(use, types, instance_type)
+    where = " ".join(part for part in (labels.account, labels.region) if part)
+    share = f" ({use.used / use.quota.vcpus * 100:.0f} %)" if use.quota.vcpus else ""
+    fit = f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
+    return (use.quota.name, where, f"{use.used:,} vCPU{share}", f"{use.quota.vcpus:,.0f}", fit)
+
+
+def _link(use: QuotaUse) -> Text:
+    region, code = use.quota.labels.region, use.quota.code
+    plain = all(c.isalnum() or c == "-" for c in region + code)
+    address = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
+    asked = Link("Service Quotas", address) if plain else "Service Quotas"
+    return Text(("The next launch would be refused with VcpuLimitExceeded; ask for more in ", asked, ". It can take days."))
+
+
+def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> dict[str, Any]:
+    fits, quota = room(use, types, instance_type), use.quota
+    return {
+        "name": quota.name,
+        "code": quota.code,
+        "account": quota.labels.account,
+        "region": quota.labels.region,
+        "market": quota.market.value,
+        "limit_vcpus": quota.vcpus,
+        "used_vcpus": use.used,
+        "running": dict(use.running),
+        "room": {"instance_type": fits[0], "nodes": fits[1]} if fits else None,
+        "asof": quota.asof,
+    }
