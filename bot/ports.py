@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from bot.cards.card import Card, Chart
 from bot.model.alert import Alert, Decision
 from bot.model.anomaly import Detection
+from bot.model.check import Check as Check
+from bot.model.check import CommandHint as CommandHint
 from bot.model.claims import Claims
 from bot.model.fleet import InstanceType
 from bot.model.labels import Labels
@@ -158,16 +160,6 @@ class Detect(Protocol):
 Clock = Callable[[], datetime]
 
 
-@dataclass(frozen=True)
-class Check:
-    """Tell whether one thing the bot needs is there, and what to do where it is not."""
-
-    name: str
-    ok: bool
-    found: str
-    remedy: str = ""
-
-
 class Replays(Protocol):
     """Run the watch over recorded time: of other recordings, and of the source being watched."""
 
@@ -297,14 +289,3 @@ class Turnstile(Protocol):
     def first(self, shelf: str, key: str) -> bool:
         """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         ...
-
-
-@dataclass(frozen=True)
-class CommandHint:
-    """Tell a surface of one command: what to type, what it does, an example."""
-
-    name: str
-    summary: str
-    example: str
-    changes: bool = True
-    """Changes state, so that a surface never runs it from a mere link; told of the commands that only read: False."""
