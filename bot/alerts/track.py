@@ -83,8 +83,8 @@ def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
     worst = max(alert.things_at_worst, len(anomaly.things))
     by = alert.launched_by or launcher_of(anomaly.things, reading)
     claims = alert.claims if by == alert.launched_by else claims_of(anomaly, reading)
-    seen = {"anomaly": newest, "seen": reading.now, "closed": None, "things_at_worst": worst}
-    return replace(alert, **seen, launched_by=by, claims=claims)
+    seen = replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_worst=worst)
+    return replace(seen, launched_by=by, claims=claims)
 
 
 def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading: Reading, quiet: timedelta) -> Alert:
