@@ -6,7 +6,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -103,6 +103,13 @@ def labelled_services() -> list[Labelled]:
     """Return the multivariate services: the unlabelled part and the judged part as one recording at 5 minutes."""
     names = sorted({path.name.split(".")[0] for path in SERVICES.glob("*.train.csv.gz")}, key=lambda name: (len(name), name))
     return [_service(name) for name in names]
+
+
+def second_part_alone(series: Labelled) -> Labelled:
+    """Return only what is judged of a series, so that nothing is learnt before; all but its first day is graded."""
+    start, day = series.start, 288
+    windows = [(low - start, high - start) for low, high in series.windows if low >= start + day]
+    return replace(series, times=series.times[start:], values=series.values[start:], windows=windows, start=day)
 
 
 def _series(name: str, spans: list[list[str]]) -> Labelled:

@@ -10,34 +10,37 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-LEAST_KNOWN = 8
-"""Readings below which nothing is said of a spread."""
-
 
 @dataclass(frozen=True)
 class Pace:
     """Hold lengths in rows: how far history reaches, how long it is only learnt, what is too new for it, how long one rests.
 
-    `delay` keeps the newest rows out of history: a slow rise must not teach history its own first steps.
+    A history of `young` rows is trusted half: the shorter, the more often chance exceeds it. `delay` keeps the newest rows out
+    of history: a slow rise must not teach history its own first steps.
     """
 
     hour: int
     history: int
     learning: int
+    young: int
     delay: int
     rest: int
 
 
-def excess(values: Values, pace: Pace) -> Values:
-    """Return how far each row lies beyond the highest or lowest of its history, in spreads of that history; (n,) >= 0.
+def excess(values: Values, needed: Values, pace: Pace, rows: int = 1) -> Values:
+    """Return how far the newest `rows` rows all lie beyond the highest or lowest of their history; (n,) >= 0.
 
-    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that is not nan.
+    In multiples of `needed`, (2, n) or (n,): what is asked above and below. nan rows are 0: nothing is known of them. So are
+    the first `learning` rows since the first that is not nan.
     """
-    above = values - delayed(highest_before(values, pace.history), pace.delay)
-    below = -values - delayed(highest_before(-values, pace.history), pace.delay)
-    beyond = np.nan_to_num(np.fmax(above, below) / spreads(values, pace), nan=0.0, posinf=0.0, neginf=0.0)
-    beyond[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
-    return np.maximum(beyond, 0)
+    beyond = np.stack([side - delayed(highest_before(side, pace.history), pace.delay) for side in (values, -values)])
+    held = beyond.copy()
+    for age in range(1, rows):
+        held[:, age:] = np.minimum(held[:, age:], beyond[:, :-age])
+    above, below = held / needed
+    found = np.nan_to_num(np.fmax(above, below), nan=0.0, posinf=0.0, neginf=0.0)
+    found[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
+    return np.asarray(np.maximum(found, 0))
 
 
 def flat_rows(values: Values, least: int) -> Values:
@@ -101,24 +104,6 @@ def highest_before(values: Values, length: int) -> Values:
     highest[start < 0] = np.maximum.accumulate(padded)[at[start < 0] - 1]
     highest[0] = -np.inf
     return np.where(np.isinf(highest), np.nan, highest)
-
-
-def spreads(values: Values, pace: Pace) -> Values:
-    """Return the spread of history at each row, learnt anew every half day; nan before the first time.
-
-    5th to 95th percentile, but at least a sixth of all between lowest and highest (a series of rare bursts has no other
-    spread) and a thousandth of the level (a constant has none at all).
-    """
-    every = max(1, 12 * pace.hour)
-    found = np.full(len(values), np.nan)
-    for row in range(every, len(values), every):
-        part = values[max(0, row - pace.history) : row]
-        part = part[~np.isnan(part)]
-        if len(part) >= LEAST_KNOWN:
-            low, high = np.quantile(part, (0.05, 0.95))
-            least = 1e-3 * max(abs(float(low)), abs(float(high))) + 1e-12
-            found[row : row + every] = max(float(high - low), float(np.ptp(part)) / 6, least)
-    return found
 
 
 def run_lengths(holds: Flags) -> Values:

@@ -9,12 +9,13 @@ import numpy as np
 
 from detectors.joint import habit_residual, together
 from detectors.novelty import Flags, Pace, Values, excess, speak_then_rest
+from detectors.novelty_scale import spreads
 from detectors.series_counter import counted
-from detectors.series_voices import Series, strangeness
+from detectors.series_voices import VOICES, Series, Voice, strangeness
 
 SPACING_ROWS = 50
 """The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
-LEAST_HOUR = 12
+LEAST_HOUR = 6
 """Rows that stand for an hour where fewer are read in one: less is too little to learn from."""
 LEAST_LEARNT = 200
 """Rows that are only learnt where a day has fewer."""
@@ -36,16 +37,17 @@ def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Fla
         return np.zeros(len(times)), np.zeros(len(times), dtype=bool)
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in times]))
     pace = pace_of(seconds)
-    scores = 1 - 2.0 ** -_strangeness(seconds, matrix, pace)
+    scores = 1 - 2.0 ** -strangeness_of_all(seconds, matrix, pace)
     return scores, speak_then_rest(scores, THRESHOLD, pace)
 
 
-def _strangeness(seconds: Values, matrix: Values, pace: Pace) -> Values:
+def strangeness_of_all(seconds: Values, matrix: Values, pace: Pace, voices: tuple[Voice, ...] = VOICES) -> Values:
     """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more voice."""
     columns = [counted(column, pace.learning) for column in matrix.T]
-    found = np.stack([strangeness(Series(seconds, column, pace)) for column in columns], axis=1)
+    found = np.stack([strangeness(Series(seconds, column, pace), voices) for column in columns], axis=1)
     if found.shape[1] > 1:
-        found[:, 0] = np.maximum(found[:, 0], excess(habit_residual(np.stack(columns, axis=1), pace), pace) / HABIT_WORTH)
+        apart = habit_residual(np.stack(columns, axis=1), pace)
+        found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace), pace))
     return together(found)
 
 
@@ -56,4 +58,4 @@ def pace_of(seconds: Values) -> Pace:
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
     hour = max(LEAST_HOUR, round(3600 / spacing))
     learning = max(LEAST_LEARNT, round(86_400 / spacing))
-    return Pace(hour, history=28 * 24 * hour, learning=learning, delay=3 * hour // 2, rest=3 * hour)
+    return Pace(hour, history=28 * 24 * hour, learning=learning, young=48 * hour, delay=3 * hour // 2, rest=6 * hour)

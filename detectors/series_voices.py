@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from detectors.novelty import Pace, Values, delayed, excess, flat_rows, forward_fill, highest_before, trailing_mean
+from detectors.novelty_scale import spreads, tails, youth
 from detectors.series_season import seasonal_residuals
 
 HALF_READ = 0.5
 """Of rows, in what is still called a window."""
+TAILS = 2.0
+"""Scales of a tail that a single reading must leave behind: by chance one in seven of those that are the highest so far do."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,25 @@ class Series:
 class Voice:
     """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks.
 
-    `delays` multiplies how long a row is too new for history: what is to find a drift must not learn from its beginning.
+    It must leave `tail` scales of its own tail behind as well, and hold for `rows` rows. `delays` multiplies how long a row is
+    too new for history: what is to find a drift must not learn from its beginning.
     """
 
     name: str
     derive: Callable[[Series], Values]
     worth: float
+    tail: float = 0.0
+    rows: int = 1
     delays: int = 1
 
     def loudness(self, series: Series) -> Values:
-        """Return the excess in multiples of the worth; (n,) >= 0."""
+        """Return the excess in multiples of what is asked of it; (n,) >= 0."""
         pace = replace(series.pace, delay=self.delays * series.pace.delay)
-        return excess(self.derive(series), pace) / self.worth
+        values = self.derive(series)
+        needed = self.worth * spreads(values, pace)
+        if self.tail:
+            needed = np.fmax(needed, self.tail * tails(values, pace))
+        return excess(values, needed * youth(values, pace), pace, self.rows)
 
 
 def level(series: Series) -> Values:
@@ -47,15 +57,8 @@ def level(series: Series) -> Values:
 
 
 def sustained(series: Series) -> Values:
-    """Return the mean of the last hour: an extreme that lasts, or is drifted to, though no reading is new."""
-    return mean_read(series.values, series.pace.hour)
-
-
-def change(series: Series) -> Values:
-    """Return the mean of the last half hour minus that of the half hour before: a step."""
-    half = max(1, series.pace.hour // 2)
-    mean = mean_read(series.values, half)
-    return mean - delayed(mean, half)
+    """Return the mean of the last two hours: an extreme that lasts, or is drifted to, though no reading is new."""
+    return mean_read(series.values, 2 * series.pace.hour)
 
 
 def swing(series: Series) -> Values:
@@ -78,14 +81,13 @@ def weekly(series: Series) -> Values:
 
 
 VOICES = (
-    Voice("level", level, 0.25),
-    Voice("sustained", sustained, 0.9, delays=5),
-    Voice("change", change, 0.9),
-    Voice("swing", swing, 0.3),
-    Voice("daily", daily, 0.8),
-    Voice("weekly", weekly, 0.8),
+    Voice("level", level, 0.17, tail=TAILS),
+    Voice("sustained", sustained, 0.45, delays=5),
+    Voice("swing", swing, 0.17),
+    Voice("daily", daily, 0.45, tail=TAILS, rows=2),
+    Voice("weekly", weekly, 0.45, tail=TAILS, rows=2),
 )
-"""Chosen once, on series of three kinds together; `python -m benchmarks.score --sensitivity` tells what each one matters."""
+"""Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
 
 
 def mean_read(values: Values, length: int) -> Values:

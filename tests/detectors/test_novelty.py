@@ -42,7 +42,7 @@ def test_run_lengths_count_to_the_row_itself():
 def test_speak_then_rest(loud, spoken):
     scores = np.zeros(20)
     scores[loud] = 1
-    pace = Pace(hour=2, history=100, learning=10, delay=1, rest=5)
+    pace = Pace(hour=2, history=100, learning=10, young=1, delay=1, rest=5)
     assert speak_then_rest(scores, 0.5, pace).nonzero()[0].tolist() == spoken
 
 

@@ -1,0 +1,107 @@
+"""Say how much of the grade of `trnbot score` hangs on its numbers: each 20 % off, no such voice, a threshold from elsewhere.
+
+Run: python -m benchmarks.score_sensitivity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.episodes import DATA, Grade, Labelled, Values, grade, labelled_series, labelled_services, total
+from benchmarks.invented import HELD_BACK, TUNING, invented
+from benchmarks.score import line
+from detectors.novelty import Pace, speak_then_rest
+from detectors.series import THRESHOLD, pace_of, strangeness_of_all
+from detectors.series_voices import VOICES, Voice
+
+FACTORS = (0.8, 1.0, 1.2)
+LENGTHS = ("hour", "history", "learning", "young", "delay", "rest")
+WORTHS = np.round(np.arange(0.4, 2.01, 0.1), 1).tolist()
+
+Judges = Mapping[str, Sequence[Labelled]]
+
+
+def strange(series: Labelled, voices: tuple[Voice, ...] = VOICES, **lengths: float) -> tuple[Values, Pace]:
+    """Return strangeness, 1 is worth speaking of, and pace, under other voices or with lengths of the pace multiplied."""
+    seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
+    pace = pace_of(seconds)
+    pace = replace(pace, **{name: max(1, round(getattr(pace, name) * factor)) for name, factor in lengths.items()})
+    return strangeness_of_all(seconds, series.values, pace, voices), pace
+
+
+def spoken(series: Labelled, found: Values, pace: Pace, worth: float = 1.0) -> Grade:
+    """Return the grade of strangeness that speaks at `worth`."""
+    return grade(series, speak_then_rest(1 - 2.0 ** (-found / worth), THRESHOLD, pace))
+
+
+def judged(judges: Judges, voices: tuple[Voice, ...] = VOICES, **lengths: float) -> list[float]:
+    """Return F1 of each judge."""
+    return [total(spoken(one, *strange(one, voices, **lengths)) for one in every).f1 for every in judges.values()]
+
+
+def show(name: str, columns: Sequence[Sequence[float]]) -> None:
+    """Print one row: for each judge, F1 under each change."""
+    print(
+        f"{name:<24}",
+        *("  ".join(f"{value:.3f}" for value in judge) for judge in zip(*columns, strict=True)),
+        sep="   ",
+        flush=True,
+    )
+
+
+def weighed(factor: float, **named: str) -> tuple[Voice, ...]:
+    """Return the voices, with one number (`worth` or `tail`) of those named so multiplied."""
+    [(number, names)] = named.items()
+    return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in VOICES)
+
+
+def perturbed(judges: Judges) -> None:
+    """Print F1 with each number 20 % off, the others as they are, and without each voice."""
+    print("F1 with a number x 0.8, 1, 1.2, judged on:", *judges, sep="  ")
+    usual = judged(judges)
+    for names in ("level", "sustained", "swing", "daily weekly"):
+        show(f"worth of {names}", [judged(judges, weighed(f, worth=names)) if f != 1 else usual for f in FACTORS])
+    show("scales of tail", [judged(judges, weighed(f, tail="level daily weekly")) if f != 1 else usual for f in FACTORS])
+    for name in LENGTHS:
+        show(name, [judged(judges, **{name: f}) if f != 1 else usual for f in FACTORS])
+    for voice in VOICES:
+        show(f"without {voice.name}", [judged(judges, tuple(other for other in VOICES if other is not voice))])
+
+
+def left_out(every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()) -> Grade:
+    """Return the grade when each fold is judged at the worth that was best on all others, or on teachers where there are any."""
+    grades = {one.name: _by_worth(one) for one in every}
+    taught = {one.name: _by_worth(one) for one in teachers} or grades
+    found = []
+    for series in every:
+        others = [other.name for other in teachers or every if teachers or fold(other) != fold(series)]
+        best = max(WORTHS, key=lambda worth: (total(taught[name][worth] for name in others).f1, -abs(worth - 1)))
+        found.append(grades[series.name][best])
+    return total(found)
+
+
+def _by_worth(series: Labelled) -> dict[float, Grade]:
+    found, pace = strange(series)
+    return {worth: spoken(series, found, pace, worth) for worth in WORTHS}
+
+
+def main() -> None:
+    """Print the thresholds chosen elsewhere, then the tables."""
+    if not DATA.is_dir():
+        print(f"There are no labelled series at '{DATA}', so nothing is graded.")
+        return
+    every, services = labelled_series(), labelled_services()
+    print(line("20 series, threshold chosen without the judged family", left_out(every, lambda one: one.family)))
+    print(line("20 series, threshold chosen without the judged series", left_out(every, lambda one: one.name)))
+    print(
+        line("20 series, threshold chosen on invented series alone", left_out(every, lambda one: one.name, invented(TUNING[:8])))
+    )
+    print(line("8 services, threshold chosen without the judged one", left_out(services, lambda one: one.name)), "\n", flush=True)
+    perturbed({"20 labelled series": every, "104 invented series": invented(HELD_BACK[:8]), "8 services": services})
+
+
+if __name__ == "__main__":
+    main()
