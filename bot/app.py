@@ -17,7 +17,7 @@ from bot.cards.charts import alert_chart
 from bot.commands.line import Call, named, understand
 from bot.deliver import deliver, intents, surface_of
 from bot.digest import post_digests
-from bot.errors import NotAllowed, TrnbotError
+from bot.errors import NotAllowed, TrnbotError, Unavailable
 from bot.health import Health
 from bot.model.alert import Notice
 from bot.model.reading import Reading
@@ -87,7 +87,7 @@ class App:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
         try:
             call = understand(request.line, request.at)
-            self._allow(call, request)
+            await self._allow(call, request)
             card: Card = await call.command.handler(self.ports, request, **call.arguments)
         except TrnbotError as error:
             await self._note(request, str(error))
@@ -112,12 +112,29 @@ class App:
             reading = await asyncio.to_thread(self._watch.read, now)
             await self._speak(notices, memory, reading, Changes(alerts=alerts), now)
 
-    def role(self, user: str) -> Role:
-        """Return what a person may do."""
-        return Role.ADMIN if user in self._admins else Role.ANYONE
+    async def role(self, user: str) -> Role:
+        """Return what a person may do: admins are listed by themselves, or by a group of their platform that they are in.
 
-    def _allow(self, call: Call, request: Request) -> None:
-        if call.command.who is Role.ADMIN and self.role(request.user.id) is not Role.ADMIN:
+        Raises `Unavailable` when the platform must be asked and does not tell.
+        """
+        if user in self._admins:
+            return Role.ADMIN
+        platform, _, person = user.partition(":")
+        people = self.ports.people.get(platform)
+        groups = [name for kind, _, name in (one.partition(":") for one in self._admins) if kind == platform] if people else []
+        failed: Unavailable | None = None
+        for group in sorted(groups):
+            try:
+                if people and await people.belongs(person, group):
+                    return Role.ADMIN
+            except Unavailable as error:
+                failed = error
+        if failed:
+            raise failed
+        return Role.ANYONE
+
+    async def _allow(self, call: Call, request: Request) -> None:
+        if call.command.who is Role.ADMIN and await self.role(request.user.id) is not Role.ADMIN:
             admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
             raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
 

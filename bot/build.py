@@ -217,8 +217,9 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
         secret=settings.text("web.token"),
         public_url=settings["public_url"],
     )
-    surfaces: dict[str, Any] = {"web": web, **chats(settings, answer, tell, clock, store, hints)}
-    more = {"surfaces": surfaces, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    chat = chats(settings, answer, tell, clock, store, hints)
+    surfaces: dict[str, Any] = {"web": web, **chat}
+    more = {"surfaces": surfaces, "people": chat, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
     more |= {"own_bill": opened.own_bill, "standing": standing}
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))

@@ -221,6 +221,8 @@ class Ports:
     routes: Routes = field(default_factory=Routes)
     """Who else hears which alerts, by the settings."""
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
+    people: Mapping[str, People] = field(default_factory=dict)
+    """Who is in which group, by platform."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple
@@ -283,9 +285,15 @@ class Shelf(Protocol):
         ...
 
 
+class People(Protocol):
+    """Know who is in which group on one platform; both are addresses without the platform."""
+
+    async def belongs(self, user: str, group: str) -> bool:
+        """Tell whether a person is in a group; False for what names no group. Raises `Unavailable` when it cannot be told."""
+
+
 class Turnstile(Protocol):
     """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
 
     def first(self, shelf: str, key: str) -> bool:
         """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
-        ...

@@ -63,7 +63,7 @@ KEYS: tuple[Key, ...] = (
     Key("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
     Key("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when they get it: mon 09:00 Europe/Berlin", read_weekly),
     Key("owners", "TRNBOT_OWNERS", "", "who owners are: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
-    Key("admins", "TRNBOT_ADMINS", "", "people who may change things, such as slack:U01ALICE (a comma list)", _addresses),
+    Key("admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
     Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
     Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", interval),
     Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),

@@ -20,6 +20,7 @@ _SENTENCES = {
     "not_in_channel": "The bot is not in Slack channel {channel}; type /invite and its name there.",
     "is_archived": "Slack channel {channel} is archived; unarchive it or route to another.",
     "user_not_found": "Slack knows no person {channel}; check the id in their profile.",
+    "no_such_subteam": "Slack knows no such user group; check the groups in TRNBOT_ADMINS.",
     "cannot_dm_bot": "Slack lets no bot write to {channel}, which is a bot.",
     "restricted_action": "A Slack admin keeps the bot from posting in {channel}; ask them to allow it.",
     "invalid_auth": f"Slack does not accept the token; {_AGAIN}",

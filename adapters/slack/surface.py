@@ -20,6 +20,7 @@ from adapters.slack.installs import Installs
 from adapters.slack.listening import Listening
 from adapters.slack.oauth import Installing, OAuthApp
 from adapters.slack.pace import Pace
+from adapters.slack.people import Members
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
 from adapters.slack.seen import Seen
@@ -81,7 +82,7 @@ class SlackSurface:
         client = _client(token, self._api_url)
         pictures = Pictures(client, draw, shelf)
         sender = Sender(client, pictures, Pace(interval_s), patience_s=interval_s)
-        return Workspace(token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, prefix))
+        return Workspace(token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, prefix), Members(client))
 
     def _bolt(self, signing_secret: str) -> AsyncApp:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
@@ -119,6 +120,13 @@ class SlackSurface:
         """Return the message posted with `key` among the channel's last few hundred, else ""."""
         there, place = await self._workspaces.at(channel)
         return await there.sender.find(place, key)
+
+    async def belongs(self, user: str, group: str) -> bool:
+        """Tell whether a person is in a user group (`S0123`, `T2/S0123`) of their own workspace, or one of its `admins`."""
+        (home, _, person), (there, _, name) = user.rpartition("/"), group.rpartition("/")
+        if home != there or not person.startswith(("U", "W")):
+            return False
+        return await (await self._workspaces.at(user))[0].members.belongs(person, name)
 
     def routes(self) -> Sequence[Any]:
         """Return the signed events route (none in Socket Mode) and the pages of an installation (none of a bot token)."""

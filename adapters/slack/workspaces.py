@@ -10,6 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.asking import Desk
 from adapters.slack.installs import Installs, split_address
+from adapters.slack.people import Members
 from adapters.slack.sending import Sender
 from bot.cards.card import Card, Mention
 from bot.errors import Refused
@@ -27,6 +28,7 @@ class Workspace:
     client: AsyncWebClient
     sender: Sender
     desk: Desk
+    members: Members
 
     def __repr__(self) -> str:
         """Show no token."""

@@ -23,6 +23,7 @@ class Cloud:
     home: str
     """The tenant that signs in bots of many tenants."""
     services: tuple[str, ...]
+    graph: str = "https://graph.microsoft.com"
 
     def serves(self, url: str) -> bool:
         """Tell whether a service URL is one of Microsoft's."""

@@ -55,6 +55,8 @@ def manifest(
         "bots": [_bot(app_id, hints)],
         "supportsChannelFeatures": "tier1",
         "permissions": ["identity", "messageTeamMembers"],
+        "webApplicationInfo": {"id": app_id, "resource": f"{site}/unused"},
+        "authorization": {"permissions": {"resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]}},
     }
     return made | ({"validDomains": [host]} if host else {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from adapters.teams.conversations import TARGETED, Conversation, Conversations, 
 from adapters.teams.credentials import Anonymous, AppSecret
 from adapters.teams.hints import by_worth
 from adapters.teams.listener import PATIENCE_S, Listener
+from adapters.teams.people import Owners
 from adapters.teams.render import ALERT_BYTES, dumps
 from adapters.teams.seen import Seen
 from adapters.teams.speech import message
@@ -68,8 +70,11 @@ class TeamsSurface:
     ) -> None:
         _check(app_id, app_password, development)
         self._open = not app_id
+        self._conversations = Conversations(shelf)
         listed = frozenset(t for t in (tenant_id, *tenants) if t)
         self._tenants = listed if app_id and "*" not in listed else None
+        asks = AppSecret(replace(cloud, scope=cloud.graph), app_id, app_password, tenant_id) if tenant_id else Anonymous()
+        self._owners = Owners(cloud.graph, asks, self._conversations)
         self._strangers = Strangers(turnstile, tell)
         credentials = AppSecret(cloud, app_id, app_password, tenant_id) if app_id else Anonymous()
         self._wire = Wire(credentials, cloud.serves if app_id else on_loopback)
@@ -77,9 +82,12 @@ class TeamsSurface:
         self._adapter = CloudAdapter(Trust(cloud, app_id, self._wire))
         self._voice = Voice(self._adapter, app_id)
         self._draw = draw
-        self._conversations = Conversations(shelf)
         seen = Seen(turnstile)
         self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), seen, patience_s)
+
+    async def belongs(self, user: str, group: str) -> bool:
+        """Tell whether a person owns the team that `owners:TEAM-ID` names; raise `Unavailable` when Microsoft does not tell."""
+        return await self._owners.belongs(user, group)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the one route Teams calls."""

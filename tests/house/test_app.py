@@ -245,3 +245,41 @@ async def test_what_ended_after_somebody_acted_is_in_the_ledger_and_on_the_home_
     assert [one["by"] for one in card.data["savings"]] == ["dana"]  # type: ignore[attr-defined]
     assert "1 alert ended after somebody acted" in repr((await bot.answer(ask("home", at=at))).blocks)
     assert (await bot.answer(ask("savings yesterday", at=at))).data["savings"] == []
+
+
+class Groups:
+    """Knows one group, and can be away."""
+
+    def __init__(self) -> None:
+        self.away = False
+
+    async def belongs(self, user: str, group: str) -> bool:
+        if self.away:
+            raise Unavailable("the chat does not tell who is in it")
+        return (user, group) == ("U1", "GROUP")
+
+
+@pytest.mark.parametrize(
+    ("user", "admins", "allowed"),
+    [
+        ("chat:U1", ("chat:GROUP",), True),
+        ("chat:U2", ("chat:GROUP",), False),
+        ("other:U1", ("chat:GROUP",), False),
+        ("chat:U1", ("other:GROUP",), False),
+        ("chat:U2", ("chat:GROUP", "chat:U2"), True),
+        ("chat:GROUP", ("chat:GROUP",), True),
+    ],
+)
+async def test_admins_are_listed_by_themselves_or_by_a_group(user: str, admins: tuple[str, ...], allowed: bool) -> None:
+    bot = app(Script(), Chat(), admins=admins)
+    bot.ports = replace(bot.ports, people={"chat": Groups()})
+    refused = str((await bot.answer(ask("subscribe", user=user))).data.get("error", ""))
+    assert ("is for admins" not in refused) is allowed
+
+
+async def test_nobody_is_an_admin_because_a_platform_does_not_tell() -> None:
+    bot, groups = app(Script(), Chat(), admins=("chat:GROUP", "chat:U2")), Groups()
+    groups.away = True
+    bot.ports = replace(bot.ports, people={"chat": groups})
+    assert "does not tell" in str((await bot.answer(ask("subscribe"))).data["error"])
+    assert "error" not in (await bot.answer(ask("subscribe", user="chat:U2"))).data
