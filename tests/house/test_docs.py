@@ -14,10 +14,10 @@ from bot.__main__ import VERBS
 from bot.commands.all import FAMILIES
 from bot.commands.line import understand
 from bot.commands.registry import COMMANDS
+from bot.keys import KEYS, Key
 from bot.model.anomaly import Cause
 from bot.options import read_options, typed_line
 from bot.policy.schema import SETTINGS
-from bot.settings import KEYS, Key
 from docs.generate import pages
 
 assert FAMILIES
