@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,75 +15,131 @@ import numpy.typing as npt
 
 from bot.errors import WrongInput
 
+LARGEST_S = 1e11
+"""Seconds since 1970 in the year 5138: more is a smaller unit."""
+NUMBERED_S = 300.0
+"""Between rows that are numbered 0, 1, 2, ... and have no time."""
+
 Values = npt.NDArray[np.float64]
-Score = Callable[[Sequence[datetime], Values], tuple[Values, npt.NDArray[np.bool_]]]
+Flags = npt.NDArray[np.bool_]
+Score = Callable[[Sequence[datetime], Values], tuple[Values, Flags]]
+Seen = Callable[[str, Sequence[datetime], Values, Values, Flags], None]
+Span = tuple[datetime, datetime]
 
 
-Seen = Callable[[str, Sequence[datetime], Values, Values, npt.NDArray[np.bool_]], None]
+@dataclass(frozen=True)
+class Table:
+    """Hold one CSV: its header and rows as text, times, and values (n, m) with nan for what is no number."""
+
+    header: list[str]
+    rows: list[list[str]]
+    times: list[datetime]
+    values: Values
 
 
-def score_tree(source: Path, target: Path, score: Score, seen: Seen | None = None) -> int:
+def score_tree(source: Path, target: Path, score: Score, seen: Seen | None = None, history: Path | None = None) -> int:
     """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
 
-    `seen` is called with each file's name (`folder-name`), times, values, scores and flags.
+    `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `seen` is called
+    with each file's path (below a folder), times, values, scores and flags.
 
-    Raises `WrongInput` for what is missing, empty or not such a CSV; a file is written whole or not at all.
+    Raises `WrongInput` for what is missing, empty or not such a CSV; then nothing is written.
     """
+    found = _found(source, target, history)
+    for path, _, before in found:
+        _joined(path, before)
+    for path, out, before in found:
+        inner = path.relative_to(source).as_posix() if path != source else path.name
+        _score_file(path, out, before, score, lambda *told, name=inner: seen(name, *told) if seen else None)
+    return len(found)
+
+
+def _found(source: Path, target: Path, history: Path | None) -> list[tuple[Path, Path, Path | None]]:
+    """Return what to read, where to write and the history of each file."""
     if source.is_file():
-        _score_file(source, target / source.name if target.is_dir() else target, score, source.stem, seen)
-        return 1
-    files = sorted(source.rglob("*.csv"))
-    if not files:
+        return [(source, target / source.name if target.is_dir() else target, history)]
+    inner = [path.relative_to(source) for path in sorted(source.rglob("*.csv"))]
+    if not inner:
         raise WrongInput(f"There is no CSV at '{source}'; name a file or a folder with CSV files.")
-    for path in files:
-        inner = path.relative_to(source)
-        _score_file(path, target / inner, score, "-".join(inner.with_suffix("").parts), seen)
-    return len(files)
+    return [(source / path, target / path, history / path if history else None) for path in inner]
 
 
-def _score_file(source: Path, target: Path, score: Score, name: str, seen: Seen | None) -> None:
-    header, rows = _read(source)
-    times = [_time(row[0], source, n) for n, row in enumerate(rows, 2)]
-    values = np.array([[_number(cell) for cell in row[1:]] for row in rows], dtype=np.float64).reshape(len(rows), len(header) - 1)
-    scores, flags = score(times, values)
+def _joined(path: Path, history: Path | None) -> tuple[Table, Table | None]:
+    """Return a file and its history, which has the same columns."""
+    table, before = _read(path), _read(history) if history else None
+    if before and before.header != table.header:
+        raise WrongInput(f"'{history}' has the columns {','.join(before.header)}, and '{path}' has {','.join(table.header)}.")
+    return table, before
+
+
+def _score_file(source: Path, target: Path, history: Path | None, score: Score, seen: Callable[..., None]) -> None:
+    table, before = _joined(source, history)
+    learnt = len(before.rows) if before else 0
+    times = [*(before.times if before else ()), *table.times]
+    scores, flags = score(times, np.concatenate([before.values, table.values]) if before else table.values)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     with part.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow([*header, "score", "is_anomaly"])
-        out.writerows(_scored(rows, scores, flags))
+        out.writerow([*table.header, "score", "is_anomaly"])
+        out.writerows(_scored(table.rows, scores[learnt:], flags[learnt:]))
     part.replace(target)
-    if seen:
-        seen(name, times, values, scores, flags)
+    seen(table.times, table.values, scores[learnt:], flags[learnt:])
 
 
-def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: npt.NDArray[np.bool_]) -> Iterator[list[Any]]:
+def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: Flags) -> Iterator[list[Any]]:
     for row, value, flag in zip(rows, scores, flags, strict=True):
         yield [*row, f"{value:.6f}", int(flag)]
 
 
-def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows, each as wide as the header; raise `WrongInput` for anything else."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = [row for row in csv.reader(file) if row]
-    if not table or table[0][0].strip().lower() != "timestamp" or len(table[0]) < 2:
-        raise WrongInput(f"'{path}' does not begin with the header timestamp,value (or timestamp,m1,m2,...).")
-    for n, row in enumerate(table[1:], 2):
-        if len(row) != len(table[0]):
-            raise WrongInput(f"'{path}' line {n} has {len(row)} cells where the header has {len(table[0])}.")
-    return table[0], table[1:]
+def read_truth(path: Path) -> dict[str, list[Span]]:
+    """Return the labelled windows of each series from JSON `{"folder/name.csv": [[start, end], ...]}`, times as in the CSVs.
 
-
-def _time(text: str, path: Path, line: int) -> datetime:
-    """Read ISO 8601, or seconds (milliseconds when large) since 1970; UTC where no zone is said."""
+    Raises `WrongInput` for anything else.
+    """
     try:
-        at = datetime.fromisoformat(text.strip())
+        windows = json.loads(path.read_text(encoding="utf-8"))
+        return {name: [(_time(low, path, 1), _time(high, path, 1)) for low, high in spans] for name, spans in windows.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        raise WrongInput(f"'{path}' is not the truth of series: JSON {{\"name.csv\": [[start, end], ...]}}.") from None
+
+
+def _read(path: Path) -> Table:
+    """Return a CSV, each row as wide as the header; raise `WrongInput` for anything else."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = csv.reader(file)
+            numbered = [(lines.line_num, row) for row in lines if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise WrongInput(f"'{path}' cannot be read as a CSV in UTF-8.") from None
+    header = numbered[0][1] if numbered else []
+    if len(header) < 2 or header[0].strip().lower() != "timestamp":
+        raise WrongInput(f"'{path}' does not begin with the header timestamp,value (or timestamp,m1,m2,...).")
+    for line, row in numbered[1:]:
+        if len(row) != len(header):
+            raise WrongInput(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}.")
+    rows = [row for _, row in numbered[1:]]
+    counted = [row[0].strip() for row in rows[:2]] in (["0", "1"], ["1", "2"])
+    times = [_time(row[0], path, line, NUMBERED_S if counted else 1) for line, row in numbered[1:]]
+    cells = [[_number(cell) for cell in row[1:]] for row in rows]
+    return Table(header, rows, times, np.array(cells, dtype=np.float64).reshape(len(rows), len(header) - 1))
+
+
+def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:
+    """Read ISO 8601, or seconds (thousandths, millionths, billionths when large) since 1970; UTC where no zone is said.
+
+    `unit_s` is what one stands for where rows are numbered.
+    """
+    try:
+        at = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
         return at if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
         pass
     try:
-        seconds = float(text)
-        return datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
+        seconds = unit_s * float(text)
+        while abs(seconds) > LARGEST_S:
+            seconds /= 1000
+        return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         raise WrongInput(f"'{path}' line {line}: '{text}' is not a time; write ISO 8601 or seconds since 1970.") from None
 

@@ -71,7 +71,7 @@ def score(options: Options) -> int:
     """Score CSVs of metrics."""
     from bot.once import score_files
 
-    options.only("plot")
+    options.only("plot", "truth", "history")
     return score_files(options)
 
 
@@ -117,7 +117,9 @@ OPTIONS: Mapping[str, str] = {
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --no-browser    only print the console's address",
     "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder\n"
-    "  --plot DIR      leave a picture of each series with its score",
+    "  --history PATH  rows before IN (a file, or a folder of the same shape): learnt, not written\n"
+    "  --plot DIR      leave a picture of each series with its score\n"
+    "  --truth FILE    shade its labels in the pictures: JSON {\"folder/name.csv\": [[start, end], ...]}",
     "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
     "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",

@@ -89,28 +89,35 @@ def plain(value: Any) -> Any:
 
 
 def score_files(options: Options) -> int:
-    """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score."""
+    """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels."""
     from adapters.series import score_tree
     from detectors.series import score_series
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
-    pictures = options.values.get("plot")
-    seen = _drawing(Path(pictures)) if pictures else None
-    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen)
+    pictures, truth, history = (
+        Path(given) if (given := options.values.get(name)) else None for name in ("plot", "truth", "history")
+    )
+    if truth and not pictures:
+        raise WrongInput("'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR.")
+    seen = _drawing(pictures, truth) if pictures else None
+    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
     print(f"{count} series scored")
     return 0
 
 
-def _drawing(folder: Path) -> Any:
+def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return what leaves one picture a series in the folder."""
     from adapters.charts.scored import draw_scored
+    from adapters.series import read_truth
     from detectors.series import THRESHOLD
 
+    labels = read_truth(truth) if truth else {}
     folder.mkdir(parents=True, exist_ok=True)
 
     def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
-        (folder / f"{name}.png").write_bytes(draw_scored(name, times, values, scores, flags, THRESHOLD))
+        picture = folder / "-".join(Path(name).with_suffix(".png").parts)
+        picture.write_bytes(draw_scored(name, times, values, scores, flags, THRESHOLD, labels.get(name, ())))
 
     return draw
 

@@ -53,7 +53,9 @@ def youth(values: Values, pace: Pace) -> Values:
 
 
 def _histories(values: Values, pace: Pace) -> Iterator[tuple[slice, Values]]:
-    """Yield each half day's rows, and the history before the first of them."""
+    """Yield each half day's rows, and the history before the first of them; the first half day by doubling parts."""
     every = max(1, 12 * pace.hour)
-    for row in range(every, len(values), every):
-        yield slice(row, row + every), values[max(0, row - pace.history) : row]
+    parts = (every >> halvings for halvings in range(every.bit_length()))
+    starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(range(2 * every, len(values), every))
+    for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
+        yield slice(row, end), values[max(0, row - pace.history) : row]

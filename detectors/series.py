@@ -15,10 +15,10 @@ from detectors.series_voices import VOICES, Series, Voice, strangeness
 
 SPACING_ROWS = 50
 """The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
-LEAST_HOUR = 6
-"""Rows that stand for an hour where fewer are read in one: less is too little to learn from."""
-LEAST_LEARNT = 200
-"""Rows that are only learnt where a day has fewer."""
+LEAST_HOUR, MOST_HOUR = 6, 60
+"""Rows that stand for an hour where fewer are read in one, or more: fewer are too little to learn from, more take too long."""
+LEAST_LEARNT, MOST_LEARNT = 200, 750
+"""Rows that are only learnt where a day has fewer, or more."""
 THRESHOLD = 0.5
 HABIT_WORTH = 0.5
 """Excess, in spreads, at which metrics that part company speak."""
@@ -56,6 +56,6 @@ def pace_of(seconds: Values) -> Pace:
     gaps = np.diff(seconds[:SPACING_ROWS])
     gaps = gaps[gaps > 0]
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
-    hour = max(LEAST_HOUR, round(3600 / spacing))
-    learning = max(LEAST_LEARNT, round(86_400 / spacing))
+    hour = min(MOST_HOUR, max(LEAST_HOUR, round(3600 / spacing)))
+    learning = min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing)))
     return Pace(hour, history=28 * 24 * hour, learning=learning, young=48 * hour, delay=3 * hour // 2, rest=6 * hour)

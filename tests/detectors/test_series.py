@@ -101,6 +101,12 @@ def test_nothing_but_no_readings_is_silent(nothing):
     assert not score_series(times(900), np.full((900, 2), nothing))[0].any()
 
 
+def test_readings_each_second_are_judged_before_a_day_is_over():
+    values = 10 + np.random.default_rng(0).normal(0, 0.1, (3000, 1))
+    values[2000:2005] = 99
+    assert score_series([START + i * timedelta(seconds=1) for i in range(3000)], values)[1].nonzero()[0].tolist() == [2000]
+
+
 def test_a_gap_in_time_is_not_strange():
     at = times(3000)
     later = [time + timedelta(days=2) for time in at[1500:]]
