@@ -18,6 +18,8 @@ IGNORED = -1
 
 LAST_SECOND = 1 << 33
 """The year 2242; a later time is not a time."""
+KEPT_DAYS = 455
+"""CloudWatch keeps no point for longer than 455 days (CloudWatch User Guide, Metrics retention): so long may a recording be."""
 
 
 def sound(seconds: Doubles, count: Doubles, total: Doubles) -> npt.NDArray[np.bool_]:
@@ -60,6 +62,10 @@ class Points:
         columns = ("series", "seconds", "count", "total", "peak")
         return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
 
+    def astray(self) -> npt.NDArray[np.bool_]:
+        """Tell which points lie further from the middle one than CloudWatch keeps any: their clock or unit is wrong."""
+        return np.asarray(np.abs(self.seconds - np.median(self.seconds)) > KEPT_DAYS * 86400)
+
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
         """Return the points at `index`."""
         return Points(self.series[index], self.seconds[index], self.count[index], self.total[index], self.peak[index])
@@ -91,6 +97,16 @@ class Gatherer:
         kept = points if wanted.all() else points.take(wanted)
         if len(kept.series):
             self.parts.append(kept)
+
+    def drop_astray(self) -> int:
+        """Leave out the points of another age than the rest and return how many: they would stretch a replay by years."""
+        first, last = min(int(part.seconds.min()) for part in self.parts), max(int(part.seconds.max()) for part in self.parts)
+        if last - first <= KEPT_DAYS * 86400:
+            return 0
+        every = Points.joined(self.parts)
+        astray = every.astray()
+        self.parts[:] = [every.take(~astray)]
+        return int(astray.sum())
 
     def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
         """Count points of a metric name that is unknown; a known name at another dimension set is no news."""

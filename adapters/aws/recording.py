@@ -18,7 +18,7 @@ from adapters.aws.inventory import Inventories, Snapshots, last_seen
 from adapters.aws.jsonl import read_jsonl
 from adapters.aws.neuron_monitor import read_reports
 from adapters.aws.parquet import read_parquet
-from adapters.aws.points import Gatherer
+from adapters.aws.points import KEPT_DAYS, Gatherer
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
 from adapters.aws.responses import Responses
@@ -61,6 +61,8 @@ def open_recording(
     if not gatherer.parts:
         first = next(iter(problems.sentences()), "it needs metrics/**/*.jsonl, *.parquet or neuron-monitor/*.jsonl.")
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
+    if astray := gatherer.drop_astray():
+        problems.add("metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped.")
     responses = Responses(folder / "api", problems)
     snapshots = Snapshots(responses, tags or TagNames(), types, history)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
