@@ -45,11 +45,11 @@ class Columns:
         return _first(self._text(*self._known[word]) for word in names if word in self._known)
 
     def inside(self, column: str, *keys: str) -> str:
-        """Return SQL for one key of a map, struct or JSON column; NULL where it is absent."""
+        """Return SQL for one key of a map, struct or JSON column; NULL where it is absent or says nothing."""
         if column not in self._known:
             return "NULL::VARCHAR"
         whole = self._json(*self._known[column])
-        return _first(f"json_extract_string({whole}, {text('$.' + name(key))})" for key in keys)
+        return _first(f"nullif(json_extract_string({whole}, {text('$.' + name(key))}), '')" for key in keys)
 
     def tags(self) -> str:
         """Return SQL for all tags as JSON text: from one column, or from a column for each tag (legacy CUR)."""
