@@ -104,6 +104,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     codes[compiling.compiling_now(view)] = _STATES.index(NodeState.COMPILING)
     codes[view.silent] = _STATES.index(NodeState.NO_DATA)
     codes[view.silent & young] = _STATES.index(NodeState.NEW)
+    codes[view.unwatched] = _STATES.index(NodeState.UNWATCHED)
     running = view.roster.running.tolist()
     said = {name: _STATES[code] for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True) if runs}
     for instance in view.roster.mute:

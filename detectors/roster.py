@@ -37,6 +37,8 @@ class Roster:
     """Seconds since the epoch, -inf where not known."""
     inference: Mask
     accelerated: Mask
+    neuron: Mask
+    """Of a Neuron family, or of a type not known."""
     nic: Numbers
     """The NIC's limit in bytes a second, nan where not known."""
     memory: Numbers
@@ -77,6 +79,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in known], dtype=np.float64),
         inference=np.array([serves(x, i) for x, i in zip(labels, known, strict=True)], dtype=bool),
         accelerated=np.array([_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool),
+        neuron=np.array([_neuron(x) or not x.instance_type for x in labels], dtype=bool),
         nic=np.array([t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types], dtype=np.float64),
         memory=np.array([t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan for t in types]),
         mute=tuple(i for i in inventory.instances.values() if i.running and i.id not in seen and _neuron(i.labels)),

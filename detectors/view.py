@@ -179,6 +179,14 @@ class View:
         return self.silent_steps >= self.steps("no_data.for")
 
     @cached_property
+    def unwatched(self) -> Mask:
+        """Tell which hosts are of no Neuron family and told no accelerator's work for a day, (n,): nothing is missing there."""
+        strange = self.silent & ~self.roster.neuron
+        if not strange.any():
+            return strange
+        return strange & np.isnan(utilization_of(self.whole.last(timedelta(days=1)))).all(axis=1)
+
+    @cached_property
     def eligible(self) -> Mask:
         """Tell which nodes run and have lately reported, (n,): only they can begin an anomaly."""
         return self.roster.running & ~self.silent

@@ -55,6 +55,7 @@ class NodeState(StrEnum):
     LOADED_IDLE = "loaded, idle"
     IDLE = "no runtime"
     NO_DATA = "no data"
+    UNWATCHED = "not watched"
     NEW = "just launched"
     STOPPED = "stopped"
 

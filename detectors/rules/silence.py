@@ -28,7 +28,7 @@ def find(view: View) -> Found:
     peers = _share_reporting(view)[roster.scope] > 0
     expected = spoke | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
-    hit = roster.running & expected & settled & view.silent & view.limits.on("no_data.on")
+    hit = roster.running & expected & settled & view.silent & ~view.unwatched & view.limits.on("no_data.on")
     if view.reading.gaps:  # part of the source was not read: a cluster that is silent as a whole may just be that part
         hit &= peers
     return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
