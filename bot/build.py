@@ -174,7 +174,8 @@ def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, O
         replay(opened.ports(inner, settings.policy), CONSOLE, now)
 
     store = ReplayedStore(inner, fill) if replays else inner
-    more = {"settings": facts(settings), "checks": lambda: checks(settings, opened), "own_bill": opened.own_bill}
+    more: dict[str, Any] = {"settings": facts(settings), "checks": lambda: checks(settings, opened)}
+    more |= {"own_bill": opened.own_bill, "remembers": not replays}
     ports = opened.ports(store, settings.policy, inner, **more)
     return App(ports, ports.channels, (*settings["admins"], terminal_user()), time.monotonic), opened
 

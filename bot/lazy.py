@@ -118,9 +118,9 @@ class ReplayedStore:
         """Return the alerts that were open within the window."""
         return self._ready(window.end).history(window, selector)
 
-    def decisions(self, alert: str) -> Sequence[Decision]:
-        """Return what people decided about one alert."""
-        return self._store.decisions(alert)
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return what people decided about some alerts."""
+        return self._store.decisions(*alerts)
 
     def _ready(self, now: datetime) -> Store:
         if not self._filled:

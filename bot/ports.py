@@ -124,8 +124,8 @@ class Store(Protocol):
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
         ...
 
-    def decisions(self, alert: str) -> Sequence[Decision]:
-        """Return what people decided about one alert id, oldest first."""
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return what people decided about these alert ids, oldest first of each."""
         ...
 
 
@@ -225,6 +225,7 @@ class Ports:
     """Who is in which group, by platform."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
+    remembers: bool = True  # the store outlives this call: what people decided is asked without a replay
     checks: Callable[[], Sequence[Check]] = tuple
     """Look at everything the bot needs; may block."""
     own_bill: Callable[[], OwnBill | None] = lambda: None

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 
 from bot.errors import Unavailable, WrongInput
+from bot.model.alert import Silence
 from bot.model.codec import decode, encode
 from bot.model.memory import Changes
 from bot.model.policy import Policy
@@ -69,7 +70,7 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> C
     """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
     window = _window(ports.source.extent(), until)
     times = [now for now in grid(window.start, window.end, ports.interval) if now <= until]
-    silences = ports.store.load(until).silences
+    silences = [held_since(silence, window.start) for silence in ports.store.load(until).silences]
     routes = routes_now(ports.routes, ports.shelf)
     runs = [(replace(again, routes=routes), Replay(window)) for again in ports.replays.again(policies)]
     for again, _ in runs:
@@ -77,6 +78,11 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> C
     for _ in zip(*(ticking(again, ports.channels, times, seen) for again, seen in runs), strict=True):
         pass
     return compare(runs[0][1], runs[1][1])
+
+
+def held_since(silence: Silence, start: datetime) -> Silence:
+    """Return a remembered pattern as if it had been judged by `start`: it tells what people want to hear, at any time."""
+    return replace(silence, starts=min(silence.starts, start)) if silence.pattern else silence
 
 
 def kept_draft(ports: Ports, name: str) -> Draft:

@@ -59,9 +59,10 @@ class MemoryStore:
         every = (*self._open.values(), *self._closed.values())
         return self._ordered([x for x in every if open_within(x, window) and selector.selects(labels_of(x))])[::-1]
 
-    def decisions(self, alert: str) -> Sequence[Decision]:
-        """Return what people decided about one alert id, oldest first."""
-        return sorted(self._decisions.get(alert, {}).values(), key=lambda decision: decision.at)
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return what people decided about these alert ids, oldest first."""
+        found = (decision for alert in alerts for decision in self._decisions.get(alert, {}).values())
+        return sorted(found, key=lambda decision: decision.at)
 
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""

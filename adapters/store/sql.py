@@ -72,10 +72,10 @@ class SqlStore:
             found = _alerts(connection, wanted)
         return [x for x in reversed(found) if open_within(x, window) and selector.selects(labels_of(x))]
 
-    def decisions(self, alert: str) -> Sequence[Decision]:
-        """Return what people decided about one alert id, oldest first."""
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return what people decided about these alert ids, oldest first of each."""
         with self._speaking(self._reader) as connection:
-            return _decisions(connection, [alert])
+            return _decisions(connection, alerts)
 
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""

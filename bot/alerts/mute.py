@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from bot.alerts.feedback import fits
 from bot.model.alert import Alert, Silence
 from bot.model.anomaly import Cause, Severity
 from bot.model.hours import read_quiet_hours
@@ -51,8 +52,10 @@ def mute(
 
 
 def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
-    """Tell whether the silence holds for the alert now: in time, selected, and under its dollar ceiling."""
+    """Tell whether the silence holds for the alert now: in time, selected, of its pattern, and under its dollar ceiling."""
     if not silence.starts <= now < silence.ends or silence.ended_at is not None:
+        return False
+    if silence.pattern and not fits(silence.pattern, alert):
         return False
     if silence.alert and silence.alert != alert.id:
         return False

@@ -7,14 +7,18 @@ from datetime import datetime
 
 from bot.cards.alert import alert_data, cause_words, headline, money_line, price_words
 from bot.cards.card import Block, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
-from bot.model.alert import Alert, Decision
+from bot.cards.decided import decided
+from bot.model.alert import Alert, Decision, Silence
 
 
-def why_card(alert: Alert, decisions: Sequence[Decision], chart: Chart | None, now: datetime) -> Card:
+def why_card(
+    alert: Alert, decisions: Sequence[Decision], chart: Chart | None, now: datetime, silences: Sequence[Silence] = ()
+) -> Card:
     """Draw everything that is known of one alert."""
     anomaly = alert.anomaly
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [_muted(alert)] if alert.muted_by else []
+    blocks += decided(alert, silences) if alert.muted_by.startswith("silence:") else []
     blocks += [text("• ", line) for line in anomaly.evidence[:8]]
     blocks += [chart] if chart else []
     blocks += [Facts(_verdict(alert))]
@@ -31,7 +35,7 @@ def _muted(alert: Alert) -> Text:
     kind, _, name = alert.muted_by.partition(":")
     words = {
         "inhibit": "Muted, because this explains it: ",
-        "silence": "Snoozed by a person, silence ",
+        "silence": "Muted by the silence ",
         "policy": "Muted by the setting ",
     }
     return text(Strong(words.get(kind, "Muted by ")), name)

@@ -43,7 +43,7 @@ async def alerts(
 @command("alert", "One alert with its chart and its buttons.", examples=("alert a1b2c3d4e",))
 async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Draw one alert as its notice."""
-    found = await _one(ports, request, name)
+    found = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.store.load, request.at)
     chart = await _chart(ports, request, found)
     return notice_card(Notice("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
@@ -52,9 +52,10 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
 @command("why", "Why an alert fires, is muted, or ended: evidence, runner-up, price.", examples=("why llama", "why a1b2c3d4e"))
 async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Explain one alert."""
-    found = await _one(ports, request, name)
+    found = await find_alert(ports, request, name)
     decisions = await asyncio.to_thread(ports.store.decisions, found.id)
-    return why_card(found, decisions, await _chart(ports, request, found), request.at)
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    return why_card(found, decisions, await _chart(ports, request, found), request.at, memory.silences)
 
 
 @command("ack", "Say that you look after an alert.", examples=("ack a1b2c3d4e",), changes=True)
@@ -65,28 +66,13 @@ async def ack(
     note: str = arg("", "a word for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
-    return await _decide(ports, request, name, Doing.ACKNOWLEDGE, note)
+    return await decide(ports, request, name, Doing.ACKNOWLEDGE, note)
 
 
 @command("unack", "Hand an alert back.", examples=("unack a1b2c3d4e",), changes=True)
 async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Take an acknowledgement back."""
-    return await _decide(ports, request, name, Doing.UNACKNOWLEDGE)
-
-
-@command("not-an-anomaly", "Say that an alert was wrong.", examples=("not-an-anomaly a1b2c3d4e",), changes=True)
-async def not_an_anomaly(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
-    """Record the judgement and silence this opening for a week, so that it stops speaking."""
-    found = await _one(ports, request, name)
-    silence = _silence(found, request, timedelta(days=7), "not an anomaly", None)
-    await asyncio.to_thread(ports.store.save, Changes(silences=[silence]))
-    return await _decide(ports, request, found.id, Doing.NOT_AN_ANOMALY)
-
-
-@command("useful", "Say that an alert helped.", examples=("useful a1b2c3d4e",), changes=True)
-async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
-    """Record the judgement."""
-    return await _decide(ports, request, name, Doing.USEFUL)
+    return await decide(ports, request, name, Doing.UNACKNOWLEDGE)
 
 
 @command(
@@ -104,7 +90,7 @@ async def snooze(
     reason: str = arg("", "why", keyword=True),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""
-    found = await _one(ports, request, name)
+    found = await find_alert(ports, request, name)
     if length is None:
         return snooze_form(found)
     if not timedelta(0) < length <= timedelta(days=30):
@@ -114,8 +100,9 @@ async def snooze(
     return decided_card(found, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
 
-async def _decide(ports: Ports, request: Request, name: str, doing: Doing, note: str = "") -> Card:
-    found = await _one(ports, request, name)
+async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: str = "", words: str = "") -> Card:
+    """Keep what a person decided about an alert, and confirm it."""
+    found = await find_alert(ports, request, name)
     stamp = f"{found.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
     made = Decision(
         id="d" + hashlib.sha256(stamp.encode()).hexdigest()[:11],
@@ -127,13 +114,7 @@ async def _decide(ports: Ports, request: Request, name: str, doing: Doing, note:
         note=note,
     )
     await asyncio.to_thread(ports.store.save, Changes(decisions=[made]))
-    words = {
-        Doing.ACKNOWLEDGE: "Acknowledged by you",
-        Doing.UNACKNOWLEDGE: "Handed back",
-        Doing.NOT_AN_ANOMALY: "Noted as not an anomaly, and muted for this time",
-        Doing.USEFUL: "Noted as useful",
-    }
-    return decided_card(found, words[doing])
+    return decided_card(found, words or {Doing.ACKNOWLEDGE: "Acknowledged by you", Doing.UNACKNOWLEDGE: "Handed back"}[doing])
 
 
 def _silence(found: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:
@@ -151,7 +132,7 @@ def _silence(found: Alert, request: Request, length: timedelta, reason: str, cei
     )
 
 
-async def _one(ports: Ports, request: Request, name: str) -> Alert:
+async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     """Find the alert that `name` means: id or key first, else the newest of a cluster or node."""
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
     known: Sequence[Alert] = await asyncio.to_thread(ports.store.history, window, Labels())

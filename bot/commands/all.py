@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-from bot.commands import about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, own, routes, savings, tune
+from bot.commands import (
+    about,
+    alerts,
+    backtest,
+    config,
+    cost,
+    digest,
+    doctor,
+    feedback,
+    fleet,
+    migrate,
+    own,
+    routes,
+    savings,
+    tune,
+)
 
-FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, fleet, migrate, own, routes, savings, tune)
+FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, feedback, fleet, migrate, own, routes, savings, tune)

@@ -96,6 +96,20 @@ class Alert:
 
 
 @dataclass(frozen=True)
+class Pattern:
+    """Describe alerts that were judged no anomaly: rule and place, a level, and what an hour may cost to be the same."""
+
+    rule: str
+    scope: Labels
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    """The level, in the anomaly's unit, ends included; None = any."""
+    usd_per_hour: Decimal | None = None
+    """What costs more an hour speaks again; None = nobody knows what it costs."""
+
+
+@dataclass(frozen=True)
 class Silence:
     """Mute what the labels (and the cause, when said) select, until a time or a dollar ceiling."""
 
@@ -111,6 +125,8 @@ class Silence:
     """One alert's id, when only that opening is meant."""
     ceiling_usd: Decimal | None = None
     ended_at: datetime | None = None
+    pattern: Pattern | None = None
+    """What was judged not an anomaly, at every opening; then the id begins with m."""
 
 
 class Reason(StrEnum):

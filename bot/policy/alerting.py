@@ -61,5 +61,15 @@ ALERTING: tuple[Setting, ...] = (
         _OWN,
         check=read_quiet_hours,
     ),
+    Setting(
+        "alert.not_an_anomaly_for",
+        Unit.DURATION,
+        timedelta(days=30),
+        "how long what was judged not an anomaly stays muted while it is no worse",
+        _OWN,
+        86_400,
+        180 * 86_400,
+        scoped=False,
+    ),
     Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
 )

@@ -1,0 +1,98 @@
+"""Learn from what people judged, in the open: patterns that stay muted for a while, and how often each rule was right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.model.alert import Alert, Decision, Doing, Pattern, Silence
+from bot.policy.schema import SETTINGS
+from bot.policy.setting import Setting, Unit
+
+_SPREAD = 0.5
+"""How far from the judged level the pattern still holds, as a share of it; our own."""
+_LEAST_RATIO = 0.05
+"""A ratio near zero has no share of itself to spread: what does nothing does nothing."""
+_DEARER = Decimal("1.5")
+"""How much dearer an hour may be than the judged one and still be the same; what costs more speaks again."""
+JUDGED = 3
+"""Judgements of a rule before anything is suggested."""
+_SOFTER = ("for", "above", "least", "hours", "factor", "shallow_for")
+
+
+@dataclass(frozen=True)
+class Score:
+    """State how people judged the alerts of one rule, and the line that would make it speak less where it is mostly wrong."""
+
+    rule: str
+    useful: int
+    wrong: int
+    suggestion: str = ""
+
+    @property
+    def precision(self) -> float:
+        """Return the share of its judged alerts that were useful."""
+        return self.useful / max(1, self.useful + self.wrong)
+
+
+def pattern_of(alert: Alert) -> Pattern:
+    """Return what is remembered of an alert that was no anomaly: rule, place, level, and what an hour of it costs."""
+    anomaly = alert.anomaly
+    low = high = None
+    if anomaly.unit != "seconds" and not anomaly.kind.startswith("spend"):  # a length of time grows, money is bounded below
+        margin = max(abs(anomaly.value) * _SPREAD, _LEAST_RATIO if anomaly.unit == "ratio" else 0.0)
+        low, high = anomaly.value - margin, anomaly.value + margin
+    dearest = (alert.waste.per_hour * _DEARER).quantize(Decimal("0.01")) if alert.waste else None
+    return Pattern(anomaly.rule, anomaly.scope, anomaly.unit, low, high, dearest)
+
+
+def fits(pattern: Pattern, alert: Alert) -> bool:
+    """Tell whether an alert is of the pattern: same rule and place, at its level, no dearer."""
+    anomaly = alert.anomaly
+    if (anomaly.rule, anomaly.scope) != (pattern.rule, pattern.scope):
+        return False
+    low, high = pattern.low, pattern.high
+    level = low is None or high is None or (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
+    dear = pattern.usd_per_hour is not None and alert.waste is not None and alert.waste.per_hour > pattern.usd_per_hour
+    return level and not dear
+
+
+def patterns(silences: Iterable[Silence], alert: Alert, now: datetime) -> list[Silence]:
+    """Return the remembered patterns that hold for the alert now."""
+    held = (s for s in silences if s.pattern and s.ended_at is None and s.starts <= now < s.ends)
+    return [s for s in held if s.pattern and fits(s.pattern, alert)]
+
+
+def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object]) -> list[Score]:
+    """Return the score of every judged rule, worst first; of several judgements of one opening the last counts."""
+    last = {alert.id: (alert, decision.doing) for alert, decision in sorted(judged, key=lambda x: x[1].at)}
+    rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
+    for alert, doing in last.values():
+        rules.setdefault(alert.anomaly.rule, ([], []))[doing is Doing.NOT_AN_ANOMALY].append(alert)
+    found = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
+    return sorted(found, key=lambda score: (score.precision, -score.wrong, score.rule))
+
+
+def _score(rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]) -> Score:
+    mostly = len(useful) + len(wrong) >= JUDGED and len(wrong) > len(useful)
+    return Score(rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else "")
+
+
+def _suggestion(rule: str, wrong: Sequence[Alert], values: Mapping[str, object]) -> str:
+    """Return the line that previews a rule that speaks later, or of more; only where it was wrong, when that is one cluster."""
+    setting = next((SETTINGS[f"{rule}.{name}"] for name in _SOFTER if f"{rule}.{name}" in SETTINGS), None)
+    if setting is None:
+        return f"config {rule}"
+    clusters = {alert.anomaly.labels.cluster for alert in wrong}
+    where = f" cluster={clusters.pop()}" if setting.scoped and len(clusters) == 1 and all(clusters) else ""
+    return f"config set {setting.key} {setting.show(_doubled(setting, values[setting.key]))}{where}"
+
+
+def _doubled(setting: Setting, value: object) -> timedelta | float:
+    if isinstance(value, timedelta):
+        return min(2 * value, timedelta(seconds=setting.high))
+    assert isinstance(value, int | float), setting.key
+    raised = min(2 * float(value), setting.high)
+    return (1 + float(value)) / 2 if setting.unit is Unit.RATIO and raised >= 1 > value else raised

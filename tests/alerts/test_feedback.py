@@ -1,0 +1,107 @@
+"""What a judgement mutes, for how long, and what it suggests."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from bot.alerts.feedback import pattern_of, scores
+from bot.alerts.mute import mute
+from bot.model.alert import Decision, Doing, Silence
+from bot.model.anomaly import Cause
+from bot.model.labels import Labels
+from bot.policy.schema import default_policy
+from bot.preview import held_since
+from tests.builders import NOON, alert, anomaly, waste
+
+DAY = timedelta(days=1)
+
+
+def judged(found=None, **more):
+    return replace(alert(found or anomaly()), waste=waste("100"), **more)
+
+
+def pattern(about=None):
+    return Silence("m1", Labels(), NOON, NOON + 30 * DAY, "chat:U1", pattern=pattern_of(about or judged()))
+
+
+def muted(later, at=NOON + DAY, silence=None):
+    return mute([later], [silence or pattern()], default_policy(), at)[0].muted_by
+
+
+def test_a_later_opening_of_the_same_kind_is_muted():
+    assert muted(replace(judged(), id="a2", opened=NOON + DAY)) == "silence:m1"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        judged(anomaly(cluster="vision")),  # elsewhere
+        judged(anomaly(Cause.IDLE)),  # another rule
+        judged(anomaly(value=0.05)),  # deeper than half of what was judged
+        replace(judged(), waste=waste("151")),  # dearer by more than half
+    ],
+)
+def test_what_is_elsewhere_else_or_worse_speaks(later):
+    assert muted(later) == ""
+
+
+@pytest.mark.parametrize(("at", "by"), [(NOON, "silence:m1"), (NOON + 29 * DAY, "silence:m1"), (NOON + 30 * DAY, "")])
+def test_a_judgement_expires(at, by):
+    assert muted(judged(), at) == by
+
+
+def test_a_dropped_judgement_mutes_nothing():
+    assert muted(judged(), silence=replace(pattern(), ended_at=NOON)) == ""
+
+
+def test_storage_that_stays_unused_longer_is_no_worse():
+    unused = anomaly(Cause.ORPHANED_STORAGE, unit="seconds", value=3 * 86400.0, kind="volume")
+    assert muted(judged(replace(unused, value=9 * 86400.0)), silence=pattern(judged(unused))) == "silence:m1"
+
+
+def test_a_preview_holds_a_judgement_from_its_beginning_and_a_snooze_from_its_own():
+    start = NOON - 14 * DAY
+    assert held_since(pattern(), start).starts == start
+    snooze = Silence("s1", Labels(), NOON, NOON + DAY, "chat:U1", alert="a1")
+    assert held_since(snooze, start) is snooze
+
+
+def decided(doing, about, n=0):
+    made = Decision(f"d{about.id}{n}", about.id, doing, "chat:U1", "dana", NOON + timedelta(minutes=n))
+    return about, made
+
+
+def test_rules_are_scored_by_the_last_judgement_of_each_opening():
+    idle = [judged(anomaly(Cause.IDLE, cluster=c), id=f"a{i}") for i, c in enumerate(("lab", "lab", "lab", "lab"))]
+    wrong = [decided(Doing.NOT_AN_ANOMALY, one) for one in idle]
+    found = scores([*wrong, decided(Doing.USEFUL, idle[0], 1), decided(Doing.USEFUL, judged(id="b"))], default_policy().values)
+    assert [(one.rule, one.useful, one.wrong, one.precision) for one in found] == [("idle", 1, 3, 0.25), ("starved", 1, 0, 1.0)]
+    assert [one.suggestion for one in found] == ["config set idle.for 1h cluster=lab", ""]
+
+
+@pytest.mark.parametrize(
+    ("cause", "line"),
+    [
+        (Cause.SPEND_JUMP, "config set spend_jump.above 60%"),
+        (Cause.SPEND_NEW, "config set spend_new.least 40"),
+        (Cause.MEMORY_PRESSURE, "config set memory_pressure.for 30m"),
+        (Cause.CHECKPOINT_AT_RISK, "config set checkpoint_at_risk.factor 4"),
+        (Cause.TRANSFER_ROUTE, "config transfer_route"),
+    ],
+)
+def test_a_rule_that_is_mostly_wrong_gets_a_line_to_try(cause, line):
+    wrong = [decided(Doing.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+    assert scores(wrong, default_policy().values)[0].suggestion == line
+
+
+def test_two_judgements_suggest_nothing():
+    wrong = [decided(Doing.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(2)]
+    assert scores(wrong, default_policy().values)[0].suggestion == ""
+
+
+def test_a_level_holds_half_above_and_below():
+    seen = pattern_of(judged(anomaly(value=0.2)))
+    assert (seen.low, seen.high) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert seen.usd_per_hour == Decimal("150.00")

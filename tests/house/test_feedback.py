@@ -1,0 +1,96 @@
+"""People judge an alert, over both databases and two replicas: its like stays quiet, in the open, until it is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from adapters.store.open import open_store
+from bot.cards.card import Tone
+from tests.builders import FIVE, NOON, anomaly
+from tests.house.test_app import Chat, Script, app, ask
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[object]:
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+async def judged(store, line="not-an-anomaly {}"):
+    """Tick once, judge the alert, let it end; return its id and the message."""
+    chat = Chat()
+    bot = app(Script(anomaly(), *[None] * 6), chat, store)
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    card = await bot.answer(ask(line.format(alert.id)))
+    shown = repr(chat.messages["m0"].blocks)
+    for i in range(1, 7):
+        await bot.tick(NOON + i * FIVE)
+    return alert.id, card, shown
+
+
+async def test_the_like_of_a_wrong_alert_stays_quiet_on_every_replica_and_says_by_whom(store) -> None:
+    _, card, shown = await judged(store)
+    assert "its like is muted until 2026-12-20" in card.title
+    assert "Muted as not an anomaly by" in shown
+    assert "dana" in shown
+    chat, later = Chat(), NOON + 2 * DAY
+    replica = app(Script(anomaly(at=later)), chat, store)
+    (again,) = (await replica.tick(later)).outcome.alerts
+    assert again.muted_by.startswith("silence:m")
+    assert chat.messages == {}
+    why = repr((await replica.answer(ask(f"why {again.id}", at=later))).blocks)
+    assert "Muted as not an anomaly by" in why
+    assert "at 10 to 30 %" in why
+    listed = (await replica.answer(ask("silences", at=later))).data["silences"]
+    assert [(row["kind"], row["rule"], row["by_name"], row["quiet"]) for row in listed] == [
+        ("pattern", "starved", "dana", [again.id])
+    ]
+
+
+async def test_what_is_worse_speaks_all_the_same(store) -> None:
+    await judged(store)
+    chat, later = Chat(), NOON + 2 * DAY
+    await app(Script(anomaly(at=later, value=0.02)), chat, store).tick(later)
+    assert len(chat.messages) == 1
+
+
+async def test_a_dropped_pattern_speaks_again(store) -> None:
+    await judged(store)
+    chat, later = Chat(), NOON + 2 * DAY
+    bot = app(Script(anomaly(at=later), anomaly(at=later + FIVE)), chat, store)
+    await bot.tick(later)
+    (row,) = (await bot.answer(ask("silences", at=later))).data["silences"]
+    await bot.answer(ask(f"silences drop {row['id']}", at=later))
+    assert len(chat.messages) == 1
+    assert (await bot.answer(ask("silences", at=later))).data["silences"] == []
+
+
+async def test_useful_drops_what_would_mute_it(store) -> None:
+    name, *_ = await judged(store)
+    bot = app(Script(), Chat(), store)
+    card = await bot.answer(ask(f"useful {name}", at=NOON + DAY))
+    assert "is dropped" in card.title
+    assert (await bot.answer(ask("silences", at=NOON + DAY))).data["silences"] == []
+
+
+async def test_feedback_counts_by_rule(store) -> None:
+    await judged(store, "useful {}")
+    card = await app(Script(), Chat(), store).answer(ask("feedback", at=NOON + DAY))
+    assert (card.data["useful"], card.data["wrong"]) == (1, 0)
+    assert card.data["rules"] == [{"rule": "starved", "useful": 1, "wrong": 0, "precision": 1.0, "suggestion": ""}]
+
+
+@pytest.mark.parametrize(("line", "says"), [("silences drop m1", "Nothing is muted by 'm1'"), ("not-an-anomaly llama 1y", "")])
+async def test_wrong_lines_are_told(store, line: str, says: str) -> None:
+    bot = app(Script(anomaly()), Chat(), store)
+    await bot.tick(NOON)
+    card = await bot.answer(ask(line))
+    assert card.tone is Tone.ERROR
+    assert says in str(card.data["error"])
+    assert store.load(NOON).silences == ()
