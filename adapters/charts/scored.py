@@ -8,11 +8,15 @@ from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-_INK, _GREY, _SPOKE, _TRUTH = "#3b6fb5", "#6b7280", "#c2321e", "#fbe6e1"
+_INK, _GREY, _SPOKE, _TRUTH = "#4184d8", "#808893", "#e0513f", "#d99a1e"
+"""Of middle lightness, on no background: a page may be light or dark."""
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -30,18 +34,20 @@ def draw_scored(
 ) -> bytes:
     """Return a PNG of 1600 x 700 pixels: the metrics (n, m) above, each in its own range, and the score (n,) below.
 
-    Rows that spoke are marked in both; `truth` is shaded. nan is a gap in the line.
+    Rows that spoke are marked in both, above and behind the line; `truth` is shaded. nan is a gap in the line.
     """
-    figure = Figure(figsize=(16, 7), dpi=100, layout="constrained")
+    figure = Figure(figsize=(16, 7), dpi=100, layout="constrained", facecolor="none")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     _metrics(above, times, values)
     below.plot(np.asarray(times), scores, color=_GREY, linewidth=0.8)
-    below.axhline(threshold, color=_SPOKE, linewidth=0.8, linestyle="--")
-    below.set(ylim=(0, 1.02), ylabel="score")
+    below.axhline(threshold, color=_GREY, linewidth=0.8, linestyle="--")
+    below.set(ylim=(0, 1.02), ylabel="score", yticks=(0, threshold, 1))
     for axes in (above, below):
         _mark(axes, [at for at, spoke in zip(times, flags, strict=True) if spoke], truth)
-    above.set_title(title, loc="left", parse_math=False)
+        _soften(axes)
+    above.set_title(title, loc="left", parse_math=False, color=_GREY, fontsize=13)
+    figure.legend(handles=_legend(bool(len(truth))), loc="outside upper right", ncols=2, frameon=False, labelcolor=_GREY)
     out = io.BytesIO()
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
@@ -59,7 +65,22 @@ def _metrics(axes: Axes, times: Sequence[datetime], values: Values) -> None:
 
 def _mark(axes: Axes, spoke: Sequence[datetime], truth: Sequence[Span]) -> None:
     for start, end in truth:
-        axes.axvspan(start, end, color=_TRUTH, zorder=0)  # type: ignore[arg-type]  # dates are as good as floats here
+        axes.axvspan(start, end, color=_TRUTH, alpha=0.25, linewidth=0, zorder=0)  # type: ignore[arg-type]  # dates are as good as floats here
     for at in spoke:
-        axes.axvline(at, color=_SPOKE, linewidth=0.9)  # type: ignore[arg-type]  # the same
+        axes.axvline(at, color=_SPOKE, linewidth=0.9, alpha=0.6, zorder=1)  # type: ignore[arg-type]  # the same
+        axes.plot([at], [1], "v", color=_SPOKE, markersize=7, transform=axes.get_xaxis_transform(), clip_on=False)  # type: ignore[arg-type]
+
+
+def _soften(axes: Axes) -> None:
+    """Let the frame stand back on any page."""
+    axes.set_facecolor("none")
     axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(_GREY)
+    axes.tick_params(colors=_GREY)
+    axes.yaxis.label.set_color(_GREY)
+
+
+def _legend(labelled: bool) -> list[Artist]:
+    """Return what the marks mean."""
+    spoke = Line2D([], [], color=_SPOKE, marker="v", linewidth=0.9, label="spoke")
+    return [spoke, Patch(color=_TRUTH, alpha=0.25, linewidth=0, label="labelled")] if labelled else [spoke]
