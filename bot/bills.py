@@ -12,6 +12,7 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
+from bot.outlook import NoOutlook, Outlook
 from bot.ports import Billing
 from bot.settings import Settings
 
@@ -47,6 +48,21 @@ def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Answe
     from adapters.aws.live.calls import Place
 
     return Answers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
+
+
+def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
+    """Return what AWS itself says of the bill: asked once a day of a live account, else read from a recording's `folder`."""
+    from adapters.aws.outlook import RecordedOutlook
+
+    services = load_knowledge().services()
+    if live is None:
+        return RecordedOutlook(folder, services)
+    if not settings["aws.explorer_calls"]:
+        return NoOutlook()
+    from adapters.aws.live.outlook import OutlookAsker
+
+    answers = open_answers(settings, live)
+    return RecordedOutlook(answers.folder, services, OutlookAsker(answers).refresh)
 
 
 def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:

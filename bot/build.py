@@ -24,6 +24,7 @@ from bot.model.replay import Replay
 from bot.model.request import Request
 from bot.model.route import Routes
 from bot.model.window import EVER
+from bot.outlook import LazyOutlook, Outlook
 from bot.ports import Billing, Check, Clock, Listener, Ports, Store
 from bot.replay import replay
 from bot.settings import Settings, read_settings, settings_text
@@ -62,6 +63,7 @@ class Opened:
         self.live = source == "aws"
         self.recording: Callable[[], Any] = Once(self._open_live if self.live else self._open_recording)
         self.bill: Callable[[], Billing] = Once(self._open_bill)
+        self.outlook: Callable[[], Outlook] = Once(self._open_outlook)
 
     def ports(self, store: Store, base: Policy, kept: Any = None, **more: Any) -> Ports:
         """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
@@ -82,6 +84,7 @@ class Opened:
             interval=self._settings["interval"],
             channels=CONSOLE,
             routes=self._settings.routes,
+            outlook=LazyOutlook(self.outlook),
             **more,
         )
 
@@ -121,6 +124,15 @@ class Opened:
         if self.live:
             return open_account_bill(self._settings, self.recording())
         return open_recorded_bill(self._settings, self._folder())
+
+    def _open_outlook(self) -> Outlook:
+        from bot.bills import FOLDER, open_outlook
+
+        return (
+            open_outlook(self._settings, self.recording(), FOLDER)
+            if self.live
+            else open_outlook(self._settings, None, self._folder())
+        )
 
 
 class Replays:

@@ -1,6 +1,6 @@
 """Say what the bot asks of the world: each port at most four methods, each call one question.
 
-Calls that are plain `def` may block (files, SQL, HTTP of an SDK): the doors run them off the event loop.
+Calls that are plain `def` may block (files, SQL, HTTP): the doors run them off the event loop.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from bot.model.route import Routes
 from bot.model.spend import Filter, Tally
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
+from bot.outlook import NoOutlook, Outlook
 from bot.policy.change import applied
 
 
@@ -211,7 +212,7 @@ class Ports:
     store: Store
     detect: Detect
     base: Policy
-    """The policy of the settings file, under every stored change."""
+    """The settings file's policy, under every stored change."""
     versions: Versions
     shelf: Shelf
     replays: Replays
@@ -226,12 +227,12 @@ class Ports:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     remembers: bool = True  # the store outlives this call: what people decided is asked without a replay
+    outlook: Outlook = field(default_factory=NoOutlook)
     checks: Callable[[], Sequence[Check]] = tuple
     """Look at everything the bot needs; may block."""
     own_bill: Callable[[], OwnBill | None] = lambda: None
     """Return what the bot's own AWS calls cost, None where no account is read; may block."""
-    standing: Callable[[], Mapping[str, Any]] = dict
-    """Return what this process's watch counted; empty where it does not watch."""
+    standing: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
 
     @property
     def policy(self) -> Policy:
@@ -246,8 +247,7 @@ Answer = Callable[[Request], Awaitable[Card]]
 Tell = Callable[[str], Awaitable[None]]
 """Tell an admin one sentence about the bot itself."""
 
-Draw = Callable[[Chart], bytes]
-"""Return a chart as PNG."""
+Draw = Callable[[Chart], bytes]  # as PNG
 
 
 class Listener(Protocol):

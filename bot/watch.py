@@ -50,7 +50,13 @@ class Watch:
         """Return the metrics, the inventory and the bill as visible at `now`."""
         reading = self._ports.source.read(now)
         spend = self._ports.billing.deltas(now, SPEND_DAYS)
-        return replace(reading, frames=ChainMap(dict(spend.frames), reading.frames))  # type: ignore[arg-type]
+        outlook = self._ports.outlook
+        return replace(
+            reading,
+            frames=ChainMap(dict(spend.frames), reading.frames),  # type: ignore[arg-type]
+            commitments=tuple(outlook.commitments(now)),
+            findings=tuple(outlook.findings(now)),
+        )
 
     def routes(self) -> Routes:
         """Return who hears what, subscriptions included."""

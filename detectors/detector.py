@@ -18,7 +18,7 @@ from bot.model.reading import Reading
 from detectors.diagnose import diagnose, states, told
 from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
-from detectors.rules import budget, checkpoint, commitment, drop, odd, spend, storage
+from detectors.rules import budget, checkpoint, commitment, drop, findings, odd, spend, storage
 from detectors.rules.jump import Jump
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, View
@@ -56,7 +56,8 @@ class Detector:
                 *storage.find_unused_capacity(view),
             ]
             money = list(spend.find(view, self._judged_bill(view)))
-            anomalies += [*money, *commitment.find_unused(view, money), *budget.find_budgets(view)]
+            money += commitment.find_unused(view, money)
+            anomalies += [*findings.with_findings(view, money), *budget.find_budgets(view)]
             return Detection(tuple(anomalies), states(view, verdict.starved))
 
     def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:

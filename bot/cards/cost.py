@@ -27,9 +27,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote, window_line
-from bot.cards.money import usd
+from bot.cards.money import expected_data, usd
 from bot.cards.words import about, clock, counted, day, length, period
-from bot.costs.nowcast import Nowcast
+from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import Change, share, top, untagged
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
@@ -50,6 +50,8 @@ class CostAnswer:
     over_time: Tally | None = None
     change: Change | None = None
     nowcast: Nowcast | None = None
+    expected: Expected | None = None
+    """What the provider itself expects, beside the nowcast."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -63,7 +65,7 @@ def cost_card(answer: CostAnswer) -> Card:
         return Card(title, Tone.INFO, (note, *_age(answer)), cost_data(tally))
     blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *_hints(tally), *_age(answer)]
     blocks.append(Buttons(tuple(_buttons(answer))))
-    return Card(title, Tone.INFO, tuple(blocks), cost_data(tally))
+    return Card(title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected))
 
 
 def cost_data(tally: Tally) -> dict[str, Any]:
@@ -104,6 +106,9 @@ def _lead(answer: CostAnswer) -> Text:
         days = counted(forecast.days_used, "settled day")
         between = f"{low} to {high}, " if low != high else ""
         words += f" About {_about(forecast.forecast, tally)} by month end ({between}from {days})."
+    if expected := answer.expected:
+        low, high = _about(expected.low, tally), _about(expected.high, tally)
+        words += f" AWS itself expects about {_about(expected.mean, tally)} ({low} to {high}, asked {day(expected.asof)})."
     return text(words)
 
 

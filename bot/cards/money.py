@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from bot.costs.nowcast import Expected
 
 
 def usd(amount: Decimal, digits: int | None = None) -> str:
@@ -11,3 +14,10 @@ def usd(amount: Decimal, digits: int | None = None) -> str:
     rounded = abs(amount).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
     sign = "-" if amount < 0 and rounded else ""
     return f"{sign}${rounded:,.{places}f}"
+
+
+def expected_data(theirs: Expected | None) -> dict[str, Any]:
+    """Return the provider's forecast of the month's end, where it made one."""
+    if theirs is None:
+        return {}
+    return {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}

@@ -10,12 +10,13 @@ from decimal import Decimal
 from bot.cards.card import Card
 from bot.cards.cost import CostAnswer, cost_card
 from bot.commands.registry import arg, command
-from bot.costs.nowcast import Nowcast, month_end
+from bot.costs.nowcast import Expected, Nowcast, expected, month_end
 from bot.costs.tally import Change, comparable, settled_until
 from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
+from bot.outlook import Outlook
 from bot.ports import Billing, Ports
 
 _TIME = ("hour", "day", "month")
@@ -36,7 +37,7 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    asked = _Asked(ports.billing, window, by, where)
+    asked = _Asked(ports.billing, ports.outlook, window, by, where)
     return cost_card(await asyncio.to_thread(asked.answer, request))
 
 
@@ -45,13 +46,21 @@ class _Asked:
     """Hold one question; every method may block."""
 
     billing: Billing
+    outlook: Outlook
     window: Window
     by: tuple[str, ...]
     where: tuple[Filter, ...]
 
     def answer(self, request: Request) -> CostAnswer:
         tally = self.billing.tally(self.window, self.by, self.where)
-        return CostAnswer(tally, self.where, self._over_time(), self._change(tally, request), self._nowcast(tally, request))
+        return CostAnswer(
+            tally,
+            self.where,
+            self._over_time(),
+            self._change(tally, request),
+            self._nowcast(tally, request),
+            self._expected(tally, request),
+        )
 
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""
@@ -80,6 +89,17 @@ class _Asked:
         found = self.billing.tally(span, ("day",), self.where)
         daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in found.rows}
         return month_end(daily, month, settled_until(known))
+
+    def _expected(self, tally: Tally, request: Request) -> Expected | None:
+        """Return where the provider itself expects this month to end: what is billed before its forecast begins, and that."""
+        month = month_of(request.at)
+        if self.where or self.window.start != month.start or not request.at <= self.window.end <= month.end:
+            return None
+        forecast = self.outlook.forecast(request.at)
+        if forecast is None or tally.billed_through is None:
+            return None
+        spent = self.billing.tally(Window(month.start, max(month.start, forecast.window.start)), ()).total.amortised
+        return expected(spent, forecast)
 
 
 def _known_until(tally: Tally, request: Request) -> datetime | None:

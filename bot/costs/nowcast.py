@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
+from bot.model.outlook import Forecast
 from bot.model.window import Window
 
 _FEWEST, _MOST = 3, 14
@@ -47,3 +48,18 @@ def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -
     forecast = spent + left * mean
     floor = spent if min(values) >= 0 else forecast - reach
     return Nowcast(month, settled, spent, forecast, max(floor, forecast - reach), forecast + reach, len(values))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """State where the provider expects the month to end, with its own 80 % interval; shown beside a nowcast, never instead."""
+
+    mean: Decimal
+    low: Decimal
+    high: Decimal
+    asof: datetime
+
+
+def expected(spent: Decimal, forecast: Forecast) -> Expected:
+    """Return the month's end by the provider: amortised USD billed before its forecast begins, and the forecast."""
+    return Expected(spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof)

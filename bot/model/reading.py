@@ -9,6 +9,7 @@ from datetime import datetime
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.outlook import Commitment, Finding
 from bot.model.run import Run
 
 
@@ -19,7 +20,7 @@ class Reading:
     Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
     `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an hour, of what is billed by the hour):
     things = account, service, region, usage_type and the tags cluster, team, project; metrics in `SPEND_METRICS`.
-    `gaps` are sentences on what could not be read this time.
+    `gaps` are sentences on what could not be read this time; `commitments` and `findings` are the provider's own words.
     """
 
     now: datetime
@@ -27,6 +28,8 @@ class Reading:
     inventory: Inventory = field(default_factory=Inventory)
     runs: tuple[Run, ...] = ()
     gaps: tuple[str, ...] = ()
+    commitments: tuple[Commitment, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def frame(self, kind: str) -> Frame | None:
         """Return the frame of a kind, or None."""

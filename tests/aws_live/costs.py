@@ -33,6 +33,10 @@ _METRICS = {
 }
 
 
+class NoData(Exception):
+    """Stand for AWS's DataUnavailableException."""
+
+
 class Costs:
     """Hold the export as a table; `page_days` is how many days one page of Cost Explorer holds."""
 
@@ -41,6 +45,8 @@ class Costs:
         self.queries: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
         self.scanned = 25_000_000
         self.failing = ""
+        self.nothing: set[str] = set()
+        """Operations that AWS has no data for."""
         self._lock = threading.Lock()
         self.db = duckdb.connect()
         files = sorted(path for path in (folder / "billing").rglob("*") if path.suffix in (".parquet", ".csv"))
@@ -81,6 +87,46 @@ class Costs:
         more = {"NextPageToken": str(end)} if end < last else {}
         return {"GroupDefinitions": given["GroupBy"], "ResultsByTime": found, "DimensionValueAttributes": [], **more}
 
+    def said(self, operation: str, given: dict[str, Any], today: date) -> dict[str, Any]:
+        """Say what AWS itself would of this bill: made up, but of the asked days."""
+        period = given.get("TimePeriod") or {"Start": given["DateInterval"]["StartDate"], "End": given["DateInterval"]["EndDate"]}
+        if operation in self.nothing:
+            raise NoData(operation)
+        start, end = (date.fromisoformat(period[name]) for name in ("Start", "End"))
+        days = [
+            {"Start": str(start + timedelta(days=n)), "End": str(start + timedelta(days=n + 1))}
+            for n in range((end - start).days)
+        ]
+        match operation:
+            case "GetCostForecast":
+                span = {"MeanValue": "1200.50", "PredictionIntervalLowerBound": "1000", "PredictionIntervalUpperBound": "1400"}
+                total = {"Amount": "1200.50", "Unit": "USD"}
+                return {"Total": total, "ForecastResultsByTime": [{"TimePeriod": period, **span}]}
+            case "GetSavingsPlansUtilization":
+                used = {
+                    "TotalCommitment": "240",
+                    "UsedCommitment": "180",
+                    "UnusedCommitment": "60",
+                    "UtilizationPercentage": "75",
+                }
+                return {
+                    "SavingsPlansUtilizationsByTime": [{"TimePeriod": day, "Utilization": used} for day in days],
+                    "Total": {"Utilization": used},
+                }
+            case "GetSavingsPlansCoverage":
+                covered = {
+                    "SpendCoveredBySavingsPlans": "180",
+                    "OnDemandCost": "60",
+                    "TotalCost": "240",
+                    "CoveragePercentage": "75",
+                }
+                return {"SavingsPlansCoverages": [{"TimePeriod": day, "Coverage": covered} for day in days]}
+            case "GetReservationUtilization":
+                hours = {"TotalAmortizedFee": "48", "RICostForUnusedHours": "12", "UtilizationPercentage": "75"}
+                return {"UtilizationsByTime": [{"TimePeriod": day, "Groups": [], "Total": hours} for day in days]}
+        first = today - timedelta(days=2)
+        return {"Anomalies": [_anomaly(first, today - timedelta(days=1))]}
+
     def table_metadata(self) -> dict[str, Any]:
         kinds = {"MAP(VARCHAR, VARCHAR)": "map<string,string>", "MAP(VARCHAR, DOUBLE)": "map<string,double>"}
         columns = [
@@ -115,6 +161,23 @@ class Costs:
         info = [{"Name": name, "Type": "varchar"} for name in columns]
         more = {"NextToken": str(begin + most)} if begin + most < len(every) else {}
         return {"ResultSet": {"Rows": page, "ResultSetMetadata": {"ColumnInfo": info}}, **more}
+
+
+def _anomaly(first: date, last: date) -> dict[str, Any]:
+    root = {
+        "Service": "Amazon Elastic Compute Cloud - Compute", "Region": "us-west-2", "LinkedAccount": "111122223333",
+        "UsageType": "USW2-BoxUsage:trn1.32xlarge", "Impact": {"Contribution": 900.0},
+    }  # fmt: skip
+    return {
+        "AnomalyId": "a-1",
+        "AnomalyStartDate": f"{first}T00:00:00Z",
+        "AnomalyEndDate": f"{last}T00:00:00Z",
+        "DimensionValue": "Amazon Elastic Compute Cloud - Compute",
+        "RootCauses": [root],
+        "AnomalyScore": {"MaxScore": 0.9, "CurrentScore": 0.9},
+        "Impact": {"MaxImpact": 500.0, "TotalImpact": 960.0, "TotalActualSpend": 2000.0, "TotalExpectedSpend": 1040.0},
+        "MonitorArn": "arn:aws:ce::111122223333:anomalymonitor/m-1",
+    }
 
 
 def _key(of: dict[str, str]) -> str:

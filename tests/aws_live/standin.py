@@ -29,7 +29,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.aws_live.cloudwatch import CloudWatch
-from tests.aws_live.costs import Costs
+from tests.aws_live.costs import Costs, NoData
 from tests.aws_live.serialize import body_of, model, validated
 
 ACCOUNT = "111122223333"
@@ -121,7 +121,7 @@ class StandIn:
                 return {"Events": self._events(region, given)}
             case "GetSpotPlacementScores":
                 return {"SpotPlacementScores": [{"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}]}
-        if service == "athena" or operation == "GetCostAndUsage":
+        if service in ("athena", "ce"):
             return self._billed(operation, given)
         return self._recorded(service, operation, region, given)
 
@@ -135,16 +135,19 @@ class StandIn:
         return [event for event in within if any(x["ResourceName"] == wanted for x in event["Resources"])]
 
     def _billed(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        today = datetime.fromtimestamp(self.now, UTC).date()
         match operation:
             case "GetCostAndUsage":
-                return self.costs.cost_and_usage(given, datetime.fromtimestamp(self.now, UTC).date())
+                return self.costs.cost_and_usage(given, today)
             case "GetTableMetadata":
                 return self.costs.table_metadata()
             case "StartQueryExecution":
                 return {"QueryExecutionId": self.costs.start(given["QueryString"])}
             case "GetQueryExecution":
                 return self.costs.execution(given["QueryExecutionId"])
-        return self.costs.results(given["QueryExecutionId"], given.get("NextToken", ""))
+            case "GetQueryResults":
+                return self.costs.results(given["QueryExecutionId"], given.get("NextToken", ""))
+        return self.costs.said(operation, given, today)
 
     def _credentials(self, account: str) -> dict[str, Any]:
         until = self.clock() - self.shift + timedelta(hours=1)
@@ -232,7 +235,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.world.called[action] += 1
         if service == "s3":
             return self._s3(operation, given)
-        answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
+        try:
+            answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
+        except NoData:
+            return self._send(400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0")
         self._send(200, *body_of(service, operation, answer, self.world.shift))
         return None
 

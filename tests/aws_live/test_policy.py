@@ -8,6 +8,7 @@ from adapters.aws.live.calls import Place
 from adapters.aws.live.explorer import Explorer
 from adapters.aws.live.exports import ExportCache
 from adapters.aws.live.operations import call_prices, grants, operations
+from adapters.aws.live.outlook import OutlookAsker
 from adapters.aws.live.policy import policy_text
 from adapters.billing.day_query import day_query
 from tests.aws_live.standin import BUCKET
@@ -26,6 +27,7 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()
     AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", "us-west-2", day_query).refresh(now)
     Explorer(Answers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
+    assert OutlookAsker(Answers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).refresh(now) == ()
     assert set(world.standin.called) == {declared.action for declared in operations().values()}
     assert not world.standin.failed
 

@@ -12,6 +12,7 @@ from bot.commands.cost import cost
 from bot.commands.line import understand
 from bot.errors import WrongInput
 from bot.model.request import Request, User
+from bot.outlook import NoOutlook
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_payer_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
@@ -33,7 +34,7 @@ def ask(tmp_path):
     rows += [line(days[3], "7.77", ""), line(days[2], "-20", "", kind="Credit")]
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    ports = SimpleNamespace(billing=open_billing(tmp_path))
+    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook())
 
     async def answer(words):
         call = understand(words, NOW)

@@ -1,0 +1,66 @@
+"""State what the provider itself says of the bill: its forecast, how commitments are used, what it finds strange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.model.labels import Labels
+from bot.model.window import Window
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """State what the provider expects of a span: amortised USD without credits and tax, with an 80 % interval."""
+
+    window: Window
+    mean: Decimal
+    low: Decimal
+    high: Decimal
+    asof: datetime
+
+
+class Plan(StrEnum):
+    """Name the kinds of commitment."""
+
+    SAVINGS_PLANS = "Savings Plans"
+    RESERVATIONS = "reservations"
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """State how one day's commitments of a kind were used, in USD; `coverage` is the covered share of usage, None unsaid."""
+
+    plan: Plan
+    day: date
+    committed: Decimal
+    unused: Decimal
+    coverage: Decimal | None = None
+
+    @property
+    def utilization(self) -> Decimal:
+        """Return the used share, 1 where nothing is committed."""
+        return 1 - self.unused / self.committed if self.committed else Decimal(1)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """State one anomaly that the provider's own detection found: its root causes by impact, the dearest first."""
+
+    id: str
+    first: date
+    last: date
+    impact: Decimal
+    """USD over the usual, all days together."""
+    actual: Decimal
+    expected: Decimal
+    causes: tuple[Labels, ...]
+    dismissed: bool = False
+    """A person told the provider that it is none, or was planned."""
+
+    @property
+    def days(self) -> int:
+        """Return how many days it has lasted."""
+        return (self.last - self.first).days + 1
