@@ -53,6 +53,7 @@ class Faults:
     reset: float = 0.0
     garbled: float = 0.0
     denied: set[str] = field(default_factory=set)
+    """`ec2:DescribeVolumes`, or only `...@ACCOUNT` or `...@REGION`."""
     dead: bool = False
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -123,7 +124,7 @@ class StandIn:
                 return {"SpotPlacementScores": [{"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}]}
         if service in ("athena", "ce"):
             return self._billed(operation, given)
-        return self._recorded(service, operation, region, given)
+        return self._recorded(service, operation, region, given, account)
 
     def _events(self, region: str, given: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the recorded events that name a resource within the time asked for."""
@@ -153,8 +154,8 @@ class StandIn:
         until = self.clock() - self.shift + timedelta(hours=1)
         return {"AccessKeyId": f"ASIA{account}", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}
 
-    def _recorded(self, service: str, operation: str, region: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the newest recorded answer at or before now."""
+    def _recorded(self, service: str, operation: str, region: str, given: dict[str, Any], account: str) -> dict[str, Any]:
+        """Return the newest recorded answer at or before now; another account has things of its own ids."""
         name = _snake(operation)
         folder = self.folder / "api" / service / name / region
         now = f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}"
@@ -165,7 +166,10 @@ class StandIn:
         )
         if not files:
             return {_list_member(service, operation): []}
-        found = json.loads(files[-1].read_text())
+        text = files[-1].read_text()
+        if account != ACCOUNT:
+            text = re.sub(r'"(i|vol|fs|cr)-0?', rf'"\1-{account[:4]}', text.replace(ACCOUNT, account))
+        found = json.loads(text)
         return _about(name, found, given)
 
 
@@ -229,7 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
         operation, given = self._asked(service, body)
         action = f"{service.replace('-', '')}:{operation}"
         fault = self.world.faults.pick()
-        if fault or action in self.world.faults.denied:
+        account = key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT
+        if fault or {action, f"{action}@{account}", f"{action}@{region}"} & self.world.faults.denied:
             self.world.failed[fault or "denied"] += 1
             return self._fail(service, fault or "denied")
         self.world.called[action] += 1
