@@ -37,7 +37,7 @@ class World:
     now: datetime
 
     def live(self, **more: Any) -> Live:
-        given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now} | more
+        given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now, "pause": _no_pause} | more
         return open_live(**given)
 
     def ticks(self, start_hours: float, end_hours: float) -> Iterator[datetime]:
@@ -61,6 +61,10 @@ def world(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     yield made
     made.standin.stop()
+
+
+def _no_pause(_: float) -> None:
+    """Do not wait between lookups: the stand-in has no limit of calls a second."""
 
 
 def open_tiny(folder: Path) -> Recording:

@@ -4,18 +4,24 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from adapters.aws.live.launches import MOST
+from adapters.aws.live.calls import Place
+from adapters.aws.live.heard import Heard
+from adapters.aws.live.launches import MOST, Launches
 from adapters.aws.live.operations import CLOSE_UP, operations, stops_at
+from adapters.aws.problems import Problems
 from adapters.aws.recording import open_recording
 from bot.errors import Unavailable
-from bot.model.fleet import FileSystem
+from bot.model.fleet import FileSystem, Inventory
+from bot.model.labels import Labels
 from tests.aws_live.conftest import FIVE, TYPES
+from tests.builders import NOON, instance
 
 OTHER = "444455556666"
 ROLE = f"arn:aws:iam::{OTHER}:role/trnbot-reader"
@@ -28,7 +34,7 @@ def asked(world, action: str) -> int:
 
 
 def test_a_live_account_knows_what_its_recording_knows(world, tiny):
-    live = world.live(pause=lambda _: None)
+    live = world.live()
     (now,) = world.ticks(2, 2)
     ours = live.read(now).inventory
     theirs = open_recording(tiny, interval=FIVE, types=TYPES).read(now).inventory
@@ -55,16 +61,48 @@ def test_a_launch_is_asked_for_once_and_for_ever(world, tmp_path):
     assert all(0 <= pause <= 0.5 for pause in pauses)
 
 
-def test_a_tick_asks_for_some_launches_only(world):
-    for path in (world.standin.folder / "api/cloudtrail").rglob("*.json"):
-        assert len(json.loads(path.read_text())["Events"]) == 1
-    assert 0.7 * FIVE.total_seconds() > MOST * 0.5
+class Events:
+    """Stand for the calls: every lookup is answered with no event."""
+
+    def __init__(self):
+        self.asked = []
+
+    def pages(self, place, service, operation, **given):
+        self.asked.append(given["LookupAttributes"][0]["AttributeValue"])
+        yield {"Events": []}
+
+
+def test_a_tick_asks_for_some_launches_and_the_next_for_others():
+    place = Place("us-west-2", account="111122223333")
+    nodes = {f"i-{i}": instance(f"i-{i}") for i in range(MOST + 5)}
+    labels = Labels(region=place.region, account=place.account)
+    nodes = {name: replace(x, labels=x.labels.merge(labels)) for name, x in nodes.items()}
+    calls, now = Events(), NOON
+    launches = Launches(calls, Heard(Problems()), lambda: 0.0, lambda _: None)
+    for _ in range(3):
+        assert not list(launches.refresh([place], Inventory(now, nodes), now, 1.0))
+    assert sorted(calls.asked) == sorted(nodes), "each once, though nobody knew the answer"
+    assert not list(Launches(calls, Heard(Problems()), lambda: 2.0).refresh([place], Inventory(now, nodes), now, 1.0))
+    assert len(calls.asked) == len(nodes), "no time is left, so nothing is asked"
+
+
+def test_an_event_that_may_still_come_is_asked_for_again():
+    place = Place("us-west-2", account="111122223333")
+    young = replace(
+        instance("i-1"), launched_at=NOON - FIVE, labels=Labels(instance="i-1", region="us-west-2", account=place.account)
+    )
+    calls, heard = Events(), Heard(Problems())
+    launches = Launches(calls, heard, lambda: 0.0, lambda _: None)
+    for minutes in (0, 5, 30, 35, 90):
+        now = NOON + timedelta(minutes=minutes)
+        assert not list(launches.refresh([place], Inventory(now, {"i-1": young}), now, 1.0))
+    assert len(calls.asked) == 2, "after half an hour no event is the answer"
 
 
 def test_one_denied_action_of_one_account_costs_only_its_part(world, caplog):
     caplog.set_level(logging.INFO, "trnbot.aws")
     denied = {f"ec2:DescribeVolumes@{OTHER}", f"cloudtrail:LookupEvents@{OTHER}"}
-    live = world.live(roles=["self", ROLE], regions=["us-west-2", "us-east-1"], pause=lambda _: None)
+    live = world.live(roles=["self", ROLE], regions=["us-west-2", "us-east-1"])
     world.standin.faults.denied = denied
     for now in world.ticks(2, 2.5):
         reading = live.read(now)
@@ -132,7 +170,7 @@ def test_what_was_spent_outlives_the_process(world, tmp_path):
 
 
 def test_the_own_bill_adds_up(world):
-    live = world.live(pause=lambda _: None)
+    live = world.live()
     world.standin.faults.denied = {"pricing:GetProducts"}
     (now,) = world.ticks(2, 2)
     live.read(now)

@@ -1,0 +1,142 @@
+"""Answer what the bot itself costs and how much quota is left."""
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from adapters.simulator.generate import generate
+from adapters.store.memory import MemoryStore
+from bot.__main__ import main
+from bot.app import App
+from bot.build import Opened
+from bot.cards.card import Card, Facts, Link, Table, Text, Tone
+from bot.cards.own import Watched, own_card
+from bot.model.own import CallUse, OwnBill
+from bot.model.request import Request, User
+from bot.ports import Changes
+from bot.settings import read_settings
+from tests.builders import FIVE, NOON
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own") / "recording"
+    generate(folder, 7, "tiny")
+    return folder
+
+
+def ask(folder: Path, line: str, **more) -> Card:
+    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+    opened = Opened(settings.source, settings)
+    ports = replace(opened.ports(MemoryStore(), settings.policy), **more)
+    return asyncio.run(App(ports, (), (), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal")))
+
+
+def words(card: Card) -> str:
+    texts = [block for block in card.blocks if isinstance(block, Text)]
+    return " ".join(span if isinstance(span, str) else getattr(span, "text", "") for block in texts for span in block.spans)
+
+
+def bill(**more) -> OwnBill:
+    uses = (
+        CallUse(
+            "cloudwatch:GetMetricData", 6, 60_000, "metric", Decimal("0.60"), price_usd=Decimal("0.00001"), asof="2026-11-20"
+        ),
+        CallUse("ec2:DescribeInstances", 288, 288, "request", Decimal(0)),
+        CallUse("pricing:GetProducts", 0, 0, "request", Decimal(0), failed=2, stopped=7),
+    )
+    made = OwnBill(NOON.date(), uses, Decimal("0.60"), Decimal("18.25"), retries=3, throttled=1)
+    return replace(made, **more)
+
+
+def watched(minutes: int) -> Watched:
+    return Watched(NOON - timedelta(minutes=minutes), NOON, FIVE, {"missed": 2, "tick_seconds": 1.5, "problem": ""})
+
+
+def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
+    card = own_card(bill(), watched(3), ())
+    assert card.title == "Own AWS calls: $0.60 today, about $18.25 a month"
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert table.rows[0] == ("cloudwatch:GetMetricData", "6", "60,000 metrics", "$0.60", "–", "–")
+    assert table.rows[1] == ("ec2:DescribeInstances", "288", "free", "–", "–", "–")
+    assert table.total == ("total", "294", "", "$0.60", "2", "7")
+    assert "An estimate: calls counted here at list prices of 2026-11-20, free tiers not deducted." in words(card)
+    assert "3 attempts were repeated, 1 calls given up for throttling." in words(card)
+    assert card.data["bill"]["month_usd"] == Decimal("18.25")
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(3, False), (10, False), (11, True)])
+def test_a_watch_that_is_late_is_said_so(minutes, late):
+    card = own_card(bill(uses=()), watched(minutes), ())
+    (facts,) = (block for block in card.blocks if isinstance(block, Facts))
+    assert dict(facts.pairs)["last whole tick"] == f"{minutes} min ago{', late' if late else ''}"
+    assert ("missed", "2") in facts.pairs
+    assert "problem" not in dict(facts.pairs)
+    assert card.tone is (Tone.WARNING if late else Tone.GOOD)
+    assert card.data["watch"]["lag_seconds"] == minutes * 60
+
+
+def test_the_budget_says_its_share_and_its_order():
+    stops = ((60, ("a closer look at one node",)), (100, ("s3:GetObject",)))
+    card = own_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
+    assert "24 % of today's budget of $2.50 is used." in words(card)
+    assert "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never." in words(card)
+    assert card.tone is Tone.WARNING, "something was stopped"
+    assert "100 % of today's budget of $0.00" in words(own_card(bill(budget_usd=Decimal(0)), watched(3), ()))
+
+
+def test_self_without_an_account(tiny):
+    card = ask(tiny, "self")
+    assert card.title == "How the watch stands"
+    assert "No AWS account is read here" in words(card)
+    assert card.data["bill"] is None
+
+
+def test_self_shows_what_this_process_counted(tiny):
+    store = MemoryStore()
+    store.save(Changes(ticked_at=NOON))
+    card = ask(tiny, "self", own_bill=bill, standing=lambda: {"ok": True, "missed": 4}, store=store)
+    assert card.data["watch"]["missed"] == 4
+    assert "ok" not in card.data["watch"]
+    assert card.data["watch"]["ticked_at"] == NOON
+
+
+def test_quota_counts_what_runs_and_what_still_fits(tiny):
+    card = ask(tiny, "quota")
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    name = "Running On-Demand Trn instances"
+    assert table.rows == ((name, "111122223333 us-west-2", "384 vCPU (75 %)", "512", "1 x trn1.32xlarge"),)
+    assert card.tone is Tone.GOOD
+    first = next(x for x in card.data["quotas"] if x["name"] == name)
+    assert (first["used_vcpus"], first["limit_vcpus"], first["room"]) == (
+        384,
+        512.0,
+        {"instance_type": "trn1.32xlarge", "nodes": 1},
+    )
+
+
+def test_quota_warns_before_a_launch_fails(tiny):
+    card = ask(tiny, "quota trn2.48xlarge")
+    assert card.title == "1 quota leaves no room for one more node"
+    assert card.tone is Tone.WARNING
+    (link,) = (span for block in card.blocks if isinstance(block, Text) for span in block.spans if isinstance(span, Link))
+    assert link.url == "https://us-west-2.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/L-2C3B7624"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("quota trn1.32", "did you mean 'trn1.32xlarge'"), ("quota g5.xlarge", "No vCPU quota is known here")]
+)
+def test_a_wrong_quota_is_one_sentence(tiny, line, said):
+    card = ask(tiny, line)
+    assert card.tone is Tone.ERROR
+    assert said in card.data["error"]
+
+
+def test_quota_in_a_terminal(tiny, capsys):
+    assert main(["quota", "--source", f"recording:{tiny}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["quotas"]
