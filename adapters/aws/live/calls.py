@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -217,8 +218,15 @@ def exposition(bill: OwnBill) -> str:
 def _session() -> Any:
     """Return a session of its own (boto3's default one is not safe to share), which reads times as aware UTC and quickly."""
     inner = get_session()
+    inner.register_component("data_loader", _loader())
     inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=instant_of)
     return boto3.Session(botocore_session=inner)
+
+
+@cache
+def _loader() -> Any:
+    """Return the one reader of botocore's service models: each takes a good part of a second to parse."""
+    return get_session().get_component("data_loader")
 
 
 def instant_of(value: Any) -> datetime:
