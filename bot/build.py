@@ -237,6 +237,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
     door.append(App(ports, ports.channels, admins, time.monotonic))
+    door[0].health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(door[0], clock, list(surfaces.values()))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from bot.model.alert import Alert
+from bot.model.delays import Delays
 
 _METRICS = (
     ("trnbot_ticks_total", "counter", "Ticks that were run whole.", "ticks"),
@@ -18,6 +19,10 @@ _METRICS = (
     ("trnbot_alerts_open", "gauge", "Alerts firing and not muted.", "open_alerts"),
     ("trnbot_waste_usd_per_hour", "gauge", "Waste of the open alerts.", "usd_per_hour"),
     ("trnbot_notices_undelivered", "gauge", "Notices that the last tick could not deliver.", "n_undelivered"),
+)
+_DELAYS = (
+    ("trnbot_delayed_by_limit_seconds_total", "counter", "Time that messages waited for a platform's limits.", "seconds"),
+    ("trnbot_messages_waiting", "gauge", "Messages that wait for a platform's limits now.", "waiting"),
 )
 
 
@@ -36,6 +41,8 @@ class Health:
     usd_per_hour: Decimal = Decimal(0)
     undelivered: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    delays: Mapping[str, Delays] = field(default_factory=dict)
+    """What each platform's limits hold up."""
 
     @property
     def n_undelivered(self) -> int:
@@ -74,6 +81,8 @@ class Health:
             "undelivered": self.n_undelivered,
             "open_alerts": self.open_alerts,
             "usd_per_hour": self.usd_per_hour,
+            **{f"delayed_by_{name}_seconds": round(held.seconds, 1) for name, held in self.delays.items()},
+            **{f"waiting_for_{name}": held.waiting for name, held in self.delays.items()},
         }
 
     def exposition(self) -> str:
@@ -81,4 +90,7 @@ class Health:
         lines = []
         for name, kind, meaning, attribute in _METRICS:
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
+        for name, kind, meaning, attribute in _DELAYS:
+            told = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *told] if told else []
         return "\n".join(lines) + "\n"

@@ -48,6 +48,7 @@ KEYS: tuple[Key, ...] = (
     Key("admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
     Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
     Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", interval),
+    Key("retention", "TRNBOT_RETENTION", "90d", "how long messages are remembered; alerts are kept", parse_duration),
     Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),
     Key("billing.lag", "TRNBOT_BILLING_LAG", "24h", "how long after its usage a replay sees a bill row", parse_duration),
     Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", words),

@@ -17,6 +17,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.options import Options
 from bot.play import DEMO_SHOWN, DEMO_SPEED, Play, Tempo
 from bot.settings import Settings
+from bot.tidy import Prunes, Tidy
 
 log = logging.getLogger("trnbot")
 
@@ -60,7 +61,12 @@ async def _serve(settings: Settings, plan: Plan) -> None:
     bot = build.running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)
     play.app = bot.app
     try:
-        await serve([*bot.listeners, play], settings["host"], settings["port"], lambda address: _ready(address, plan))
+        await serve(
+            [*bot.listeners, play, tidy(settings, store)],
+            settings["host"],
+            settings["port"],
+            lambda address: _ready(address, plan),
+        )
     finally:
         store.release_lead()
 
@@ -69,6 +75,12 @@ def _tempo(settings: Settings, plan: Plan) -> Tempo:
     if not plan.demo:
         return Tempo(settings["interval"], settings["speed"])
     return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], DEMO_SHOWN)
+
+
+def tidy(settings: Settings, store: Prunes) -> Tidy:
+    """Return what keeps the database small: events of a day, messages of the retention."""
+    repeats = ("slack.seen", "slack.oauth", "teams.seen")
+    return Tidy(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 
 
 def _ready(address: str, plan: Plan) -> None:

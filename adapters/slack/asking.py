@@ -9,18 +9,19 @@ from typing import Any
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
-from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack.failures import explained
 from adapters.slack.modal import Origin, answer_view, working
 from adapters.slack.objects import Json
+from adapters.slack.patience import Patience
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sending import Sender
 from bot.cards.card import Block, Buttons, Card, Tone
+from bot.model.delays import Delays
 from bot.model.request import Request, User
 from bot.ports import Answer, Clock
 
@@ -45,10 +46,17 @@ class Desk:
     """Answer people in one workspace."""
 
     def __init__(
-        self, client: AsyncWebClient, sender: Sender, pictures: Pictures, answer: Answer, clock: Clock, prefix: str = ""
+        self,
+        client: AsyncWebClient,
+        sender: Sender,
+        pictures: Pictures,
+        answer: Answer,
+        clock: Clock,
+        delays: Delays,
+        prefix: str = "",
     ) -> None:
         self._client, self._sender, self._pictures = client, sender, pictures
-        self._answer, self._clock = answer, clock
+        self._answer, self._clock, self._delays = answer, clock, delays
         self._prefix = prefix
         """What tells addresses of this workspace from those of the first: "" or `T123/`."""
 
@@ -135,7 +143,7 @@ class Desk:
         return await self._send_hook(asker.response_url, body)
 
     async def _send_hook(self, url: str, body: Json) -> bool:
-        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[AsyncRateLimitErrorRetryHandler(max_retry_count=2)])
+        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[Patience(self._delays, 2)])
         try:
             answer = await hook.send_dict(body)
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:

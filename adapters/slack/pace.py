@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from bot.model.delays import Delays
+
 
 class Pace:
     """Let the calls for one channel through in order, `interval_s` apart; channels do not wait for each other."""
 
-    def __init__(self, interval_s: float = 1.0) -> None:
+    def __init__(self, interval_s: float = 1.0, delays: Delays | None = None) -> None:
         self._interval_s = interval_s
+        self._delays = delays or Delays()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._next_s: dict[str, float] = {}
         self._newest: dict[tuple[str, str], int] = {}
@@ -20,13 +23,19 @@ class Pace:
     @asynccontextmanager
     async def turn(self, channel: str) -> AsyncIterator[None]:
         """Wait for this channel's turn."""
-        loop = asyncio.get_running_loop()
-        async with self._locks[channel]:
-            await asyncio.sleep(max(0.0, self._next_s.get(channel, 0.0) - loop.time()))
+        loop, lock = asyncio.get_running_loop(), self._locks[channel]
+        with self._delays.held(loop.time):
+            await lock.acquire()
+        try:
+            if (wait := self._next_s.get(channel, 0.0) - loop.time()) > 0:
+                with self._delays.held(loop.time):
+                    await asyncio.sleep(wait)
             try:
                 yield
             finally:
                 self._next_s[channel] = loop.time() + self._interval_s
+        finally:
+            lock.release()
 
     def claim(self, channel: str, message: str) -> int:
         """Note that a newer state of a message is about to be sent, and return its number."""

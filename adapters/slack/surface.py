@@ -11,7 +11,7 @@ from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler, AsyncRateLimitErrorRetryHandler
+from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.asking import Desk
@@ -20,6 +20,7 @@ from adapters.slack.installs import Installs
 from adapters.slack.listening import Listening
 from adapters.slack.oauth import Installing, OAuthApp
 from adapters.slack.pace import Pace
+from adapters.slack.patience import Patience
 from adapters.slack.people import Members
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
@@ -29,6 +30,7 @@ from adapters.slack.tasks import Tasks
 from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
 from bot.errors import Refused, WrongInput
+from bot.model.delays import Delays
 from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Turnstile
 
 EVENTS_PATH = "/slack/events"
@@ -63,6 +65,7 @@ class SlackSurface:
         interval_s: float = 1.0,
     ) -> None:
         _check(bot_token, client_id, app_token, signing_secret)
+        self.delays = Delays()
         self._app_token, self._public_url, self._api_url = app_token, public_url, api_url
         self._parts = (draw, shelf, answer, clock, interval_s)
         self._installs = Installs(shelf) if client_id else None
@@ -74,15 +77,17 @@ class SlackSurface:
         self._installing: Sequence[Any] = ()
         if self._installs:
             oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))
-            self._installing = Installing(oauth, _client("", api_url), self._installs, turnstile).routes()
+            self._installing = Installing(oauth, _client("", api_url, self.delays), self._installs, turnstile).routes()
 
     def _open(self, token: str, prefix: str) -> Workspace:
         """Return what speaks in one workspace."""
         draw, shelf, answer, clock, interval_s = self._parts
-        client = _client(token, self._api_url)
+        client = _client(token, self._api_url, self.delays)
         pictures = Pictures(client, draw, shelf)
-        sender = Sender(client, pictures, Pace(interval_s), patience_s=interval_s)
-        return Workspace(token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, prefix), Members(client))
+        sender = Sender(client, pictures, Pace(interval_s, self.delays), patience_s=interval_s)
+        return Workspace(
+            token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, self.delays, prefix), Members(client)
+        )
 
     def _bolt(self, signing_secret: str) -> AsyncApp:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
@@ -98,7 +103,7 @@ class SlackSurface:
             return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=found.token)
 
         sentence = "trnbot is not installed in this workspace; ask its operator for the address to install it."
-        client = _client("", self._api_url)
+        client = _client("", self._api_url, self.delays)
         return AsyncApp(client=client, authorize=authorize, user_facing_authorize_error_message=sentence, **common)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
@@ -170,14 +175,14 @@ def _check(bot_token: str, client_id: str, app_token: str, signing_secret: str) 
         raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")
 
 
-def _client(bot_token: str, api_url: str) -> AsyncWebClient:
+def _client(bot_token: str, api_url: str, delays: Delays) -> AsyncWebClient:
     """Return a client that waits as long as a 429 says, and tries again only what surely never arrived."""
     return AsyncWebClient(
         token=bot_token or None,
         base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
         logger=sdk_logger(),
         retry_handlers=[
-            AsyncRateLimitErrorRetryHandler(max_retry_count=3),
+            Patience(delays),
             AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError]),
         ],
     )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from bot.errors import Unavailable
 
-HEAD = "0002"
+HEAD = "0003"
 _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
 

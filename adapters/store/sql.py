@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select
@@ -26,6 +26,7 @@ from bot.model.window import Window
 from bot.ports import Changes, Memory
 
 T = TypeVar("T")
+KEEP_TICKS = 1_000
 _BATCH = 500
 """Ids a query names at once; SQLite's oldest limit is 999 parameters."""
 
@@ -107,7 +108,7 @@ class SqlStore:
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
         with self._speaking(self._writer) as connection:
-            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": dict(document)}
+            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": dict(document), "written": _now()}
             _replace(connection, SHELF, [row])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
@@ -132,9 +133,26 @@ class SqlStore:
     def first(self, shelf: str, key: str) -> bool:
         """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         with self._speaking(self._writer) as connection:
-            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}}
+            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}, "written": _now()}
             statement = _insert(connection, SHELF).values(**row).on_conflict_do_nothing()
             return connection.execute(statement.returning(SHELF.c.key)).first() is not None
+
+    def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
+        """Drop documents of the shelves in `kept` that were written longer ago, and return how many.
+
+        Goes too: what channels were told of incidents over for longer than `told` before the last tick, and ticks long past.
+        """
+        now = _now()
+        with self._speaking(self._writer) as connection:
+            dropped = 0
+            for shelf, length in kept.items():
+                old = (SHELF.c.shelf == shelf) & or_(SHELF.c.written < now - length, SHELF.c.written.is_(None))
+                dropped += connection.execute(delete(SHELF).where(old)).rowcount
+            last = connection.execute(select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).first()
+            if last:
+                connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
+                connection.execute(delete(SAID).where((SAID.c.over == 1) & (SAID.c.at < last.at - max(told, KEEP_SAID))))
+            return dropped
 
     def acquire_lead(self) -> bool:
         """Tell whether this process may watch now, taking the watch when it is free; ask before each tick."""
@@ -211,6 +229,10 @@ def _replace(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
     statement = _insert(connection, table)
     others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _next(connection: Connection, shelf: str) -> int:

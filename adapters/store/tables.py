@@ -134,6 +134,7 @@ SHELF = Table(
     _required("key", Text, primary_key=True),
     _required("number", BigInteger),
     _required("body", BODY),
+    Column("written", Instant),
     Index("shelf_newest", "shelf", "number"),
 )
 

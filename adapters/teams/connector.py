@@ -6,6 +6,7 @@ Takes the place of botbuilder's own client, which blocks on `requests`, has no t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from adapters.teams.credentials import Credentials
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
 from bot.errors import Refused, Unavailable
+from bot.model.delays import Delays
 
 _AGAIN = frozenset({412, 429, 502, 504})
 _TRIES = 5
@@ -38,7 +40,8 @@ class Wire:
         self._credentials = credentials
         self._allowed = allowed
         self._sleep = sleep
-        self._pace = Pace()
+        self.delays = Delays()
+        self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]) -> str:
@@ -63,7 +66,8 @@ class Wire:
                 return str(answer.get("id") or "")
             if status not in _AGAIN:
                 raise _refusal(status, answer)
-            await self._sleep(wait if wait is not None else 2.0**attempt)
+            with self.delays.held(time.monotonic):
+                await self._sleep(wait if wait is not None else 2.0**attempt)
         raise Unavailable(f"Teams did not take the message after {_TRIES} tries (HTTP {status}).")
 
     async def close(self) -> None:

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from bot.model.delays import Delays
+
 _LIMITS = ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0))
 _KEPT = max(most for most, _ in _LIMITS)
 
@@ -17,7 +19,8 @@ Sleep = Callable[[float], Awaitable[object]]
 class Pace:
     """Let one message through at a time, when every limit of its conversation has room."""
 
-    def __init__(self, monotonic: Monotonic = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, monotonic: Monotonic = time.monotonic, sleep: Sleep = asyncio.sleep, delays: Delays | None = None) -> None:
+        self._delays = delays or Delays()
         self._monotonic = monotonic
         self._sleep = sleep
         self._sent: dict[str, deque[float]] = {}
@@ -25,11 +28,12 @@ class Pace:
 
     async def turn(self, conversation: str) -> None:
         """Return when a message may be sent, counting it as sent."""
-        async with self._locks.setdefault(conversation, asyncio.Lock()):
-            sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
-            while (wait := _wait_s(sent, self._monotonic())) > 0:
-                await self._sleep(wait)
-            sent.append(self._monotonic())
+        with self._delays.held(self._monotonic):
+            async with self._locks.setdefault(conversation, asyncio.Lock()):
+                sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
+                while (wait := _wait_s(sent, self._monotonic())) > 0:
+                    await self._sleep(wait)
+                sent.append(self._monotonic())
 
 
 def _wait_s(sent: deque[float], now: float) -> float:

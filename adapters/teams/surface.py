@@ -78,6 +78,7 @@ class TeamsSurface:
         self._strangers = Strangers(turnstile, tell)
         credentials = AppSecret(cloud, app_id, app_password, tenant_id) if app_id else Anonymous()
         self._wire = Wire(credentials, cloud.serves if app_id else on_loopback)
+        self.delays = self._wire.delays
         self._serves = cloud.serves if app_id else on_loopback
         self._adapter = CloudAdapter(Trust(cloud, app_id, self._wire))
         self._voice = Voice(self._adapter, app_id)

@@ -16,6 +16,7 @@ from bot.commands import all as commands
 from bot.errors import Unavailable
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
+from bot.model.delays import Delays
 from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -283,3 +284,12 @@ async def test_nobody_is_an_admin_because_a_platform_does_not_tell() -> None:
     bot.ports = replace(bot.ports, people={"chat": groups})
     assert "does not tell" in str((await bot.answer(ask("subscribe"))).data["error"])
     assert "error" not in (await bot.answer(ask("subscribe", user="chat:U2"))).data
+
+
+async def test_what_a_platform_holds_up_is_told_in_figures() -> None:
+    health = app(Script(), Chat()).health
+    assert "trnbot_messages_waiting" not in health.exposition()
+    health.delays = {"chat": Delays(3.25, 2)}
+    assert 'trnbot_delayed_by_limit_seconds_total{platform="chat"} 3.25' in health.exposition()
+    assert 'trnbot_messages_waiting{platform="chat"} 2' in health.exposition()
+    assert (health.facts()["delayed_by_chat_seconds"], health.facts()["waiting_for_chat"]) == (3.2, 2)

@@ -8,6 +8,7 @@ from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Tone, text
 from bot.errors import Unavailable, WrongInput
+from bot.model.delays import Delays
 
 CHART = Chart(ChartKind.LINE, "Utilization", "%", (), summary="It fell to 20 %.")
 ALERT = Card("FIRING", Tone.CRITICAL, (text("Wasting $1,083 an hour"), CHART))
@@ -75,6 +76,31 @@ async def test_a_refusal_says_what_to_do(surface, slack, code, advice):
 async def test_a_rate_limit_is_waited_out(surface, slack):
     slack.failing["chat.postMessage"] = ["429"]
     assert await surface.post("C1", OVER, "k") == "2.0001"
+
+
+async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface, slack, workspace):
+    slack.failing = {"chat.postMessage": ["429", "429"], "chat.update": ["429"], "response": ["429"]}
+    assert (surface.delays.seconds, surface.delays.waiting) == (0.0, 0)
+    told = []
+    for said in (surface.post("C1", OVER, "k"), surface.edit("C1", "1.1", OVER, "k"), workspace.command("cost")):
+        before = surface.delays.seconds
+        await said
+        told.append(surface.delays.seconds > before)
+    assert (told, surface.delays.waiting) == ([True] * 3, 0)
+
+
+async def test_messages_that_wait_for_their_turn_are_counted():
+    delays = Delays()
+    pace, counts = Pace(0.01, delays), []
+
+    async def send():
+        async with pace.turn("C1"):
+            await asyncio.sleep(0)
+            counts.append(delays.waiting)
+
+    await asyncio.gather(*(send() for _ in range(3)))
+    assert (counts, delays.waiting) == ([2, 1, 0], 0)
+    assert delays.seconds > 0
 
 
 async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, caplog):

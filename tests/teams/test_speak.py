@@ -89,6 +89,18 @@ async def test_teams_asking_for_patience_gets_it(met: Any, connector: Any, statu
     assert met.patience.waits == [1.0, 3.0]
 
 
+async def test_what_teams_limits_hold_up_is_counted(met: Any, connector: Any) -> None:
+    held: list[int] = []
+
+    async def sleep(seconds: float) -> None:
+        held.append(met.surface.delays.waiting)
+
+    met.surface._wire._sleep = sleep
+    connector.answers.append(web.Response(status=429, headers={"Retry-After": "3"}))
+    await met.surface.post(ID, ALERT, "k")
+    assert (held, met.surface.delays.waiting) == ([1], 0)
+
+
 async def test_patience_ends(met: Any, connector: Any) -> None:
     connector.answers += [web.Response(status=429) for _ in range(9)]
     with pytest.raises(Unavailable, match="HTTP 429"):

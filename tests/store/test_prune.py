@@ -1,0 +1,92 @@
+"""Keys come through once whoever asks, and what is old goes."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import func, insert, select
+
+from adapters.store.open import open_store
+from adapters.store.sql import KEEP_TICKS
+from adapters.store.tables import SAID, SHELF, TICKS
+from bot.errors import Unavailable
+from bot.model.alert import Reason, Said
+from bot.ports import Changes
+from bot.tidy import Tidy
+
+NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
+SOON, LATER = timedelta(seconds=-60), timedelta(days=1)
+"""So long ago is everything, and nothing."""
+
+
+def test_a_key_comes_through_once(store):
+    assert [store.first("seen", key) for key in ("a", "b", "a")] == [True, True, False]
+    assert store.first("other", "a")
+
+
+def test_of_processes_that_ask_at_once_one_hears_yes(url):
+    stores = [open_store(url) for _ in range(4)]
+    with ThreadPoolExecutor(16) as pool:
+        for key in "abcde":
+            heard = list(pool.map(lambda store, key=key: store.first("seen", key), stores * 4))
+            assert heard.count(True) == 1
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def opened(url):
+    store = open_store(url)
+    yield store
+    store.close()
+
+
+def count(store, table):
+    with store._reader.begin() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar()
+
+
+def test_only_old_documents_of_the_named_shelves_go(opened):
+    opened.first("seen", "a")
+    opened.put("messages", "b", {"message": "1"})
+    opened.put("installations", "c", {"token": "t"})
+    assert opened.prune({"seen": LATER, "messages": LATER}, LATER) == 0
+    assert opened.prune({"seen": SOON, "messages": LATER}, LATER) == 1
+    assert count(opened, SHELF) == 2
+    assert opened.first("seen", "a")
+
+
+def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
+    ticks = [{"at": NOW + timedelta(minutes=i)} for i in range(KEEP_TICKS + 5)]
+    with opened._writer.begin() as connection:
+        connection.execute(insert(TICKS), ticks)
+    rest = {"reason": Reason.FIRST, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": ""}
+    said = [
+        Said("old and over", "c", at=NOW - 9 * LATER, message="1", over=True, **rest),
+        Said("old and going on", "c", at=NOW - 9 * LATER, message="2", **rest),
+        Said("over since today", "c", at=NOW, message="3", over=True, **rest),
+    ]
+    opened.save(Changes(said=said))
+    opened.prune({}, 2 * LATER)
+    assert (count(opened, TICKS), count(opened, SAID)) == (KEEP_TICKS, 2)
+    assert opened.load(NOW).ticked_at == ticks[-1]["at"]
+
+
+async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
+    class Away:
+        asked = 0
+
+        def prune(self, kept, told):
+            self.asked += 1
+            self.kept = kept
+            raise Unavailable("The database is away.")
+
+    away = Away()
+    tidy = Tidy(away, 90 * LATER, ("seen",), ("messages",))
+    await tidy.start()
+    while not away.asked:
+        await asyncio.sleep(0.01)
+    await tidy.stop()
+    assert away.kept == {"seen": LATER, "messages": 90 * LATER}
