@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.timer import Timer
 from bot import build
 from bot.app import App
-from bot.bills import FOLDER
+from bot.bills import FOLDER, record_bill
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
@@ -91,11 +91,15 @@ def record_account(options: Options) -> int:
     settings = build.settings_of(options.values)
     types = load_knowledge().types()
     end = build.wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
-    done = record(open_account(settings, types), Path(options.words[1]), end - days, end, print)
-    print(f"{done.points} points and {done.answers} answers in {options.words[1]}; the calls cost about ${done.usd}.")
-    for sentence in done.missing:
+    folder, live = Path(options.words[1]), open_account(settings, types)
+    done = record(live, folder, end - days, end, print)
+    billed, unbilled = record_bill(settings, live, folder, end)
+    missing = [*done.missing, *unbilled]
+    usd = f"${live.calls.tab.today().usd:.2f}"
+    print(f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}.")
+    for sentence in missing:
         print(f"missing: {sentence}")
-    if done.missing:
+    if missing:
         raise Unavailable("The recording is not whole; see above.")
     return 0
 

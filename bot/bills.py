@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(".trnbot/aws")
 """Where copies of what a live account answered lie."""
+_EXPORTS = (".parquet", ".csv", ".csv.gz")
+_MONTH = timedelta(days=30)
 
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
@@ -63,6 +67,26 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     answers = open_answers(settings, live)
     return RecordedOutlook(answers.folder, services, OutlookAsker(answers).refresh)
+
+
+def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> tuple[int, list[str]]:
+    """Write the bill and what AWS says of it into a recording that ends at `end`; return how many files, and what is missing."""
+    billed = open_account_bill(settings, live)
+    outlook = open_outlook(settings, live, FOLDER)
+    missing = []
+    try:
+        billed.tally(Window(end - _MONTH, end), ())
+    except Unavailable as error:
+        missing.append(str(error))
+    outlook.findings(end)
+    kept = [FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"]
+    files = [(path, path.relative_to(root)) for root in kept for path in root.rglob("*") if path.name.endswith(_EXPORTS)]
+    for path, name in files:
+        (folder / "billing" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / "billing" / name)
+    # Figures of whole days, so the hour is enough; metrics may end some minutes before the recording does.
+    copied = open_answers(settings, live).copy_to(folder, end.replace(minute=0))
+    return len(files) + copied, [*missing, *outlook.problems()]
 
 
 def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:

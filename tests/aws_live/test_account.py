@@ -8,8 +8,10 @@ import pytest
 
 from bot.__main__ import main
 from bot.account import LivePlay
+from bot.build import Opened
 from bot.errors import WrongInput
 from bot.health import Health
+from bot.model.window import EVER
 from bot.settings import read_settings
 from tests.aws_live.conftest import open_tiny
 
@@ -59,7 +61,12 @@ def test_a_record_from_the_terminal_can_be_read(world, monkeypatch, tmp_path, ca
     assert "points and" in capsys.readouterr().out
     made = open_tiny(tmp_path / "made")
     assert made.extent().end - made.extent().start <= timedelta(hours=2, minutes=1)
-    assert len(made.read(made.extent().end).inventory.instances) == 3
+    end = made.extent().end
+    assert len(made.read(end).inventory.instances) == 3
+    recorded = Opened(f"recording:{tmp_path / 'made'}", read_settings({}))
+    assert len(recorded.outlook().findings(end)) == 1
+    assert recorded.outlook().forecast(end)
+    assert recorded.bill().tally(EVER, ("service",)).sources == ("Cost Explorer",)
 
 
 class Lead:

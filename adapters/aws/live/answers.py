@@ -69,11 +69,13 @@ class Answers:
         """Return where an operation's answers lie."""
         return self.folder / "api" / "ce" / operation / "us-east-1"
 
-    def copy_to(self, folder: Path) -> int:
-        """Copy every kept answer into a recording; return how many."""
-        files = [path for path in (self.folder / "api").rglob("*.json") if not path.name.startswith(".")]
+    def copy_to(self, folder: Path, until: datetime | None = None) -> int:
+        """Copy every kept answer into a recording; return how many. What was given after `until`, its end, counts from then."""
+        files = [path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)]
         for path in files:
-            target = folder / path.relative_to(self.folder)
+            at, dot, rest = path.name.partition(".")
+            named = min(at, f"{until:{_TIME}}") if until else at
+            target = folder / path.relative_to(self.folder).with_name(named + dot + rest)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         return len(files)
