@@ -119,7 +119,7 @@ OPTIONS: Mapping[str, str] = {
     "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder\n"
     "  --history PATH  rows before IN (a file, or a folder of the same shape): learnt, not written\n"
     "  --plot DIR      leave a picture of each series with its score\n"
-    "  --truth FILE    shade its labels in the pictures: JSON {\"folder/name.csv\": [[start, end], ...]}",
+    '  --truth FILE    shade its labels in the pictures: JSON {"folder/name.csv": [[start, end], ...]}',
     "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
     "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",

@@ -40,6 +40,7 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
         types=types,
         tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
         own=settings.own_names,
+        streams=settings["aws.stream"],
         regions=settings["aws.regions"],
         roles=settings["aws.roles"],
         clock=build.wall_clock,

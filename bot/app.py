@@ -11,6 +11,7 @@ from functools import partial
 
 from bot.alerts.mute import mute
 from bot.alerts.step import tell
+from bot.alerts.suspects import suspects
 from bot.cards.alert import notice_card, worth
 from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.cards.charts import alert_chart
@@ -59,6 +60,7 @@ class App:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
             await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
+            await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, look.reading.gaps)
             return look
 

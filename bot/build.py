@@ -234,6 +234,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     surfaces: dict[str, Any] = {"web": web, **chat}
     more = {"surfaces": surfaces, "people": chat, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
     more |= {"own_bill": opened.own_bill, "standing": standing}
+    more |= {"drill": opened.recording().drill} if opened.live else {}
     ports = opened.ports(store, settings.policy, store, **more)
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
     door.append(App(ports, ports.channels, admins, time.monotonic))

@@ -72,6 +72,7 @@ KEYS: tuple[Key, ...] = (
         "where the Spot Advisor's interruption bands are read: a file, or an https address; none = they are not",
         str,
     ),
+    Key("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
     Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
     Key(
         "monitor.metrics",

@@ -228,11 +228,11 @@ class Ports:
     """Facts about this installation that answers may show, secrets masked."""
     remembers: bool = True  # the store outlives this call: what people decided is asked without a replay
     outlook: Outlook = field(default_factory=NoOutlook)
-    checks: Callable[[], Sequence[Check]] = tuple
-    """Look at everything the bot needs; may block."""
+    checks: Callable[[], Sequence[Check]] = tuple  # look at everything the bot needs; may block
     own_bill: Callable[[], OwnBill | None] = lambda: None
     """Return what the bot's own AWS calls cost, None where no account is read; may block."""
     standing: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
+    drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # look closer at these instances from now on; may block
 
     @property
     def policy(self) -> Policy:

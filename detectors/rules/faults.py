@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
+from detectors.rules import closer
 from detectors.rules.found import Found, Words
 from detectors.streak import trailing
 from detectors.view import Floats, Mask, Numbers, View
@@ -83,13 +84,15 @@ def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
     parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
     parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
+    devices = closer.devices(view, rows)
+    where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
     return Words(
-        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')} {_where(view, rows)}.",
+        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')} {where}.",
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
         score=0.97,
-        evidence=tuple(parts),
+        evidence=(*parts, *devices, *closer.cores(view, rows)),
         suggestions=_REPLACE,
         metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
         severity=Severity.CRITICAL,
@@ -127,7 +130,7 @@ def tell_errors(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
         unit="count",
         usual=(0.0, 0.0),
         score=0.92,
-        evidence=(said,),
+        evidence=(said, *closer.cores(view, rows)),
         suggestions=_ERRORS,
         metric="neuron_execution_errors_count",
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from detectors.progress import pace
+from detectors.rules import closer
 from detectors.rules.found import Found, Words
 from detectors.view import Floats, View
 from detectors.words import count, percent, rate, span
@@ -76,7 +77,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
         cause=cause,
         usual=(signs.low, signs.high),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
-        evidence=_evidence(signs, len(rows)),
+        evidence=(*_evidence(signs, len(rows)), *closer.cores(view, rows)),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
         suggestions=_suggestions(cause, signs),

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
 from detectors.progress import stuck_scopes
+from detectors.rules import closer
 from detectors.rules.found import Found, Words
 from detectors.streak import share_before, trailing
 from detectors.usual import utilization_of
@@ -88,6 +89,7 @@ def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
         evidence=(
             "runtime and device memory held",
             "EFA silent" if not (view.recent(view.efa)[rows] > 1e8).any() else "EFA busy",
+            *closer.cores(view, rows),
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,

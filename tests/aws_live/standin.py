@@ -34,6 +34,8 @@ from tests.aws_live.serialize import body_of, model, validated
 
 ACCOUNT = "111122223333"
 BUCKET = "billing-exports"
+STREAM = "metric-streams"
+PAGE_OF_KEYS = 20
 _SCOPE = re.compile(r"Credential=(\w+)/\d+/([\w-]+)/([\w-]+)/")
 _SERVICES = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 _EKS = (
@@ -74,6 +76,8 @@ class StandIn:
         self.cloudwatch = CloudWatch.of(folder)
         self.costs = Costs(folder)
         self.faults = Faults()
+        self.objects: dict[str, tuple[bytes, datetime]] = {}
+        """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
         """Calls answered well, as IAM writes them."""
         self.failed: Counter[str] = Counter()
@@ -250,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
         if service == "s3":
             url = urlsplit(self.path)
-            return ("ListBucket" if url.path.strip("/") == BUCKET else "GetObject"), dict(parse_qsl(url.query)) | {
+            return ("ListBucket" if url.path.strip("/") in (BUCKET, STREAM) else "GetObject"), dict(parse_qsl(url.query)) | {
                 "path": unquote(url.path)
             }
         if service == "eks":
@@ -286,6 +290,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _s3(self, operation: str, given: dict[str, Any]) -> None:
         root = self.world.folder
+        if given["path"].startswith(f"/{STREAM}"):
+            return self._stream(operation, given)
         if operation == "ListBucket":
             prefix = given.get("prefix", "")
             files = [
@@ -302,6 +308,29 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, text.encode(), "application/xml")
         path = root / given["path"].removeprefix(f"/{BUCKET}/")
         self._send(200, path.read_bytes(), "application/octet-stream", {"ETag": f'"{_etag(path)}"'})
+        return None
+
+    def _stream(self, operation: str, given: dict[str, Any]) -> None:
+        objects, now = self.world.objects, self.world.clock()
+        if operation == "GetObject":
+            return self._send(200, objects[given["path"].removeprefix(f"/{STREAM}/")][0], "application/octet-stream")
+        prefix = given.get("prefix", "")
+        keys = sorted(key for key in objects if key.startswith(prefix) and key > given.get("start-after", ""))
+        folders = sorted({prefix + rest.split("/")[0] + "/" for key in keys if "/" in (rest := key.removeprefix(prefix))})
+        begin = int(given.get("continuation-token", 0))
+        page = [] if given.get("delimiter") else keys[begin : begin + PAGE_OF_KEYS]
+        more = not given.get("delimiter") and begin + PAGE_OF_KEYS < len(keys)
+        rows = "".join(
+            f"<Contents><Key>{key}</Key><Size>{len(objects[key][0])}</Size><ETag>&quot;e&quot;</ETag>"
+            f"<LastModified>{objects[key][1]:%Y-%m-%dT%H:%M:%S.000Z}</LastModified></Contents>"
+            for key in page
+            if objects[key][1] <= now
+        )
+        rows += "".join(f"<CommonPrefixes><Prefix>{x}</Prefix></CommonPrefixes>" for x in folders if given.get("delimiter"))
+        token = f"<NextContinuationToken>{begin + PAGE_OF_KEYS}</NextContinuationToken>" if more else ""
+        truncated = str(more).lower()
+        text = f"<ListBucketResult><KeyCount>{len(page)}</KeyCount><IsTruncated>{truncated}</IsTruncated>{token}{rows}</ListBucketResult>"
+        self._send(200, text.encode(), "application/xml")
         return None
 
     def _send(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:

@@ -16,6 +16,7 @@ from bot.errors import Unavailable
 
 TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
 """Instance types with an accelerator, as a filter of EC2 writes them."""
+_EKS = ("kubernetes.io/cluster/", "eks:cluster-name", "aws:eks:cluster-name")
 _OFTEN, _HOURLY, _DAILY = timedelta(0), timedelta(minutes=59), timedelta(hours=23, minutes=59)
 
 
@@ -92,6 +93,12 @@ class Describer:
         """Return the types of the instances last described at a place."""
         found = self._pages(place, "describe_instances")
         return frozenset(i["InstanceType"] for page in found for r in page["Reservations"] for i in r["Instances"])
+
+    def in_eks(self, place: Place) -> bool:
+        """Tell whether any of them carries a tag of a Kubernetes cluster."""
+        found = self._pages(place, "describe_instances")
+        every = [i for page in found for r in page["Reservations"] for i in r["Instances"]]
+        return any(str(tag["Key"]).startswith(_EKS) for i in every for tag in i.get("Tags", ()))
 
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to them."""

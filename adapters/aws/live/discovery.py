@@ -37,6 +37,11 @@ def discover(
     Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
     for three hours, else two weeks count.
     """
+    return kept(listed(calls, place, names(catalogue), catalogue, recent=recent), known, attached, catalogue)
+
+
+def listed(calls: Calls, place: Place, wanted: Iterable[tuple[str, str]], catalogue: Catalogue, *, recent: bool) -> set[Series]:
+    """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
     active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
 
     def of(name: tuple[str, str]) -> set[Series]:
@@ -45,8 +50,7 @@ def discover(
         return {x for page in pages for x in _series(page["Metrics"], place, catalogue, bool)}
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
-        found = set().union(*pool.map(of, names(catalogue)))
-    return kept(found, known, attached, catalogue)
+        return set().union(*pool.map(of, wanted))
 
 
 def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[Series]:
@@ -84,6 +88,12 @@ def kept(found: Iterable[Series], known: Collection[str], attached: Collection[s
         return (not labels.instance or labels.instance in instances) and (not volume or volume in attached)
 
     return {one[0] for one in every if wanted(*one)}
+
+
+def close_to(found: Iterable[Series], instances: Collection[str], catalogue: Catalogue) -> set[Series]:
+    """Keep the series of cores and devices of some nodes."""
+    meant = [(x, targets) for x in found if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
+    return {series for series, targets in meant if said(series, targets[-1]).instance in instances}
 
 
 def _accelerated(series: Series, catalogue: Catalogue) -> bool:

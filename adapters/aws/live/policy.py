@@ -9,9 +9,9 @@ from typing import Any
 
 from adapters.aws.live.operations import grants, operations
 
-_RESOURCES = {
-    "BUCKET": "arn:aws:s3:::YOUR-BILLING-BUCKET",
-    "OBJECTS": "arn:aws:s3:::YOUR-BILLING-BUCKET/*",
+_RESOURCES: dict[str, str | list[str]] = {
+    "BUCKET": ["arn:aws:s3:::YOUR-BILLING-BUCKET", "arn:aws:s3:::YOUR-STREAM-BUCKET"],
+    "OBJECTS": ["arn:aws:s3:::YOUR-BILLING-BUCKET/*", "arn:aws:s3:::YOUR-STREAM-BUCKET/*"],
     "RESULTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET",
     "RESULT_OBJECTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET/*",
     "ROLES": "arn:aws:iam::*:role/trnbot-reader",

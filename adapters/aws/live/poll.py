@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 
 from adapters.aws.live.calls import WORKERS, Calls, Place
 from adapters.aws.live.requests import Ask, Told, asks, tell
-from adapters.aws.live.watermarks import Book
+from adapters.aws.live.watermarks import Book, Mark
 from adapters.aws.points import Points, Series
 from bot.errors import Unavailable
 
 BACKFILL_PERIOD = 300
 """History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
 RECENT_SECONDS = 6 * 3600
-PINNED_SECONDS = 6 * 3600
-"""How long the cores of a suspicious node are read."""
 _DAY = 86_400
 _SILENT_SECONDS = 3 * 3600
 
@@ -32,6 +30,11 @@ class Read:
     settled: int = 0
     """Before this second every series had been answered by the tick before."""
 
+    def joined(self, other: Read) -> Read:
+        """Return both together: what either has not settled is not settled."""
+        gaps = [*self.gaps, *other.gaps]
+        return Read([*self.points, *other.points], [*self.older, *other.older], gaps, min(self.settled, other.settled))
+
 
 @dataclass
 class Poll:
@@ -41,6 +44,10 @@ class Poll:
     history: int
     stopwatch: Callable[[], float]
     book: Book = field(default_factory=Book)
+    elsewhere: Callable[[Series], bool] = lambda _: False
+    """Tell what a metric stream brings: only its history from before the stream is asked for."""
+    elsewhere_seconds: int = 0
+    """How far back the stream is read itself."""
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _older: list[Ask] = field(default_factory=list)
     _pinned: dict[int, int] = field(default_factory=dict)
@@ -51,21 +58,32 @@ class Poll:
         first = place not in self._places
         recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
         every = list(found)
-        new = self.book.enter(every, recent if first else now - _SILENT_SECONDS)
+        self.book.enter(every, recent if first else now - _SILENT_SECONDS)
+        numbers = {self.book.number(series) for series in every}
+        new = sorted(numbers - set(self._places[place]))
         self._places[place] += new
         self.book.active -= set(self._places[place])
-        self.book.active |= {self.book.number(series) for series in every}
+        self.book.active |= numbers
         if first:
             for end in range(recent, now - self.history, -_DAY):
                 start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
                 self._older += asks(self.book, new, place, start, end, BACKFILL_PERIOD)
+            streamed = [number for number in new if self.elsewhere(self.book.series[number])]
+            until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
+            if streamed and recent < until:
+                self._older[:0] = asks(self.book, streamed, place, recent, until, BACKFILL_PERIOD)
 
-    def pin(self, place: Place, found: Iterable[Series], now: int) -> int:
-        """Read some series for `PINNED_SECONDS` whatever discovery finds; return how many were not read before."""
+    def pin(self, place: Place, found: Iterable[Series], now: int, until: int) -> int:
+        """Read some series from now until then whatever discovery finds; return how many were not read just before."""
         every = list(found)
-        new = self.book.enter(every, now - _SILENT_SECONDS)
-        self._places[place] += new
-        self._pinned |= {self.book.number(series): now + PINNED_SECONDS for series in every}
+        self.book.enter(every, now)
+        numbers = {self.book.number(series) for series in every}
+        new = [n for n in numbers if self._pinned.get(n, 0) <= now]
+        self._places[place] += sorted(numbers - set(self._places[place]))
+        for number in new:
+            if number not in self.book.active:
+                self.book.marks[number] = Mark(now)
+        self._pinned |= dict.fromkeys(numbers, until)
         return len(new)
 
     def read(self, end: int, deadline: float) -> Read:
@@ -92,7 +110,9 @@ class Poll:
         """Return what is active, or spoke within three hours."""
         marks, pinned = self.book.marks, self._pinned
         spoke = end - _SILENT_SECONDS
-        return [n for n in numbers if (pinned[n] > end if n in pinned else n in self.book.active or marks[n].newest > spoke)]
+        close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
+        due = [n for n in numbers if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)]
+        return [n for n in due if not self.elsewhere(self.book.series[n])]
 
     def _take(self, ask: Ask, told: Sequence[Told], read: Read) -> None:
         for one in told:

@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 
 from adapters.aws.live.calls import Place
-from adapters.aws.live.discovery import discover
+from adapters.aws.live.closer import looks
+from adapters.aws.live.discovery import close_up, discover
 from adapters.aws.live.heard import Heard, file_of
 from adapters.aws.live.requests import ALL, Ask, Told, asks, tell
 from adapters.aws.live.source import Live
@@ -75,17 +76,37 @@ def _write_metrics(live: Live, place: Place, folder: Path, start: datetime, end:
     book = live.poll.book
     book.enter(found, int(start.timestamp()))
     numbers = sorted(book.number(series) for series in found)
+    closer = list(_closer(live, place, missing))
     path = folder / "metrics" / (place.account or "own") / place.region
     path.mkdir(parents=True, exist_ok=True)
     written = 0
     for begin, stop in _parts(start, end):
         lines: list[bytes] = []
-        for ask in asks(book, numbers, place, int(begin.timestamp()), int(stop.timestamp()), statistics=ALL):
+        wanted = list(asks(book, numbers, place, int(begin.timestamp()), int(stop.timestamp()), statistics=ALL))
+        for at, until, close in closer:
+            low, high = max(at, int(begin.timestamp())), min(until, int(stop.timestamp()))
+            wanted += asks(book, close, place, low, high, statistics=ALL)
+        for ask in wanted:
             lines += [line for told in _told(live, ask, missing) for line in _lines(told, book.series[told.number])]
         if lines:
             (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
         written += len(lines)
     return written
+
+
+def _closer(live: Live, place: Place, missing: list[str]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield from when to when the watch looked closer at a node of the place, and the numbers of what it read then."""
+    book, (known, _) = live.poll.book, live.about(place)
+    for instance, spans in looks(live.heard.journal).items():
+        if instance not in known:
+            continue
+        try:
+            found = close_up(live.calls, place, instance, book.catalogue)
+        except Unavailable as error:
+            missing.append(str(error))
+            continue
+        book.enter(found, 0)
+        yield from ((at, until, sorted(book.number(x) for x in found)) for at, until in spans)
 
 
 def _told(live: Live, ask: Ask, missing: list[str]) -> Sequence[Told]:

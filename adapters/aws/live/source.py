@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import RLock
-from typing import Any
 
 import boto3
 import numpy as np
@@ -21,12 +21,16 @@ from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots
 from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.discovery import close_up, discover
+from adapters.aws.live.closer import Closer
+from adapters.aws.live.discovery import close_to, discover, kept
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
 from adapters.aws.live.poll import Poll
+from adapters.aws.live.stream import FIRST, Streams
 from adapters.aws.live.survey import Means, Survey
+from adapters.aws.live.walk import Walk
 from adapters.aws.live.watermarks import Book
+from adapters.aws.points import Series
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable, WrongInput
@@ -43,6 +47,8 @@ _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)
 _PATIENCE = 0.7
 """Share of an interval that a tick's reading may take."""
+_RESERVE = 0.2
+"""Share of it that is kept for what no stream brings."""
 
 
 def open_live(
@@ -53,6 +59,7 @@ def open_live(
     types: Mapping[str, InstanceType],
     tags: TagNames | None = None,
     own: OwnNames | None = None,
+    streams: Sequence[str] = (),
     regions: Sequence[str] = (),
     roles: Sequence[str] = (),
     clock: Clock,
@@ -65,10 +72,10 @@ def open_live(
 ) -> Live:
     """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
 
-    `own` names the metrics of a namespace of the installation's own. `daily_usd` caps what the bot's own calls may cost a
-    UTC day before optional ones stop; `journal` is a folder where changed answers are kept over restarts and for
-    recordings, `usage` a file that counts calls, `advisor` where the Spot Advisor's data is. Nothing is called yet. Raise
-    `WrongInput` where no region is known.
+    `own` names the metrics of a namespace of the installation's own; `streams` are addresses (s3://BUCKET/PREFIX) of metric
+    streams. `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop; `journal` is a folder
+    where changed answers are kept over restarts and for recordings, `usage` a file that counts calls, `advisor` where the
+    Spot Advisor's data is. Nothing is called yet. Raise `WrongInput` where no region is known.
     """
     default = boto3.Session().region_name
     named = tuple(regions) or ((default,) if default else ())
@@ -79,8 +86,9 @@ def open_live(
     calls = Calls(clock, daily_usd=daily_usd, usage=usage)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
     asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
+    walks = [Walk(calls, address, Place(named[0]), FIRST) for address in streams]
     means = Means(stopwatch, pause, journal, advisor)
-    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), asked, means)
+    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means)
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,7 @@ class Live:
         types: Mapping[str, InstanceType],
         tags: TagNames,
         catalogue: Catalogue,
+        walks: Sequence[Walk],
         asked: Sequence[Place],
         means: Means,
     ) -> None:
@@ -114,8 +123,11 @@ class Live:
         self.heard = Heard(self._problems, means.journal)
         self._survey = Survey(calls, self.heard, means, types)
         self._describer, self._stopwatch = self._survey.describer, means.stopwatch
-        self.poll = Poll(calls, int(history.total_seconds()), means.stopwatch, Book(catalogue=catalogue))
+        book, first = Book(catalogue=catalogue), int(FIRST.total_seconds())
+        self.streams = Streams(calls, walks, book, self._problems, means.stopwatch)
+        self.poll = Poll(calls, int(history.total_seconds()), means.stopwatch, book, self.streams.brings, first)
         self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
+        self.closer = Closer(calls, self.poll, means.journal)
         self._listed: dict[Place, datetime] = {}
         self._seen: _Seen | None = None
         self._asking = RLock()
@@ -169,29 +181,10 @@ class Live:
         return next(place.region for place in (*self._unknown, *self._places))
 
     def examine(self) -> Sequence[Check]:
-        """Look at every call that a tick makes, in every place; nothing is kept of what the metrics say."""
-        remedy = "See the sentence; the least permissions are in deploy/iam-policy.json."
-        failed = list(self.describe(self.calls.clock()))
-        checks = [Check(f"AWS {place}", True, self._found(place)) for place in self.places()]
-        bill = self.calls.tab.bill()
-        spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
-        own = Check("AWS calls of the bot", True, spent)
-        return [*checks, *(Check("AWS", False, sentence, remedy) for sentence in failed), own]
+        """Look at what a tick would ask, and at where metrics come from."""
+        from adapters.aws.live.examine import examine
 
-    def _found(self, place: Place) -> str:
-        """Say what of a place is described and whether Container Insights reports it."""
-        nodes = len(self._describer.instances(place))
-        asked: dict[str, Any] = {
-            "Namespace": "ContainerInsights",
-            "MetricName": "node_neuroncore_utilization",
-            "RecentlyActive": "PT3H",
-        }
-        try:
-            said = bool(self.calls.call(place, "cloudwatch", "list_metrics", **asked)["Metrics"])
-        except Unavailable as error:
-            return f"{nodes} accelerated instances; {error}"
-        missing = "no NeuronCore metrics in CloudWatch (the PromQL surface of newer add-ons is not read)"
-        return f"{nodes} accelerated instances; {'NeuronCore metrics' if said else missing}"
+        return examine(self)
 
     def describe(self, now: datetime) -> Iterator[str]:
         """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
@@ -202,28 +195,31 @@ class Live:
             yield from self._survey.left_out
             self.calls.tab.save()
 
-    def drill(self, instances: Collection[str], now: datetime) -> int:
-        """Read the cores of some nodes too, for six hours from now on and three back; return how many series that adds.
-
-        Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
-        """
-        with self._asking:
-            added = 0
-            for place in self.places():
-                for instance in sorted(self._describer.instances(place) & set(instances)):
-                    near = close_up(self.calls, place, instance, self.poll.book.catalogue)
-                    added += self.poll.pin(place, near, int(now.timestamp()))
-            return added
+    def drill(self, instances: Sequence[str], now: datetime) -> None:
+        """Look closer at some nodes, the worst first: cores and devices from now on, where calls and budget allow."""
+        with self._asking, suppress(Unavailable):
+            of = {instance: place for place in self._places for instance in self._describer.instances(place)}
+            self.closer.look([(of[x], x) for x in instances if x in of], now)
 
     def about(self, place: Place) -> tuple[frozenset[str], frozenset[str]]:
         """Return the ids of the accelerated instances of a place, and of the volumes on them."""
         return self._describer.instances(place), self._describer.volumes(place)
 
+    def neuron(self, place: Place) -> bool:
+        """Tell whether instances with NeuronCores run at a place."""
+        return any(name.startswith(("trn", "inf")) for name in self._describer.types(place))
+
+    def in_eks(self, place: Place) -> bool:
+        """Tell whether an accelerated instance of a place carries the tags of a Kubernetes cluster."""
+        return self._describer.in_eks(place)
+
     def _tick(self, now: datetime, end: int) -> _Seen:
         deadline = self._stopwatch() + self._grid.step * _PATIENCE
         at = int(now.timestamp())
-        gaps = [*self._identify(), *self._survey.describe(self._places, now), *self._discover(now)]
-        read = self.poll.read((at - self._grid.lag) // 60 * 60, deadline)
+        gaps = [*self._identify(), *self._survey.describe(self._places, now)]
+        streamed = self.streams.read(now, deadline - self._grid.step * _RESERVE, self._wanted)
+        gaps += self._discover(now)
+        read = streamed.joined(self.poll.read((at - self._grid.lag) // 60 * 60, deadline))
         snapshots = self._survey.surround(self._places, now, deadline, self._snapshots)
         self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
         self.calls.tab.save()
@@ -234,6 +230,16 @@ class Live:
 
     def _snapshots(self) -> Snapshots:
         return Snapshots(self.heard, self._tags, self._types, self._history)
+
+    def _wanted(self, found: Iterable[Series]) -> set[Series]:
+        """Keep what is worth reading of a stream: all that would be polled, and the cores of suspicious nodes."""
+        regions = {place.region for place in (*self._unknown, *self._places)}
+        here = [series for series in found if series.region in regions]
+        about = [self.about(place) for place in self._places]
+        known = {x for instances, _ in about for x in instances}
+        attached = {x for _, volumes in about for x in volumes}
+        catalogue = self.poll.book.catalogue
+        return kept(here, known, attached, catalogue) | close_to(here, self.closer.instances(), catalogue)
 
     def _identify(self) -> Iterator[str]:
         """Ask whose account each place is; yield a sentence for each that does not answer, which is left out meanwhile."""

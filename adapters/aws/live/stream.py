@@ -1,0 +1,154 @@
+"""Read CloudWatch metric streams from S3: each object once, by the code that reads a recording."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from botocore.exceptions import BotoCoreError
+
+from adapters.aws.jsonl import read_jsonl
+from adapters.aws.live.calls import WORKERS, Calls
+from adapters.aws.live.poll import Read
+from adapters.aws.live.trouble import code_of
+from adapters.aws.live.walk import Object, Walk
+from adapters.aws.live.watermarks import Book
+from adapters.aws.parquet import read_parquet
+from adapters.aws.points import Gatherer, Points, Series
+from adapters.aws.problems import Problems
+from bot.errors import Unavailable
+
+FIRST = timedelta(hours=1)
+"""How much of a stream is read at a start; older history comes by GetMetricData at five minutes."""
+_LATE_SECONDS = 900
+"""What a stream brings is at most so old when it is written."""
+_TRIES = 3
+"""An object that cannot be read whole is fetched so often."""
+Wanted = Callable[[Iterable[Series]], set[Series]]
+_Family = tuple[str, str, str, str]
+"""Namespace, metric, region and account."""
+
+
+@dataclass
+class Streams:
+    """Read on in every stream; `book` numbers the series."""
+
+    calls: Calls
+    walks: Sequence[Walk]
+    book: Book
+    problems: Problems
+    stopwatch: Callable[[], float]
+    _brings: set[_Family] = field(default_factory=set)
+    _tried: Counter[str] = field(default_factory=Counter)
+    _listed: bool = False
+    _settled: int = 0
+
+    def brings(self, series: Series) -> bool:
+        """Tell whether a stream brings what a series is of; all of it, until the streams were listed for the first time."""
+        if not self.walks:
+            return False
+        return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
+
+    def read(self, now: datetime, deadline: float, wanted: Wanted) -> Read:
+        """Return the points of new objects, the newest first, as far as the time reaches; the next tick reads the rest."""
+        read = Read(settled=self._settled or int((now - FIRST).timestamp()))
+        left = 0
+        for walk in self.walks:
+            try:
+                fresh = walk.fresh(now)
+            except Unavailable as error:
+                read.gaps.append(str(error))
+                continue
+            left += self._read(walk, fresh, deadline, wanted, read)
+        self._listed = self._listed or not read.gaps
+        if left:
+            read.gaps.append(f"{left} objects of the metric stream could not be read; the next tick reads them.")
+        elif not read.gaps:
+            self._settled = int(now.timestamp()) - _LATE_SECONDS
+        return read
+
+    def found(self, now: datetime) -> list[tuple[str, bool, str]]:
+        """Say of each stream whether it has objects of the last hour, and how old the newest is."""
+        return [(walk.address, *self._found(walk, now)) for walk in self.walks]
+
+    def _found(self, walk: Walk, now: datetime) -> tuple[bool, str]:
+        try:
+            objects = Walk(self.calls, walk.address, walk.place, FIRST).fresh(now)
+        except Unavailable as error:
+            return False, str(error)
+        if not objects:
+            return False, "no object within the last hour"
+        minutes = (now - objects[0].at).total_seconds() / 60
+        return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
+
+    def _read(self, walk: Walk, fresh: Sequence[Object], deadline: float, wanted: Wanted, read: Read) -> int:
+        """Fetch and read objects side by side; return how many are left for the next tick."""
+        if not fresh:
+            return 0
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
+        waiting: dict[Future[tuple[Gatherer, Problems]], Object] = {pool.submit(self._parsed, walk, x): x for x in fresh}
+        done, _ = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
+        # An object that is under way may end after its tick: nobody takes it, and the next tick reads it again.
+        pool.shutdown(wait=False, cancel_futures=True)
+        taken = sum(self._take(walk, waiting[future], future, wanted, read) for future in waiting if future in done)
+        return len(fresh) - taken
+
+    def _take(self, walk: Walk, one: Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: Read) -> bool:
+        """Keep an object's points; tell whether it is done. One that is broken gives its sound part, and is tried again."""
+        try:
+            gatherer, problems = future.result()
+        except Unavailable:
+            return False
+        read.points += [part for part in [self._numbered(gatherer, wanted)] if len(part.series)]
+        for sentence in problems.sentences():
+            self.problems.add("metric stream", sentence)
+        self._tried[one.key] += 1
+        if not problems.sentences() or self._tried[one.key] >= _TRIES:
+            walk.done(one.key)
+            del self._tried[one.key]
+        return True
+
+    def _numbered(self, gatherer: Gatherer, wanted: Wanted) -> Points:
+        """Return the points of wanted series under the book's numbers."""
+        self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in gatherer.numbers}
+        keep = wanted(gatherer.numbers)
+        points = Points.joined(gatherer.parts)
+        since = int(points.seconds.min()) if len(points.seconds) else 0
+        self.book.enter(keep, since)
+        numbers = np.full(len(gatherer.numbers) + 1, -1, dtype=np.int64)
+        for series in keep:
+            numbers[gatherer.numbers[series]] = self.book.number(series)
+        mine = numbers[points.series]
+        kept = points.take(mine >= 0)
+        return Points(mine[mine >= 0], kept.seconds, kept.count, kept.total, kept.peak)
+
+    def _parsed(self, walk: Walk, one: Object) -> tuple[Gatherer, Problems]:
+        """Fetch an object and read it, whatever its form; raise `Unavailable` where it breaks off on the way."""
+        gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
+        with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
+            path = Path(folder) / "object"
+            self._fetch(walk, one.key, path)
+            with path.open("rb") as file:
+                start = file.read(4)
+            name = one.key.rpartition("/")[2]
+            if start == b"PAR1":
+                read_parquet([(path, name)], gatherer, problems)
+            else:
+                path = path.rename(path.with_suffix(".gz")) if start[:2] == b"\x1f\x8b" else path
+                read_jsonl(path, name, gatherer, problems)
+        return gatherer, problems
+
+    def _fetch(self, walk: Walk, key: str, path: Path) -> None:
+        answer = self.calls.call(walk.place, "s3", "get_object", optional=0, Bucket=walk.bucket, Key=key)
+        try:
+            with path.open("wb") as file:
+                for block in answer["Body"].iter_chunks(1 << 20):
+                    file.write(block)
+        except (BotoCoreError, OSError) as error:
+            raise Unavailable(f"An object of the metric stream broke off while it was read ({code_of(error)}).") from error

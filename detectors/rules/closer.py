@@ -1,0 +1,76 @@
+"""Say what the cores and devices of suspicious nodes show, where they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.frame import Frame
+from detectors.view import View
+from detectors.words import count, percent, span
+
+MOST = 3
+"""Nodes that are spoken of one by one."""
+_NEWEST = 2
+"""Steps in which a core must have reported to count."""
+
+
+def cores(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+    """Say of each node at `rows` whose cores were read how many of them stand still, and what the others do."""
+    frame = view.reading.frame("core")
+    if frame is None:
+        return ()
+    return tuple(sentence for row in _named(frame, view, rows) if (sentence := _of_cores(view, frame, row)))
+
+
+def devices(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+    """Name the devices of the nodes at `rows` that have ECC events within the span, the worst first."""
+    frame = view.reading.frame("device")
+    if frame is None or not len(rows):
+        return ()
+    wanted = {view.roster.ids[row] for row in rows}
+    steps = int(view.steps("hardware_fault.within")[rows[0]])
+    events = np.nansum(frame.of("neuron_hardware_ecc_events_count")[:, -steps:], axis=1)
+    found = [(float(n), x.instance, x.resource) for n, x in zip(events, frame.things, strict=True) if n and x.instance in wanted]
+    worst = sorted(found, key=lambda x: (-x[0], x[1:]))[:MOST]
+    return tuple(f"{device} of {instance}: {n:,.0f} ECC events" for n, instance, device in worst)
+
+
+def _named(frame: Frame, view: View, rows: npt.NDArray[np.intp]) -> list[int]:
+    """Return the first rows whose cores are in the frame."""
+    known = {thing.instance for thing in frame.things}
+    return [int(row) for row in rows if view.roster.ids[row] in known][:MOST]
+
+
+def _of_cores(view: View, frame: Frame, row: int) -> str:
+    name = view.roster.ids[row]
+    mine = [i for i, thing in enumerate(frame.things) if thing.instance == name]
+    levels = np.array(list(_newest(frame.of("neuroncore_utilization_ratio")[mine])))
+    read = np.isfinite(levels)
+    if not read.any():
+        return ""
+    still = read & (levels <= float(view.number("idle.below")[row]))
+    going = levels[read & ~still]
+    others = f", the others at {span(float(going.min()), float(going.max()))}" if len(going) else ""
+    if not still.any():
+        return f"{name}: all {count(int(read.sum()), 'core')} at {span(float(going.min()), float(going.max()))}"
+    where = _places(frame, [mine[i] for i in np.flatnonzero(still)]) if len(going) else ""
+    said = f"{int(still.sum())} of {count(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
+    return f"{name}: {said}{where}{others}"
+
+
+def _places(frame: Frame, still: list[int]) -> str:
+    """Name the cores that stand still, and their devices where those are known."""
+    at = sorted((frame.things[i] for i in still), key=lambda x: (len(x.core), x.core))
+    named = ", ".join(x.core for x in at[:4]) + (", ..." if len(at) > 4 else "")
+    on = sorted({x.resource for x in at if x.resource}, key=lambda x: (len(x), x))
+    return f" (core {named}" + (f" of {', '.join(on[:4])}" if on else "") + ")"
+
+
+def _newest(values: npt.NDArray[np.float32]) -> Iterator[float]:
+    """Yield each row's newest reading of the last steps, nan where it has none."""
+    for row in values[:, -_NEWEST:]:
+        known = row[np.isfinite(row)]
+        yield float(known[-1]) if len(known) else float("nan")

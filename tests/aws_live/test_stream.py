@@ -1,0 +1,151 @@
+"""Read metric streams from S3: each object once, the same as a recording of them, broken ones in part, late ones too."""
+
+import gzip
+import json
+from datetime import timedelta
+
+import duckdb
+import pytest
+
+from tests.aws_live.conftest import open_tiny
+from tests.aws_live.same import differences
+from tests.aws_live.standin import STREAM
+
+FORMS = ["json", "gzip", "parquet"]
+
+
+class Hose:
+    """Write a recording's minutes as objects of a stream, as Firehose does, each four minutes after its time."""
+
+    def __init__(self, world, tiny, form="json", layout="%Y/%m/%d/%H/"):
+        self.world, self.form, self.layout = world, form, layout
+        self.standin = world.standin
+        self.db = duckdb.connect()
+        self.db.execute(f"CREATE TABLE m AS SELECT * FROM read_parquet('{tiny}/metrics/**/*.parquet', union_by_name=true)")
+        self.written = world.extent.start
+
+    def write(self, until):
+        """Write what has happened up to `until` into one object."""
+        low, high = (int(x.timestamp() * 1000) for x in (self.written, until))
+        where = f'"timestamp" >= {low} AND "timestamp" < {high}'
+        key = f"streams/us-west-2/{self.written:{self.layout}}metrics-1-{self.written:%Y-%m-%d-%H-%M-%S}-abc"
+        self.standin.objects[key] = (self._body(where), until + timedelta(minutes=1))
+        self.written = until
+        return key
+
+    def _body(self, where):
+        if self.form == "parquet":
+            path = self.standin.scratch / "part.parquet"
+            self.db.execute(f"COPY (SELECT * FROM m WHERE {where}) TO '{path}' (FORMAT parquet)")
+            return path.read_bytes()
+        rows = self.db.execute(
+            f'SELECT account_id, region, namespace, metric_name, to_json(dimensions), "timestamp", to_json(value), unit FROM m WHERE {where}'
+        ).fetchall()
+        names = ("account_id", "region", "namespace", "metric_name", "dimensions", "timestamp", "value", "unit")
+        lines = []
+        for row in rows:
+            record = dict(zip(names, row, strict=True))
+            record["dimensions"] = {k: v for k, v in json.loads(record["dimensions"]).items() if v is not None}
+            record["value"] = json.loads(record["value"])
+            lines.append(json.dumps(record))
+        text = "".join(f"{line}\n" for line in lines).encode()
+        return gzip.compress(text) if self.form == "gzip" else text
+
+
+@pytest.fixture
+def hose(world, tiny, tmp_path, request):
+    world.standin.scratch = tmp_path
+    return Hose(world, tiny, *getattr(request, "param", ()))
+
+
+def watch(world, hose, live, start, end):
+    """Yield each tick's reading; an object is written right before it."""
+    for now in world.ticks(start, end):
+        hose.write(now - timedelta(minutes=1))
+        yield now, live.read(now)
+
+
+@pytest.mark.parametrize("hose", [(form,) for form in FORMS], indirect=True, ids=FORMS)
+def test_a_stream_reads_as_the_recording_and_nothing_of_it_is_polled(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    for now, reading in watch(world, hose, live, 0.25, 1):
+        assert reading.gaps == ()
+        assert differences(reading, recorded.read(now)) == []
+    assert not world.standin.cloudwatch.served
+    assert world.standin.called["s3:GetObject"] == len(world.standin.objects)
+    assert live.problems() == ()
+
+
+@pytest.mark.parametrize(
+    "hose", [("json", layout) for layout in ("", "year=%Y/month=%m/day=%d/hour=%H/")], indirect=True, ids=["flat", "hive"]
+)
+def test_other_layouts_of_keys_are_read_too(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2"]), open_tiny(tiny)
+    *_, (now, reading) = watch(world, hose, live, 0.25, 0.5)
+    assert differences(reading, recorded.read(now)) == []
+
+
+def test_a_restart_reads_the_last_hour_and_asks_for_what_is_older(world, tiny, hose):
+    *_, (now, _) = watch(world, hose, world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), 0.25, 3)
+    before, objects = world.standin.called["s3:GetObject"], len(world.standin.objects)
+    again = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    again.read(now)
+    assert world.standin.called["s3:GetObject"] - before in range(11, 15)
+    assert objects > 30
+    *_, (now, reading) = watch(world, hose, again, 3.1, 3.1)
+    assert world.standin.called["cloudwatch:GetMetricData"] > 0
+    theirs = open_tiny(tiny).read(now).frames["node"]
+    assert reading.frames["node"].n_steps >= theirs.n_steps - 2
+
+
+def test_a_late_object_is_read(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, _ = watch(world, hose, live, 0.25, 1)
+    late = hose.write(world.now + timedelta(minutes=4))
+    kept = world.standin.objects.pop(late)
+    *_, _ = watch(world, hose, live, 1.25, 1.5)
+    world.standin.objects[late] = kept[0], world.now
+    *_, (now, reading) = watch(world, hose, live, 1.6, 1.6)
+    assert differences(reading, recorded.read(now)) == []
+
+
+def test_a_broken_object_gives_its_sound_part_and_is_told_once(world, tiny, hose):
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    *_, _ = watch(world, hose, live, 0.25, 0.5)
+    key = hose.write(world.now + timedelta(minutes=4))
+    body, at = world.standin.objects[key]
+    world.standin.objects[key] = body[: len(body) // 2], at
+    before = world.standin.called["s3:GetObject"]
+    *_, (_, reading) = watch(world, hose, live, 0.6, 1.1)
+    assert reading.frames["node"].things
+    assert sum("metric stream" in x and key.rpartition("/")[2] in x for x in live.problems()) == 1
+    assert world.standin.called["s3:GetObject"] - before == 7 + 3
+
+
+def test_an_outage_of_the_bucket_is_a_gap_and_leaves_none(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, _ = watch(world, hose, live, 0.25, 0.5)
+    world.standin.faults.denied = {"s3:ListBucket"}
+    for _, reading in watch(world, hose, live, 0.6, 2.5):
+        assert "s3:ListBucket" in " ".join(reading.gaps)
+    world.standin.faults.denied = set()
+    *_, (now, reading) = watch(world, hose, live, 2.6, 2.6)
+    assert reading.gaps == ()
+    assert differences(reading, recorded.read(now)) == []
+    assert not world.standin.cloudwatch.served
+
+
+def test_a_dead_stream_at_the_start_is_not_polled_instead(world, tiny, hose):
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    world.standin.faults.denied = {"s3:ListBucket"}
+    *_, (_, reading) = watch(world, hose, live, 2, 2)
+    assert "s3:ListBucket" in " ".join(reading.gaps)
+    assert not world.standin.cloudwatch.served
+
+
+def test_what_the_stream_lacks_is_polled(world, tiny, hose):
+    hose.db.execute("DELETE FROM m WHERE namespace = 'AWS/FSx'")
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, (now, reading) = watch(world, hose, live, 0.25, 0.75)
+    assert differences(reading, recorded.read(now)) == []
+    assert {json.loads(metric)["Namespace"] for _, metric, _, _ in world.standin.cloudwatch.served} == {"AWS/FSx"}
