@@ -24,6 +24,7 @@ _COLUMNS = (
 _LATE = 2
 """Intervals without a tick from which the watch is late."""
 _MOST = 20
+_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) ->
     ]
     blocks += [quiet("• ", problem) for problem in problems[:5]]
     blocks += [quiet(f"and {len(problems) - 5} more; type: about")] if len(problems) > 5 else []
-    stopped = any(use.stopped for use in bill.uses) if bill else False
+    stopped = _stopping(bill) if bill else False
     title = f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month" if bill else "How the watch stands"
     data = {"bill": _bill_data(bill) if bill else None, "watch": _watch_data(watched), "problems": list(problems)}
     return Card(title, Tone.WARNING if watched.late or stopped or problems else Tone.GOOD, tuple(blocks), data)
@@ -81,11 +82,22 @@ def _budget(bill: OwnBill) -> Block:
     if bill.budget_usd is None:
         return quiet("No budget is set (TRNBOT_AWS_BUDGET), so nothing stops.")
     share = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
-    order = "; ".join(f"at {percent} %: {', '.join(names)}" for percent, names in bill.stops)
+    order = "; ".join(f"at {percent} %: {_named(names)}" for percent, names in bill.stops)
     return text(
         Strong(f"{share:.0f} % of today's budget of {usd(bill.budget_usd)} is used."),
         f" What stops, {order}. Metrics and inventory never.",
     )
+
+
+def _stopping(bill: OwnBill) -> bool:
+    """Tell whether the budget stops anything today."""
+    percent = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(0 if bill.budget_usd is None else 100)
+    return any(use.stopped for use in bill.uses) or any(percent >= at for at, _ in bill.stops)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _row(use: CallUse) -> tuple[str, ...]:
@@ -110,6 +122,8 @@ def _count(n: int) -> str:
 
 def _cents(amount: Decimal) -> str:
     """Write small amounts so that they can be told from nothing."""
+    if 0 < amount < Decimal("0.0001"):
+        return "< $0.0001"
     return usd(amount, 4) if 0 < amount < Decimal("0.1") else usd(amount)
 
 

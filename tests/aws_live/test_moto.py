@@ -11,6 +11,7 @@ from moto.server import ThreadedMotoServer
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Snapshots
 from adapters.aws.live.calls import Calls, Place
+from adapters.aws.live.clusters import Clusters
 from adapters.aws.live.heard import Call, Heard
 from adapters.aws.problems import Problems
 from bot.model.fleet import Inventory
@@ -76,3 +77,25 @@ def described(heard: Heard, at: datetime) -> Inventory:
 
 def inventory(heard: Heard, at: datetime) -> Inventory:
     return Snapshots(heard, TagNames(), TYPES, timedelta(days=15)).at(at).inventory
+
+
+def test_clusters_and_node_groups_of_two_accounts(ec2, monkeypatch):
+    role = {"roleArn": "arn:aws:iam::123456789012:role/eks", "resourcesVpcConfig": {"subnetIds": []}}
+    node_role, subnet = "arn:aws:iam::123456789012:role/node", ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+    eks = boto3.client("eks", region_name="us-east-1")
+    eks.create_cluster(name="llama", **role)
+    eks.create_nodegroup(clusterName="llama", nodegroupName="trn", subnets=[subnet], nodeRole=node_role)
+    at = datetime.now(UTC).replace(microsecond=0) + FIVE
+    other = Place("us-east-1", "arn:aws:iam::444455556666:role/trnbot-reader", "444455556666")
+    heard, calls = Heard(Problems()), Calls(lambda: at)
+    assert list(Clusters(calls, heard).refresh([HOME, other], at)) == []
+    found = inventory(heard, at)
+    assert [(x.name, x.labels.account, [group.name for group in x.node_groups]) for x in found.eks] == [
+        ("llama", "123456789012", ["trn"])
+    ]
+    eks.delete_nodegroup(clusterName="llama", nodegroupName="trn")
+    eks.delete_cluster(name="llama")
+    assert list(Clusters(calls, heard).refresh([HOME, other], at + FIVE)) == [], "asked once an hour"
+    assert list(Clusters(calls, heard).refresh([HOME, other], at + 13 * FIVE)) == []
+    assert inventory(heard, at + 13 * FIVE).eks == ()
+    eks.close()
