@@ -108,7 +108,8 @@ class App:
         async with self._turn:
             memory = await asyncio.to_thread(self.ports.store.load, now)
             policy = await asyncio.to_thread(lambda: self.ports.policy)
-            alerts = mute([a for a in memory.alerts if a.firing], memory.silences, policy, now)
+            firing, ended = ([a for a in memory.alerts if a.firing is state] for state in (True, False))
+            alerts = mute(firing, memory.silences, policy, now, ended)
             routes = await asyncio.to_thread(self._watch.routes)
             notices = tell(memory, alerts, policy, self._channels, now, routes)
             reading = await asyncio.to_thread(self._watch.read, now)

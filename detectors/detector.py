@@ -19,6 +19,7 @@ from detectors.diagnose import diagnose, states, told
 from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
 from detectors.rules import budget, checkpoint, commitment, drop, findings, odd, spend, storage
+from detectors.rules.found import Story
 from detectors.rules.jump import Jump
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, View
@@ -42,7 +43,9 @@ class Detector:
         self._limits: Limits | None = None
         self._usual = _Memo[Usual]()
         self._taught = _Memo[odd.Taught | None]()
-        self._days, self._hours = _Memo[list[Jump]](), _Memo[list[Jump]]()
+        self._days = _Memo[list[Jump]]()
+        self._stories = _Memo[list[Story]]()
+        self._burns = _Memo[list[budget.Burn]]()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it; what `known` alerts were about is not learnt from."""
@@ -55,9 +58,8 @@ class Detector:
                 *storage.find_orphans(view),
                 *storage.find_unused_capacity(view),
             ]
-            money = list(spend.find(view, self._judged_bill(view)))
-            money += commitment.find_unused(view, money)
-            anomalies += [*findings.with_findings(view, money), *budget.find_budgets(view)]
+            money = [story.told(view) for story in self._judged_bill(view)]
+            anomalies += [*findings.with_findings(view, money), *budget.find_budgets(view, self._burns_of(view))]
             return Detection(tuple(anomalies), states(view, verdict.starved))
 
     def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
@@ -110,14 +112,22 @@ class Detector:
 
         return self._taught.get((anchor, view.whole.things, view.roster.scopes, floor.tobytes(), days, masked), learnt)
 
-    def _judged_bill(self, view: View) -> list[Jump]:
-        """Return what jumped on the bill: by days, judged when another has settled, and by the hours since."""
+    def _judged_bill(self, view: View) -> list[Story]:
+        """Return what the bill says: judged by days when another has settled, and by the hours since."""
         day, hour = (spend.settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
         policy = (view.policy.values, view.policy.overrides)
-        if not day:
-            return []
-        days = self._days.get((day, policy), lambda: spend.by_day(view))
-        return [*days, *(self._hours.get((day, hour, policy), lambda: spend.by_hour(view)) if hour else [])]
+
+        def judged() -> list[Story]:
+            days = self._days.get((day, policy), lambda: spend.by_day(view))
+            jumped = spend.stories([*days, *(spend.by_hour(view) if hour else ())])
+            return [*jumped, *commitment.stories(view, jumped)]
+
+        return self._stories.get((day, hour, policy), judged) if day else []
+
+    def _burns_of(self, view: View) -> list[budget.Burn]:
+        day = spend.settled_key(view.reading.frame("spend"))
+        key = (day, (view.now.year, view.now.month), view.policy.values, view.policy.overrides)
+        return self._burns.get(key, lambda: budget.burns(view)) if day else []
 
 
 class _Memo(Generic[T]):

@@ -6,7 +6,7 @@ one that it still goes on. A budget of money is meant to be spent, so a rate of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -61,16 +61,24 @@ class Burn:
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 
 
-def find_budgets(view: View) -> Iterator[Anomaly]:
+def find_budgets(view: View, burns: Sequence[Burn]) -> Iterator[Anomaly]:
     """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
+    for burn in burns:
+        policy = view.policy.at(burn.scope)
+        if policy.on("budget_burn.on") and _too_fast(burn, policy, (Cause.BUDGET_BURN.value, burn.scope) in view.open):
+            yield _anomaly(view, burn)
+
+
+def burns(view: View) -> list[Burn]:
+    """Return how fast each budget burns: the same until another day has settled, or another month begins."""
     budgets = budgets_of(view.policy)
     frame = view.reading.frame("spend") if budgets else None
     bill = lay_out(frame) if frame else None
-    for scope, budget in budgets.items():
-        policy = view.policy.at(scope)
-        burn = burn_of(bill, scope, float(budget), int(policy.number("budget_burn.slow_days")), view.now) if bill else None
-        if burn and policy.on("budget_burn.on") and _too_fast(burn, policy, (Cause.BUDGET_BURN.value, scope) in view.open):
-            yield _anomaly(view, burn)
+    if bill is None:
+        return []
+    days = {scope: int(view.policy.at(scope).number("budget_burn.slow_days")) for scope in budgets}
+    found = (burn_of(bill, scope, float(budget), days[scope], view.now) for scope, budget in budgets.items())
+    return [burn for burn in found if burn]
 
 
 def budgets_of(policy: Policy) -> dict[Labels, Decimal]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from detectors.rules.bill import DAY, LINE, Bill, lay_out
-from detectors.rules.found import Words, thing_anomaly
+from detectors.rules.found import Story, Words
 from detectors.rules.jump import is_fee, policy_of
 from detectors.view import View
 from detectors.words import percent
@@ -22,24 +22,22 @@ _SUGGESTIONS = (
 )
 
 
-def find_unused(view: View, told: Sequence[Anomaly]) -> Iterator[Anomaly]:
-    """Yield one anomaly for each fee used under `commitment_unused.below` over `commitment_unused.days` settled days.
+def stories(view: View, told: Sequence[Story]) -> list[Story]:
+    """Return a story of each fee used under `commitment_unused.below` over `commitment_unused.days` settled days.
 
     What already jumped (`told`) is not told again: growth and level are one alert.
     """
     frame = view.reading.frame("spend")
     unused = lay_out(frame) if frame else None
-    billed = lay_out(frame, BILLED_METRIC) if frame else None
+    billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
     if unused is None or billed is None:
-        return
-    known = {anomaly.scope for anomaly in told if anomaly.cause is Cause.COMMITMENT_UNUSED}
-    for row in (row for row, line in enumerate(unused.lines) if is_fee(line) and line.only(LINE) not in known):
-        found = _judge(view, unused, billed, row)
-        if found:
-            yield found
+        return []
+    known = {one.scope for one in told if one.cause is Cause.COMMITMENT_UNUSED}
+    rows = (row for row, line in enumerate(unused.lines) if is_fee(line) and line.only(LINE) not in known)
+    return [found for row in rows if (found := _judge(view, unused, billed, row))]
 
 
-def _judge(view: View, unused: Bill, billed: Bill, row: int) -> Anomaly | None:
+def _judge(view: View, unused: Bill, billed: Bill, row: int) -> Story | None:
     policy, line = policy_of(unused, row, view), unused.lines[row]
     n, below = int(policy.number("commitment_unused.days")), policy.number("commitment_unused.below")
     fee, idle = billed.values[row, -n:], unused.values[row, -n:]
@@ -48,10 +46,10 @@ def _judge(view: View, unused: Bill, billed: Bill, row: int) -> Anomaly | None:
     used = 1 - idle / fee
     if used.mean() >= below or used[-1] >= below:
         return None
-    return _anomaly(view, unused, line, used, float(idle.mean()), float(fee.mean()), below)
+    return _story(unused, line, used, float(idle.mean()), float(fee.mean()), below)
 
 
-def _anomaly(view: View, bill: Bill, line: Labels, used: np.ndarray, idle: float, fee: float, below: float) -> Anomaly:
+def _story(bill: Bill, line: Labels, used: np.ndarray, idle: float, fee: float, below: float) -> Story:
     name, mean = f"{line.service} ({line.usage_type})" if line.service else line.usage_type, float(used.mean())
     words = Words(
         why=f"{name}: {percent(mean)} of ${fee:,.0f} a day was used over {len(used)} settled days, "
@@ -69,4 +67,4 @@ def _anomaly(view: View, bill: Bill, line: Labels, used: np.ndarray, idle: float
     )
     lost = Decimal(str(round(idle / 24, 4)))
     start = bill.end - len(used) * DAY
-    return thing_anomaly(view, Cause.COMMITMENT_UNUSED, line.only(LINE), line, (line.usage_type,), start, words, (), lost)
+    return Story(Cause.COMMITMENT_UNUSED, line.only(LINE), line, (line.usage_type,), start, words, lost)

@@ -81,6 +81,25 @@ def anomaly_of(view: View, found: Found, rows: npt.NDArray[np.intp], words: Word
     )
 
 
+@dataclass(frozen=True)
+class Story:
+    """Hold what a settled bill says of one place: made once for each settled step, told at every tick."""
+
+    cause: Cause
+    scope: Labels
+    labels: Labels
+    things: tuple[str, ...]
+    start: datetime
+    words: Words
+    usd_per_hour: Decimal
+
+    def told(self, view: View) -> Anomaly:
+        """Return its anomaly at the tick."""
+        return thing_anomaly(
+            view, self.cause, self.scope, self.labels, self.things, self.start, self.words, (), self.usd_per_hour
+        )
+
+
 def thing_anomaly(
     view: View,
     cause: Cause,

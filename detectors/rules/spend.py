@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Cause, Severity
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.rules.bill import DAY, lay_out, settled_steps
 from detectors.rules.explain import Root
-from detectors.rules.found import Words, thing_anomaly
+from detectors.rules.found import Story, Words
 from detectors.rules.hourly import hour_jumps
 from detectors.rules.jump import HOURS, Jump, day_jumps, root_of
 from detectors.view import View
@@ -33,18 +33,23 @@ _SUGGESTIONS = {
 }
 
 
-def find(view: View, found: Sequence[Jump]) -> Iterator[Anomaly]:
-    """Yield one anomaly per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
+def stories(found: Sequence[Jump]) -> list[Story]:
+    """Return one story per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}
     for jump in found:
         members = groups.setdefault((jump.cause, scope_of_jump(jump)), {})
         members[jump.where] = _together(members[jump.where], jump) if jump.where in members else jump
-    for (cause, scope), some in sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1]))):
-        yield _anomaly(view, cause, scope, list(some.values()))
+    ranked = sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1])))
+    return [_story(cause, scope, list(some.values())) for (cause, scope), some in ranked]
 
 
 def settled_key(frame: Frame | None) -> tuple[object, ...]:
-    """Return what changes only when another step of the bill has settled: the judgement holds until then."""
+    """Return what changes only when another step of the bill has settled: the judgement holds until then.
+
+    A frame by the hour is cut where it has settled: nothing needs to be searched for that.
+    """
+    if frame and frame.step < DAY:
+        return len(frame.things), frame.end
     first, last = settled_steps(frame)
     return (len(frame.things), frame.start + last * frame.step) if frame and last > first else ()
 
@@ -73,7 +78,7 @@ def _together(day: Jump, later: Jump) -> Jump:
     return replace(day, since=min(day.since, later.since), until=max(day.until, later.until))
 
 
-def _anomaly(view: View, cause: Cause, scope: Labels, found: list[Jump]) -> Anomaly:
+def _story(cause: Cause, scope: Labels, found: list[Jump]) -> Story:
     found = sorted(found, key=lambda j: (-j.extra, j.where.usage_type))
     root = root_of(tuple(part for jump in found for part in _by_day(jump)))
     usages = tuple(j.where.usage_type for j in found if j.where.usage_type) or (scope.service or str(scope),)
@@ -81,7 +86,7 @@ def _anomaly(view: View, cause: Cause, scope: Labels, found: list[Jump]) -> Anom
     labels = _typed(root.labels if root else Labels(), found).merge(labels)
     extra = sum(j.extra for j in found)
     words = _words(cause, scope, found, usages, root)
-    return thing_anomaly(view, cause, scope, labels, usages, min(j.since for j in found), words, (), _hourly(extra))
+    return Story(cause, scope, labels, usages, min(j.since for j in found), words, _hourly(extra))
 
 
 def _by_day(jump: Jump) -> list[tuple[Labels, float, float]]:

@@ -80,3 +80,43 @@ def test_what_just_ended_still_explains_its_effects(minutes: int, marked: str) -
     fault = alert(anomaly(Cause.HARDWARE_FAULT), id="a2", closed=NOON - timedelta(minutes=minutes))
     (starved,) = mute([alert()], (), POLICY, NOON, [fault])
     assert starved.muted_by == marked
+
+
+def bought(cause: Cause = Cause.SPEND_JUMP, usd: str = "43", **labels: str) -> object:
+    """Return an alert of the bill: more hours of a type are bought."""
+    where = {"instance_type": "trn1.32xlarge", "region": "us-west-2", "account": "1"} | labels
+    found = anomaly(cause, kind="spend", things=("USW2-BoxUsage:trn1.32xlarge",), wasted_shares=(), labels=Labels(**where))
+    return alert(found, name="spend", waste=waste(usd))
+
+
+@pytest.mark.parametrize(
+    ("spend", "nodes", "marked"),
+    [
+        (bought(), alert(anomaly(Cause.IDLE), waste=waste("43")), True),
+        (bought(cluster="llama"), alert(anomaly(Cause.ALLOCATED_UNUSED), waste=waste("43")), True),
+        (bought(), alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON), True),  # its nodes are gone, the bill is late
+        (bought(), alert(anomaly(Cause.IDLE), waste=waste("20")), False),  # less than half of it
+        (bought(cluster="vision"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
+        (bought(instance_type="p5.48xlarge"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
+        (bought(), alert(anomaly(Cause.STARVED), waste=waste("43")), False),
+        (bought(), alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON - timedelta(days=2)), False),
+    ],
+)
+def test_nodes_that_do_nothing_explain_what_was_bought_for_them(spend: object, nodes: object, marked: bool) -> None:
+    found = {a.cause: a.muted_by for a in mute([spend, nodes], [], POLICY, NOON)}  # type: ignore[list-item]
+    assert found[spend.cause] == ("inhibit:" + nodes.key if marked else "")  # type: ignore[attr-defined]
+
+
+def volume(name: str, usd: str = "0.44", cluster: str = "llama") -> object:
+    scope = Labels(resource=name)
+    found = anomaly(
+        Cause.ORPHANED_STORAGE, things=(name,), kind="volume", scope=scope, labels=Labels(cluster=cluster, resource=name)
+    )
+    return alert(found, name=name, waste=waste(usd))
+
+
+@pytest.mark.parametrize(("n", "marked"), [(2, "policy:alert.least_usd_per_hour"), (3, "")])
+def test_small_volumes_of_a_cluster_count_together(n: int, marked: str) -> None:
+    alerts = [volume(f"vol-{i}") for i in range(n)] + [volume("vol-x", cluster="vision")]
+    found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
+    assert [a.muted_by for a in found] == [marked] * n + ["policy:alert.least_usd_per_hour"]
