@@ -28,6 +28,7 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote, window_line
 from bot.cards.money import expected_data, usd
+from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import Change, share, top, untagged
@@ -52,6 +53,7 @@ class CostAnswer:
     nowcast: Nowcast | None = None
     expected: Expected | None = None
     """What the provider itself expects, beside the nowcast."""
+    problems: Sequence[str] = ()
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -60,10 +62,11 @@ def cost_card(answer: CostAnswer) -> Card:
     grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
     kept = "".join(f" · {one}" for one in answer.filters)
     title = f"{_money(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
+    aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
         note = text("The bill holds no row for this question.")
-        return Card(title, Tone.INFO, (note, *_age(answer)), cost_data(tally))
-    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *_hints(tally), *_age(answer)]
+        return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
+    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *_hints(tally), *aged]
     blocks.append(Buttons(tuple(_buttons(answer))))
     return Card(title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected))
 

@@ -60,6 +60,7 @@ class _Asked:
             self._change(tally, request),
             self._nowcast(tally, request),
             self._expected(tally, request),
+            self.billing.problems(),
         )
 
     def _over_time(self) -> Tally:

@@ -59,3 +59,14 @@ def test_a_filter_and_its_opposite_make_the_whole(data, tmp_path):
     for name in MONEY:
         assert Decimal(some[name]) + Decimal(rest[name]) == Decimal(whole[name])
     assert Decimal(some["amortised_usd"]) > 0 < Decimal(rest["amortised_usd"])
+
+
+def test_a_file_that_broke_off_is_told_beside_the_sums(trnbot, tmp_path):
+    source = write(tmp_path / "r", "cur2", charges())
+    whole = (source / "billing" / "part.csv.gz").read_bytes()
+    (source / "billing" / "cut.csv.gz").write_bytes(whole[: len(whole) // 2])
+    (source / "billing" / "junk.parquet").write_bytes(b"PAR1")
+    code, out, _ = trnbot("cost", "mtd", "--source", f"recording:{source}", "--at", NOW)
+    assert code == 0
+    assert "cut.csv.gz" in out
+    assert "junk.parquet" in out
