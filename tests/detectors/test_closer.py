@@ -1,0 +1,50 @@
+"""Say of a suspicious node what its cores and devices show, where they were read."""
+
+from datetime import timedelta
+
+import numpy as np
+from builder import START, Fleet, World, hours, only
+
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+
+FIVE = timedelta(minutes=5)
+FAULTY = "i-llama002"
+
+
+def frame(kind, metric, rows):
+    """Build a frame of things with one level each, over the fleet's two days."""
+    values = np.array([[[level]] * 576 for _, level in rows], dtype=np.float32)
+    return Frame(kind, tuple(labels for labels, _ in rows), START, FIVE, (metric,), values)
+
+
+def cores(levels):
+    rows = [(Labels(instance=FAULTY, core=str(i), resource=f"device{i // 2}"), x) for i, x in enumerate(levels)]
+    return frame("core", "neuroncore_utilization_ratio", rows)
+
+
+def fault(**frames):
+    fleet = Fleet(4).set(hours(30), hours(31), slice(2, 3), neuron_hardware_ecc_events=20)
+    return only(World(fleet, frames=frames).at(hours(30.5)))
+
+
+def test_cores_that_stand_still_are_counted_and_placed():
+    found = fault(core=cores([0.9, 0.85, 0.0, 0.0, 0.91, 0.9]))
+    assert f"{FAULTY}: 2 of 6 cores at 0 % (core 2, 3 of device1), the others at 85-91 %" in found.evidence
+
+
+def test_cores_that_all_work_alike_say_so():
+    assert f"{FAULTY}: all 4 cores at 88-90 %" in fault(core=cores([0.9, 0.88, 0.89, 0.9])).evidence
+
+
+def test_the_device_of_a_fault_is_named():
+    events = [(Labels(instance=FAULTY, resource=f"device{i}"), 5.0 * (i == 3)) for i in range(4)]
+    found = fault(device=frame("device", "neuron_hardware_ecc_events_count", events))
+    assert found.why.endswith(f"on {FAULTY} (device3 of {FAULTY}).")
+    assert any(x.startswith(f"device3 of {FAULTY}: ") for x in found.evidence)
+
+
+def test_a_closer_look_changes_no_alert():
+    near = fault(core=cores([0.0] * 4))
+    assert (near.key, near.things, near.window, near.score) == ((far := fault()).key, far.things, far.window, far.score)
+    assert near.why == far.why
