@@ -10,6 +10,9 @@ _SECRET = re.compile(
     r"|(?<='code': ')[^']+"
 )
 
+_WRONG = ("`token` will be unused", "file-based InstallationStore")
+"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment."""
+
 
 def redact(text: str) -> str:
     """Return `text` with everything that grants access replaced by `(hidden)`."""
@@ -20,12 +23,12 @@ class Redacting(logging.Filter):
     """Rewrite each record before any handler sees it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the message and the text of an error; drop bolt's wonder at finding SLACK_BOT_TOKEN beside our client."""
+        """Redact the message and the text of an error; drop what bolt says of variables that are ours to read."""
         record.msg, record.args = redact(record.getMessage()), None
         if record.exc_info and record.exc_info[1]:
             record.msg += f" ({type(record.exc_info[1]).__name__}: {redact(str(record.exc_info[1]))})"
             record.exc_info = record.exc_text = None
-        return "`token` will be unused" not in record.msg
+        return not any(wrong in record.msg for wrong in _WRONG)
 
 
 def sdk_logger() -> logging.Logger:

@@ -25,8 +25,6 @@ from bot.cards.card import (
     Code,
     Column,
     Facts,
-    Field,
-    FieldKind,
     Form,
     Link,
     Mention,
@@ -39,6 +37,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from tests.cards.strategies import any_card
 
 HOSTILE = [
     "<!channel>",
@@ -55,44 +54,13 @@ HOSTILE = [
     "&amp;",
     ">q",
 ]
-LATEST = datetime(2100, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 words = st.one_of(st.text(max_size=30), st.sampled_from(HOSTILE), st.text(min_size=1, max_size=6).map(lambda t: t * 900))
-spans = st.one_of(
+cards = any_card(
     words,
-    words.map(Strong),
-    words.map(Code),
-    st.builds(Mention, st.one_of(words, st.just("slack:U01ALICE")), words),
-    st.builds(Link, words, st.one_of(words, st.just("https://ok.example/a?b=c&d"))),
-    st.datetimes(timezones=st.just(UTC), max_value=LATEST, min_value=LATEST.replace(year=1971)).map(When),
+    users=st.one_of(words, st.just("slack:U01ALICE")),
+    urls=st.one_of(words, st.just("https://ok.example/a?b=c&d")),
+    most=12,
 )
-rows = st.lists(words, max_size=5).map(tuple)
-fields = st.builds(
-    Field,
-    st.from_regex(r"[a-z]{1,9}", fullmatch=True),
-    words,
-    st.sampled_from(FieldKind),
-    words,
-    st.lists(st.tuples(words, words), max_size=3).map(tuple),
-    words,
-)
-blocks = st.one_of(
-    st.builds(Text, st.lists(spans, max_size=5).map(tuple), st.sampled_from(Style)),
-    st.builds(Facts, st.lists(st.tuples(words, words), max_size=25).map(tuple)),
-    st.builds(
-        Table,
-        st.lists(st.builds(Column, words, st.sampled_from(Align)), max_size=6).map(tuple),
-        st.lists(rows, max_size=30).map(tuple),
-        rows,
-        words,
-        words,
-    ),
-    st.builds(Chart, st.sampled_from(ChartKind), words, st.just("%"), st.just(()), summary=words),
-    st.builds(
-        Buttons, st.lists(st.builds(Button, words, words, st.sampled_from(ButtonStyle), st.booleans()), max_size=30).map(tuple)
-    ),
-    st.builds(Form, words, words, st.lists(fields, max_size=5, unique_by=lambda f: f.name).map(tuple), words),
-)
-cards = st.builds(Card, words, st.sampled_from(Tone), st.lists(blocks, max_size=12).map(tuple))
 arounds = st.builds(Around, words, words, st.sampled_from([{}, {0: "F1"}]))
 
 

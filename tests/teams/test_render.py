@@ -31,7 +31,6 @@ from bot.cards.card import (
     Link,
     Mention,
     Series,
-    Span,
     Strong,
     Style,
     Table,
@@ -40,6 +39,7 @@ from bot.cards.card import (
     When,
     text,
 )
+from tests.cards.strategies import any_card
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 EVIL = "[x](http://evil) **b** _i_ <at>all</at> <b>h</b> {{DATE(2026-01-01T00:00:00Z)}} `c` # h\n- l\n1. n | \u202e"
@@ -280,41 +280,8 @@ def test_a_first_paragraph_without_end_is_shortened_not_dropped() -> None:
 
 
 WORDS = st.one_of(st.text(max_size=40), st.just(EVIL), st.text(alphabet='😀"\\\n<', max_size=3000))
-SPANS: st.SearchStrategy[Span] = st.one_of(
-    WORDS,
-    st.builds(Strong, WORDS),
-    st.builds(Code, WORDS),
-    st.builds(When, st.datetimes(timezones=st.just(UTC))),
-    st.builds(Mention, st.sampled_from(["teams:29:1", "teams:29:2", "slack:U1", "teams:" + "9" * 900]), WORDS),
-    st.builds(Link, WORDS, st.sampled_from(["https://h/x", "javascript:x", ""])),
-)
-MENTIONS = st.builds(Mention, st.sampled_from(["teams:29:1", "teams:29:3", "slack:U1"]), WORDS)
-VALUES = st.lists(st.one_of(st.none(), st.floats()), max_size=90).map(tuple)
-SERIES = st.lists(st.builds(Series, WORDS, VALUES), max_size=10).map(tuple)
-COLUMNS = st.lists(st.builds(Column, WORDS, st.sampled_from(Align)), max_size=11).map(tuple)
-CELLS = st.lists(WORDS, max_size=11).map(tuple)
-FIELDS = st.builds(
-    Field, WORDS, WORDS, st.sampled_from(FieldKind), WORDS, st.lists(st.tuples(WORDS, WORDS), max_size=4).map(tuple)
-)
-TIMES = st.integers(0, 90).map(lambda n: tuple(AT + timedelta(minutes=i) for i in range(n)))
-BLOCKS: st.SearchStrategy[Block] = st.one_of(
-    st.builds(Text, st.lists(SPANS, max_size=6).map(tuple), st.sampled_from(Style)),
-    st.builds(Facts, st.lists(st.tuples(WORDS, WORDS), max_size=30).map(tuple)),
-    st.builds(Table, COLUMNS, st.lists(CELLS, max_size=50).map(tuple), CELLS, WORDS, WORDS),
-    st.builds(
-        Chart, st.sampled_from(ChartKind), WORDS, WORDS, SERIES, TIMES, CELLS, st.none() | st.just((1.0, 2.0)), st.none(), WORDS
-    ),
-    st.builds(Buttons, st.lists(st.builds(Button, WORDS, WORDS, st.sampled_from(ButtonStyle)), max_size=15).map(tuple)),
-    st.builds(Form, WORDS, WORDS, st.lists(FIELDS, max_size=5).map(tuple), WORDS),
-)
-CARDS = st.builds(
-    Card,
-    WORDS,
-    st.sampled_from(Tone),
-    st.lists(BLOCKS, max_size=5).map(tuple),
-    st.just({}),
-    st.lists(MENTIONS, max_size=3).map(tuple),
-)
+USERS = st.sampled_from(["teams:29:1", "teams:29:2", "teams:29:3", "slack:U1", "teams:" + "9" * 900])
+CARDS = any_card(WORDS, users=USERS, urls=st.sampled_from(["https://h/x", "javascript:x", ""]), most=5)
 
 
 @given(CARDS, st.sampled_from([ALERT_BYTES, ANSWER_BYTES]), st.booleans())
