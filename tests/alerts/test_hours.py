@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,8 @@ from bot.policy.schema import SETTINGS, default_policy
 from tests.builders import NOON, alert, anomaly, waste
 
 NIGHT = Policy({**default_policy().values, "alert.quiet_hours": "22:00-07:00 Europe/Berlin"})
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -61,3 +67,10 @@ def test_at_night_only_what_is_critical_speaks(severity: Severity, hour: int, ma
     found = alert(anomaly(severity=severity), waste=waste())
     (seen,) = mute([replace(found)], (), NIGHT, NOON.replace(hour=hour))
     assert seen.muted_by == marked
+
+
+def test_zones_are_known_where_the_system_has_none() -> None:
+    line = "from bot.model.hours import read_weekly; print(read_weekly('mon 09:00 Europe/Berlin'))"
+    environ = {**os.environ, "PYTHONTZPATH": ""}
+    done = subprocess.run([sys.executable, "-c", line], env=environ, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "mon 09:00 Europe/Berlin\n", done.stderr
