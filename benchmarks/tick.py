@@ -1,7 +1,11 @@
 """Measure a tick of the detector over large fleets with 14 days behind it. Run: python -m benchmarks.tick [NODES...].
 
 Against it: (a) robust features of the newest day computed anew in numpy, and scikit-learn's own `score_samples` on them;
-(b) medians over the whole history computed anew at each tick. The readings are synthetic; everything runs in one process.
+(b) medians over the whole history computed anew at each tick; (c) medians and quartiles by pandas of a table with a row for
+each node and time, grouped by node, and (d) in its quickest form, a column for each node and metric; both where pandas is
+installed (it is no dependency: pip install pandas), in slices of 100 nodes that add up to all of them. What a tick keeps
+from earlier ones is asserted to give what a detector that starts at this tick finds, and its medians to be numpy's, to the
+bit. The readings are synthetic; everything runs in one process.
 """
 
 from __future__ import annotations
@@ -9,8 +13,8 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from statistics import median
 from time import process_time
 
@@ -24,6 +28,8 @@ from bot.model.labels import Labels
 from bot.model.reading import NODE_METRICS, Reading
 from bot.policy.schema import default_policy
 from detectors import Detector
+from detectors.roster import build_roster
+from detectors.usual import history, learn, utilization_of
 
 DAYS = 14
 STEP = timedelta(minutes=5)
@@ -82,6 +88,7 @@ def ticks(frame: Frame, inventory: Inventory) -> tuple[float, float, float]:
         detection = detector(reading, policy, ())
         found.append(1000 * (process_time() - start))
         assert not detection.anomalies
+    assert Detector()(reading, policy, ()) == detection
     return found[0], median(found[1:]), max(found[1:])
 
 
@@ -103,22 +110,58 @@ def whole(frame: Frame) -> Callable[[], object]:
     return lambda: np.median(frame.values, axis=1)
 
 
+def by_pandas(frame: Frame) -> tuple[Callable[[], object], Callable[[], object]] | None:
+    """Return (c) and (d): median and quartiles of each node's metrics over the whole history; None without pandas."""
+    if find_spec("pandas") is None:
+        return None
+    import pandas as pd
+
+    shares = [0.25, 0.5, 0.75]
+    slices = [frame.values[i : i + 100] for i in range(0, len(frame.things), 100)]
+
+    def grouped() -> None:
+        for part in slices:
+            nodes, steps, metrics = part.shape
+            pd.DataFrame(part.reshape(-1, metrics)).groupby(np.repeat(np.arange(nodes), steps)).quantile(shares)
+
+    def wide() -> None:
+        for part in slices:
+            pd.DataFrame(np.moveaxis(part, 1, 0).reshape(part.shape[1], -1)).quantile(shares)
+
+    return grouped, wide
+
+
+def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
+    """Compare what is learnt of each node with numpy's own percentiles of the same samples, to the bit."""
+    part, roster = history(frame, END, DAYS), build_roster(frame.things, inventory)
+    usual = learn(part, roster, np.zeros(len(frame.things)), ())
+    for own, share in ((usual.low, 0.25), (usual.middle, 0.5), (usual.high, 0.95)):
+        assert np.array_equal(own, np.nanquantile(utilization_of(part), share, axis=1, method="nearest"))
+
+
+def lengths(nodes: int = 500) -> None:
+    """Print what a tick takes after 3, 14 and 60 days of history."""
+    found = [(days, ticks(*fleet(nodes, days * DAY_STEPS))[1]) for days in (3, 14, 60)]
+    said = ", ".join(f"{days} days {took:.1f}" for days, took in found)
+    print(f"{nodes:,} nodes, by length of history: {said} ms a tick")
+
+
 def main(said: Sequence[str]) -> None:
     """Print milliseconds of processor time of one process, ratios and memory."""
-    sizes = [int(word) for word in said] or [500, 1_000, 2_000, 4_000, 8_000]
-    print(f"{'nodes':>6} {'learn':>8} {'tick':>7} {'slowest':>8} {'mean':>7} {'a':>8} {'b':>9} {'a/mean':>7} {'b/mean':>7}   ms")
-    for nodes in sizes:
+    print("ms; mean = tick + a share of learn; a, b, c, d: the baselines, then their ratios to mean")
+    print("".join(f"{name:>8}" for name in ("nodes", "learn", "tick", "slowest", "mean", *"abcd", *"abcd")))
+    for nodes in [int(word) for word in said] or [500, 1_000, 2_000, 4_000, 8_000]:
         frame, inventory = fleet(nodes, DAYS * DAY_STEPS)
+        assert_usual_is_numpys(frame, inventory)
         first, usual, slowest = ticks(frame, inventory)
         mean = usual + first / LEARNT_EVERY
-        a = milliseconds(recomputed(frame), 3)
-        b = milliseconds(whole(frame), 1) if nodes <= 2_000 else float("nan")
-        figures = (
-            f"{first:>8.0f} {usual:>7.1f} {slowest:>8.1f} {mean:>7.1f} {a:>8.0f} {b:>9.0f} {a / mean:>7.1f} {b / mean:>7.0f}"
-        )
-        print(f"{nodes:>6} {figures}   {frame.values.nbytes / 1e6:,.0f} MB of history", flush=True)
-    short, inventory = fleet(2_000, 3 * DAY_STEPS)
-    print(f"2,000 nodes, 3 days instead of {DAYS}: {ticks(replace(short), inventory)[1]:.1f} ms a tick")
+        pandas = by_pandas(frame) or ()
+        works = (whole(frame), *pandas) if nodes <= 2_000 else ()
+        plain = [milliseconds(recomputed(frame), 3), *(milliseconds(work, 1) for work in works)]
+        plain += [float("nan")] * (4 - len(plain))
+        figures = "".join(f"{x:>8.1f}" for x in (first, usual, slowest, mean, *plain, *(x / mean for x in plain)))
+        print(f"{nodes:>8}{figures}   {frame.values.nbytes / 1e6:,.0f} MB of history", flush=True)
+    lengths()
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
 
 

@@ -60,6 +60,8 @@ class Forest:
 
     def _score(self, rows: Floats) -> Scores:
         depths = np.zeros(len(rows))
+        if not len(rows):
+            return depths
         for leaves, lengths in zip(self.leaves, self.lengths, strict=True):
             depths += lengths[leaves(rows)]
         return np.asarray(2.0 ** -(depths / self.usual if self.usual else np.ones(len(rows))))

@@ -151,6 +151,11 @@ class View:
         return np.asarray((self.latency < 0.75 * usual) & ~busy)
 
     @cached_property
+    def at_work(self) -> Mask:
+        """Tell where a node trains, however slowly: a stop, a start or an evaluation is no drop."""
+        return ~self.standing & ~self.restarting & ~self.forward
+
+    @cached_property
     def compiling(self) -> Mask:
         """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held."""
         busy = self.cpu >= self.number("compiling.cpu")[:, None].astype(np.float32)
@@ -218,6 +223,8 @@ class View:
     def recent(self, values: Floats, steps: int = 3) -> Floats:
         """Return the mean of the newest readings, (n,); nan where there is none."""
         part = values[:, -steps:]
+        if part.shape[1] == 1:
+            return part[:, 0].astype(np.float32)
         known = ~np.isnan(part)
         count = known.sum(axis=1)
         total = np.where(known, part, 0).sum(axis=1)

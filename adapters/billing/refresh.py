@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +38,8 @@ class Answers:
 
 def list_files(folder: Path, answers: Answers) -> dict[str, File]:
     """Return the export files under the folder by relative path, and what Cost Explorer answered as one more."""
-    return {one.path: one for one in (*_walk(folder), *_answered(answers))}
+    exports = sorted(_walk(str(folder), ""), key=lambda one: one.path.split("/"))
+    return {one.path: one for one in (*exports, *_answered(answers))}
 
 
 def _answered(answers: Answers) -> Iterator[File]:
@@ -46,11 +48,19 @@ def _answered(answers: Answers) -> Iterator[File]:
         yield File(Form.EXPLORER, ",".join(path.name for path in files), max(path.stat().st_mtime_ns for path in files))
 
 
-def _walk(folder: Path) -> Iterator[File]:
-    for path in sorted(folder.rglob("*")):
-        if path.name.endswith(_ENDINGS) and not path.name.startswith(".") and path.is_file():
-            stat = path.stat()
-            yield File(path.relative_to(folder).as_posix(), f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)
+def _walk(folder: str, below: str) -> Iterator[File]:
+    try:
+        entries = os.scandir(folder)
+    except (FileNotFoundError, PermissionError):
+        return
+    with entries:
+        for entry in entries:
+            path = below + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, path + "/")
+            elif entry.name.endswith(_ENDINGS) and not entry.name.startswith(".") and entry.is_file():
+                stat = entry.stat()
+                yield File(path, f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)
 
 
 def refresh(db: duckdb.DuckDBPyConnection, folder: Path, answers: Answers, files: Mapping[str, File], names: Names) -> None:

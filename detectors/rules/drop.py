@@ -41,7 +41,7 @@ def find(view: View) -> Found:
     _, middle, _ = view.levels
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
-    shallow = trailing(_mostly(_at_work(view) & (ratio < view.number("starved.below")[:, None])), view.unknown)
+    shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     evident = (shallow >= view.window.steps(EVIDENT)) & _no_pause(view) & ~view.roster.inference
@@ -62,7 +62,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     """
 
     def under(key: str, share: float = 1.0) -> npt.NDArray[np.intp]:
-        below = _at_work(view) & (ratio < share * view.number(key)[:, None])
+        below = view.at_work & (ratio < share * view.number(key)[:, None])
         return trailing(_mostly(below), view.unknown)
 
     needed = view.steps("starved.for")
@@ -157,11 +157,6 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     held = ratio_to(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
     return np.asarray((alike & fell) | (late & (_loader_busy(view) | view.roster.inference)))
-
-
-def _at_work(view: View) -> Mask:
-    """Tell where a node trains, however slowly: a stop, a start or an evaluation is no drop."""
-    return ~view.standing & ~view.restarting & ~view.forward
 
 
 def _held_still(view: View) -> Mask:

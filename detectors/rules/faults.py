@@ -159,7 +159,8 @@ def tell_memory(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
 
 def sums(values: Floats, steps: Numbers) -> Numbers:
     """Return the sum of the newest `steps` (n,) readings of each row; 0 where nothing was read, which flags nothing."""
-    counted = np.where(_within(values, steps) & ~np.isnan(values), values, 0)
+    newest = values[:, -int(steps.max(initial=1)) :]
+    counted = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
     return np.asarray(counted.sum(axis=1, dtype=np.float64))
 
 

@@ -98,7 +98,7 @@ def find(
     far, worth = far[notable := _farthest(far) >= NOTABLE], rows[notable]
     before = _now(view, taught, worth, 1)
     both = _farthest(before) >= NOTABLE
-    scores[worth[both]] = np.minimum(taught.forest.score(far[both]), taught.forest.score(before[both]))
+    scores[worth[both]] = taught.forest.score(np.concatenate([far[both], before[both]])).reshape(2, -1).min(axis=0)
     limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
     hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
     hit = hit | (_unjudged(view, rows) & ~explained)
@@ -193,9 +193,7 @@ def _scored(forest: Forest, far: Floats, active: npt.NDArray[np.bool_]) -> Score
     """Return the samples' lasting scores (n, n_samples): of two neighbours the lower, 0 where not worth scoring."""
     scores = np.zeros(active.shape)
     worth = active & (_farthest(far) >= NOTABLE)
-    chosen = far[worth]
-    parts = [forest.score(chosen[i : i + 4096]) for i in range(0, len(chosen), 4096)]
-    scores[worth] = np.concatenate(parts) if parts else np.zeros(0)
+    scores[worth] = forest.score(far[worth])
     scores[:, 1:] = np.minimum(scores[:, 1:], scores[:, :-1])
     return scores
 

@@ -1,0 +1,88 @@
+"""Measure a whole backtest: 200 nodes, 14 days, points of five minutes. Run: python -m benchmarks.backtest [RECORDING].
+
+Against it, in the same run: DuckDB merely reads all points of the same recording, and numpy takes the median of each series.
+Wall time is what a person waits; processor time says more while others use the machine.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+
+import duckdb
+import numpy as np
+
+from adapters.simulator import generate
+from bot import build
+from bot.replay import replay
+
+
+@dataclass(frozen=True)
+class Took:
+    """Hold what a piece of work took, seconds."""
+
+    wall: float
+    processor: float
+
+
+def took(work: Callable[[], object]) -> Took:
+    """Return the wall and processor time of one call."""
+    wall, processor = perf_counter(), process_time()
+    work()
+    return Took(perf_counter() - wall, process_time() - processor)
+
+
+def merely_read(folder: Path) -> int:
+    """Read every point and take each series' median, as the least that a detector could do; return the number of points."""
+    rows = duckdb.execute(
+        "SELECT hash(namespace, metric_name, dimensions) AS series, value.sum / value.count AS level FROM read_parquet(?)",
+        [str(folder / "metrics/**/*.parquet")],
+    ).fetchnumpy()
+    order = np.argsort(rows["series"], kind="stable")
+    level = np.ma.filled(rows["level"], np.nan)[order]
+    starts = np.flatnonzero(np.diff(rows["series"][order])) + 1
+    return sum(len(one) for one in np.split(level, starts) if np.isfinite(np.median(one)))
+
+
+def backtest(folder: Path) -> tuple[Took, Took, int]:
+    """Return what opening the recording took, what its ticks took, and how many there were."""
+    settings = build.settings_of({})
+    source = f"recording:{folder}"
+    ports = build.Replays(settings, build.Opened(source, settings)).open(source, settings.policy)
+    opened = took(ports.source.extent)
+    seen = []
+    ticked = took(lambda: seen.append(replay(ports, ("default",))))
+    return opened, ticked, seen[0].ticks
+
+
+def measure(folder: Path) -> None:
+    """Print seconds, the ratio to merely reading, and memory."""
+    duckdb.execute("SET enable_progress_bar = false")
+    opened, ticked, ticks = backtest(folder)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    plain = took(lambda: merely_read(folder))
+    wall, processor = opened.wall + ticked.wall, opened.processor + ticked.processor
+    print(f"{'':<28} {'wall s':>7} {'cpu s':>7}")
+    for name, one in (("open the recording", opened), (f"{ticks:,} ticks", ticked), ("merely read, and medians", plain)):
+        print(f"{name:<28} {one.wall:>7.1f} {one.processor:>7.1f}")
+    print(f"{'backtest (goal 20 s wall)':<28} {wall:>7.1f} {processor:>7.1f}   largest memory {memory:,.0f} MB")
+    print(f"{wall / plain.wall:.1f} times merely reading in wall time, {processor / plain.processor:.1f} in processor time")
+
+
+def main(said: Sequence[str]) -> None:
+    """Measure the recording that is named, else a simulated one."""
+    if said:
+        measure(Path(said[0]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder) / "wide", 5, "wide")
+        measure(Path(folder) / "wide")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
