@@ -25,7 +25,7 @@ from bot.cards.card import (
 from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.model.anomaly import NodeState
-from bot.model.fleet import Instance
+from bot.model.fleet import Cluster, Instance
 from bot.model.price import Price
 from bot.model.reading import Reading
 
@@ -67,6 +67,7 @@ def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading) -> Card:
     trouble = _trouble(rows)
     blocks: list[Block] = [text(trouble)] if trouble else []
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
+    blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
@@ -105,6 +106,14 @@ def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
     place = (labels.cluster or "–",) if apart else ()
     price = usd(row.usd_per_hour) if row.price else "?"
     return (row.instance.id, *place, labels.instance_type, row.state.value, _percent(row.used), price)
+
+
+def _eks(cluster: Cluster) -> str:
+    """Say what EKS tells of a cluster: version, and what its node groups want."""
+    groups = [f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}" for x in cluster.node_groups]
+    told = f"; {'; '.join(groups[:3])}" if groups else ""
+    more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
+    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{told}{more}."
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:

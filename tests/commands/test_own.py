@@ -140,3 +140,8 @@ def test_a_wrong_quota_is_one_sentence(tiny, line, said):
 def test_quota_in_a_terminal(tiny, capsys):
     assert main(["quota", "--source", f"recording:{tiny}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["quotas"]
+
+
+def test_fleet_says_what_eks_tells_of_one_cluster(tiny):
+    assert "EKS 1.33, active; tiny-nodes wants 3 x trn1.32xlarge." in words(ask(tiny, "fleet tiny"))
+    assert "EKS" not in words(ask(tiny, "fleet"))
