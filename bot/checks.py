@@ -18,6 +18,7 @@ def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[],
     return [
         *(_account(recording) if live else [_metrics(recording)]),
         _tried("billing", lambda: _bill(bill()), export),
+        *_serving(settings),
         _slack(settings),
         _teams(settings),
         _route(settings),
@@ -48,10 +49,17 @@ def _bill(bill: Billing) -> str:
     return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
 
 
+def _serving(settings: Settings) -> list[Check]:
+    return [Check("serve", False, sentence, "Until then only single lines are answered.") for sentence in settings.unservable]
+
+
 def _slack(settings: Settings) -> Check:
     if not settings.slack:
         remedy = "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
         return Check("Slack", False, "not set up", remedy)
+    if settings["slack.client_id"]:
+        where = f"{settings['public_url'] or 'the public address'}/slack/install"
+        return Check("Slack", True, f"installed by OAuth at {where}, by {', '.join(settings['slack.workspaces'])}")
     if settings["slack.app_token"]:
         return Check("Slack", True, "Socket Mode: outbound connections only, no public address needed")
     return Check("Slack", True, "signed HTTP: Slack must reach /slack/events at a public https address")

@@ -1,0 +1,36 @@
+"""The doctor names what would not be served, and where workspaces install."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.checks import examine
+from bot.errors import Unavailable
+from bot.settings import read_settings
+
+OAUTH = {
+    "SLACK_CLIENT_ID": "1.2",
+    "SLACK_CLIENT_SECRET": "hunter2",
+    "SLACK_APP_TOKEN": "xapp-1",
+    "TRNBOT_SLACK_WORKSPACES": "T1, T2",
+}
+
+
+def nothing() -> Any:
+    raise Unavailable("There is nothing here.")
+
+
+def found(environ: dict[str, str], name: str) -> list[tuple[bool, str]]:
+    return [(one.ok, one.found) for one in examine(read_settings(environ), nothing, nothing) if one.name == name]
+
+
+def test_what_would_not_be_served_is_named() -> None:
+    ((ok, sentence),) = found({"TRNBOT_HOST": "0.0.0.0"}, "serve")
+    assert (ok, "set TRNBOT_WEB_TOKEN" in sentence) == (False, True)
+    assert found({}, "serve") == []
+
+
+def test_the_address_where_workspaces_install_is_told() -> None:
+    public = {"TRNBOT_PUBLIC_URL": "https://trn.example", "TRNBOT_WEB_TOKEN": "correct horse battery"}
+    ((ok, sentence),) = found(OAUTH | public, "Slack")
+    assert (ok, sentence) == (True, "installed by OAuth at https://trn.example/slack/install, by T1, T2")
