@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -349,16 +348,15 @@ def main() -> None:
     p = argparse.ArgumentParser("python -m tests.aws_live.standin", description=__doc__)
     p.add_argument("recording", type=Path, nargs="?", help="a recording with Parquet metrics; without one, one is simulated")
     p.add_argument("--port", type=int, default=5055)
-    p.add_argument("--speed", type=float, default=1.0, help="recorded seconds a real one; what reads it needs the same clock")
     p.add_argument("--hours-left", type=float, default=2.25, help="how much of the recording lies ahead at the start")
     p.add_argument("--throttled", type=float, default=0.0, help="share of calls that are throttled")
     p.add_argument("--reset", type=float, default=0.0, help="share of connections that are reset")
     p.add_argument("--run", nargs=argparse.REMAINDER, help="a command to run against it, in a folder of its own")
     said = p.parse_args()
-    began, real = datetime.now(UTC), time.monotonic()
+    began = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="standin-") as made:
         folder = said.recording.resolve() if said.recording else simulated(Path(made), began, said.hours_left)
-        world = StandIn(folder, lambda: began + timedelta(seconds=(time.monotonic() - real) * said.speed))
+        world = StandIn(folder, lambda: datetime.now(UTC))
         world.shift = world.shift_to(began, said.hours_left) if said.recording else timedelta(0)
         world.faults.throttled, world.faults.reset = said.throttled, said.reset
         told = environment(world, world.start(said.port))
