@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
+from bot.app import App
 from bot.cards.card import Tone
+from bot.model.policy import Policy
+from bot.ports import Ports
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.test_app import Chat, Script, app, ask
 
@@ -84,6 +89,33 @@ async def test_feedback_counts_by_rule(store) -> None:
     card = await app(Script(), Chat(), store).answer(ask("feedback", at=NOON + DAY))
     assert (card.data["useful"], card.data["wrong"]) == (1, 0)
     assert card.data["rules"] == [{"rule": "starved", "useful": 1, "wrong": 0, "precision": 1.0, "suggestion": ""}]
+
+
+class Again:
+    """Opens a replay in which the same happened a day before the judgement."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+
+    def open(self, source: str, policy: Policy) -> Ports:
+        fresh = MemoryStore()
+        found = Script(*(anomaly(at=NOON + i * FIVE) for i in range(25)))
+        return replace(self.ports, store=fresh, versions=fresh, shelf=fresh, detect=found)
+
+    def truth(self, source: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("remembers", "told"), [(True, 0), (False, 1)])
+async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool, told: int) -> None:
+    bot = app(Script(anomaly(at=NOON + DAY)), Chat(), store)
+    (alert,) = (await bot.tick(NOON + DAY)).outcome.alerts
+    await bot.answer(ask(f"not-an-anomaly {alert.id}", at=NOON + DAY))
+    ports = replace(bot.ports, replays=Again(bot.ports), remembers=remembers)  # type: ignore[arg-type]
+    admin = App(ports, ("chat:ops",), ("chat:U1",), stopwatch=lambda: 0.0)
+    seen = (await admin.answer(ask("backtest recording:x", at=NOON + DAY))).data
+    assert len([one for one in seen["alerts"] if not one["muted_by"]]) == told
+    assert len(seen["alerts"]) == 1
 
 
 @pytest.mark.parametrize(("line", "says"), [("silences drop m1", "Nothing is muted by 'm1'"), ("not-an-anomaly llama 1y", "")])
