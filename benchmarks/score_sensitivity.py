@@ -100,7 +100,8 @@ def main() -> None:
         line("20 series, threshold chosen on invented series alone", left_out(every, lambda one: one.name, invented(TUNING[:8])))
     )
     print(line("8 services, threshold chosen without the judged one", left_out(services, lambda one: one.name)), "\n", flush=True)
-    perturbed({"20 labelled series": every, "104 invented series": invented(HELD_BACK[:8]), "8 services": services})
+    perturbed({"20 labelled series": every, "104 invented series": invented(HELD_BACK[:8])})
+    perturbed({"8 services": services})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 
 from detectors.joint import habit_residual, together
 from detectors.novelty import Flags, Pace, Values, excess, speak_then_rest
-from detectors.novelty_scale import spreads
+from detectors.novelty_scale import spreads, youth
 from detectors.series_counter import counted
 from detectors.series_voices import VOICES, Series, Voice, strangeness
 
@@ -47,7 +47,7 @@ def strangeness_of_all(seconds: Values, matrix: Values, pace: Pace, voices: tupl
     found = np.stack([strangeness(Series(seconds, column, pace), voices) for column in columns], axis=1)
     if found.shape[1] > 1:
         apart = habit_residual(np.stack(columns, axis=1), pace)
-        found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace), pace))
+        found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
     return together(found)
 
 
