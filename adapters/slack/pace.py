@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from adapters.slack.patience import LONGEST_S
+from bot.errors import Unavailable
 from bot.model.delays import Delays
 
 
@@ -22,20 +24,26 @@ class Pace:
 
     @asynccontextmanager
     async def turn(self, channel: str) -> AsyncIterator[None]:
-        """Wait for this channel's turn."""
+        """Wait for this channel's turn; raise `Unavailable` where Slack asked for more patience than a tick has."""
         loop, lock = asyncio.get_running_loop(), self._locks[channel]
         with self._delays.held(loop.time):
             await lock.acquire()
         try:
-            if (wait := self._next_s.get(channel, 0.0) - loop.time()) > 0:
+            if (wait := self._next_s.get(channel, 0.0) - loop.time()) > LONGEST_S:
+                raise Unavailable(f"Slack limits how fast the bot may speak in {channel}; it is tried again in {wait:.0f} s.")
+            if wait > 0:
                 with self._delays.held(loop.time):
                     await asyncio.sleep(wait)
             try:
                 yield
             finally:
-                self._next_s[channel] = loop.time() + self._interval_s
+                self._next_s[channel] = max(self._next_s.get(channel, 0.0), loop.time() + self._interval_s)
         finally:
             lock.release()
+
+    def hold(self, channel: str, seconds: float) -> None:
+        """Let nothing through for so long, as Slack asked."""
+        self._next_s[channel] = asyncio.get_running_loop().time() + seconds
 
     def claim(self, channel: str, message: str) -> int:
         """Note that a newer state of a message is about to be sent, and return its number."""

@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.failures import BAD_BLOCKS, GONE, PASSING, code_of, explained
 from adapters.slack.pace import Pace
+from adapters.slack.patience import retry_after_s
 from adapters.slack.pictures import Pictures
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
@@ -129,7 +130,12 @@ class Sender:
             body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": around.key}}
         if method != "chat.update":
             body |= {"unfurl_links": False, "unfurl_media": False}
-        answer = await self._client.api_call(method, json=body)
+        try:
+            answer = await self._client.api_call(method, json=body)
+        except SlackApiError as error:
+            if error.response is not None and error.response.status_code == 429:
+                self._pace.hold(channel, retry_after_s(error.response.headers))
+            raise
         return str(answer.get("ts") or answer.get("message_ts") or "")
 
 

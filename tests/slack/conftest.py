@@ -41,8 +41,9 @@ class FakeSlack:
         self.tokens.append((method, request.headers.get("Authorization", "").removeprefix("Bearer ")))
         if codes := self.failing.get(method):
             code = codes.pop(0)
-            if code == "429":
-                return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "0"})
+            if code.startswith("429"):
+                patience = {"Retry-After": code.partition(" ")[2] or "0"}
+                return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=patience)
             status = 400 if method == "response" else 200
             return web.json_response({"ok": False, "error": code, "needed": "chat:write"}, status=status)
         return web.json_response({"ok": True, **self._answer(method, body)})
