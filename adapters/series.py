@@ -58,7 +58,8 @@ def _found(source: Path, target: Path, history: Path | None) -> list[tuple[Path,
     """Return what to read, where to write and the history of each file."""
     if source.is_file():
         return [(source, target / source.name if target.is_dir() else target, history)]
-    inner = [path.relative_to(source) for path in sorted(source.rglob("*.csv"))]
+    written = target if target != source else target / "nothing yet"  # of an earlier call, where OUT lies within IN
+    inner = [path.relative_to(source) for path in sorted(source.rglob("*.csv")) if not path.is_relative_to(written)]
     if not inner:
         raise WrongInput(f"There is no CSV at '{source}'; name a file or a folder with CSV files.")
     return [(source / path, target / path, history / path if history else None) for path in inner]

@@ -47,6 +47,13 @@ def test_a_tree_keeps_its_shape(tmp_path):
     assert (tmp_path / "out/a/x.csv").is_file()
 
 
+def test_what_an_earlier_call_wrote_within_the_tree_is_no_input(tmp_path):
+    written(tmp_path / "x.csv", recording(5))
+    counts = [score_tree(tmp_path, tmp_path / "scored", score_series) for _ in range(2)]
+    assert counts == [1, 1]
+    assert [path.name for path in (tmp_path / "scored").rglob("*")] == ["x.csv"]
+
+
 def test_a_header_alone_is_a_series_of_no_rows(tmp_path):
     score_tree(written(tmp_path / "in.csv", recording(0)), tmp_path / "out.csv", score_series)
     assert table(tmp_path / "out.csv") == [["timestamp", "value", "score", "is_anomaly"]]
