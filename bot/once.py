@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from bot import build
 from bot.cards.card import Card
@@ -139,8 +140,11 @@ def write_manifests(options: Options) -> int:
     folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
     folder.mkdir(parents=True, exist_ok=True)
     slack, teams = folder / "slack.yaml", folder / "teams.zip"
-    slack.write_text(manifest_yaml(command_hints()), encoding="utf-8")
-    build_package(teams, app_id=settings.text("teams.app_id"), hints=command_hints())
+    public = settings["public_url"]
+    events = "" if settings["slack.app_token"] else public
+    slack.write_text(manifest_yaml(command_hints(), events), encoding="utf-8")
+    host = urlsplit(public).hostname or ""
+    build_package(teams, app_id=settings.text("teams.app_id"), hints=command_hints(), host=host)
     print(slack, teams, sep="\n")
     return 0
 
