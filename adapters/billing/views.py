@@ -53,9 +53,8 @@ class Views:
         return self._bill("").rates(now)
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read, and that figures are by day."""
-        days = "Cost Explorer gives whole days: a day counts where it begins within the window."
-        return [days, *(sentence for bill in list(self._bills.values()) for sentence in bill.problems())]
+        """Return what could not be read."""
+        return [sentence for bill in list(self._bills.values()) for sentence in bill.problems()]
 
     def close(self) -> None:
         """Release every view."""

@@ -27,11 +27,12 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote, window_line
-from bot.cards.money import expected_data, usd
+from bot.cards.money import expected_data, money_data, usd, use_texts
 from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import Change, share, top, untagged
+from bot.model.outlook import Commitment
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
 
@@ -54,6 +55,8 @@ class CostAnswer:
     expected: Expected | None = None
     """What the provider itself expects, beside the nowcast."""
     problems: Sequence[str] = ()
+    commitments: tuple[Commitment, ...] = ()
+    """How commitments were used, as the provider says."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -66,7 +69,8 @@ def cost_card(answer: CostAnswer) -> Card:
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
-    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *_hints(tally), *aged]
+    told = [*_hints(tally), *use_texts(answer.commitments), *aged]
+    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *told]
     blocks.append(Buttons(tuple(_buttons(answer))))
     return Card(title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected))
 
@@ -81,18 +85,6 @@ def cost_data(tally: Tally) -> dict[str, Any]:
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
         "rest": None,
-    }
-
-
-def money_data(money: Money) -> dict[str, Decimal]:
-    """Return the six amounts under the names scripts rely on."""
-    return {
-        "gross_usd": money.gross,
-        "discounts_usd": money.discounts,
-        "credits_usd": money.credits,
-        "tax_usd": money.tax,
-        "net_usd": money.net,
-        "amortised_usd": money.amortised,
     }
 
 

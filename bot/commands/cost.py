@@ -53,6 +53,7 @@ class _Asked:
 
     def answer(self, request: Request) -> CostAnswer:
         tally = self.billing.tally(self.window, self.by, self.where)
+        used = tuple(self.outlook.commitments(request.at)) if "purchase" in self.by else ()
         return CostAnswer(
             tally,
             self.where,
@@ -61,6 +62,7 @@ class _Asked:
             self._nowcast(tally, request),
             self._expected(tally, request),
             self.billing.problems(),
+            used,
         )
 
     def _over_time(self) -> Tally:

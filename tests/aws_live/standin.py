@@ -94,6 +94,7 @@ class StandIn:
         assert self._server
         self._server.shutdown()
         self._server.server_close()
+        self.costs.db.close()
 
     @property
     def now(self) -> float:
@@ -363,7 +364,9 @@ def main() -> None:
         print("AWS stands in; to use it:", *(f"export {name}={value}" for name, value in told.items()), sep="\n", flush=True)
         if not said.run:
             threading.Event().wait()
-        sys.exit(subprocess.run(said.run, env=os.environ | told, cwd=made, check=False).returncode)
+        ended = subprocess.run(said.run, env=os.environ | told, cwd=made, check=False).returncode
+        world.stop()
+        sys.exit(ended)
 
 
 def environment(world: StandIn, endpoint: str) -> dict[str, str]:

@@ -98,6 +98,14 @@ async def test_the_forecast_stands_beside_ours(outlook, tiny):
     assert any("AWS itself expects about" in str(block) for block in card.blocks)
 
 
+async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook, tiny):
+    ports = SimpleNamespace(billing=open_billing(tiny), outlook=outlook)
+    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("purchase",), ())
+    said = str(card.blocks)
+    assert "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could." in said
+    assert "Reservations: 75 % of $48.00 used on 2026-11-19, by AWS; $12.00 unused." in said
+
+
 def reading(*found):
     return Reading(NOON, findings=found)
 
