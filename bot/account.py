@@ -69,7 +69,9 @@ class LivePlay:
         await self._timer.start()
 
     async def stop(self) -> None:
-        """Let the tick under way finish."""
+        """Let what is being said be finished."""
+        if self.app:
+            self.app.leave()
         await self._timer.stop()
 
     async def _tick(self, at: datetime) -> None:

@@ -45,14 +45,20 @@ class App:
         self._listed = tuple(address for address in admins if address not in channels)
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
+        self._leaving = asyncio.Event()
         self._stopwatch = stopwatch
 
-    async def tick(self, now: datetime) -> Look:
-        """Watch once: look, write, say, write what was said; a tick that fails leaves the last one's state whole."""
+    async def tick(self, now: datetime) -> Look | None:
+        """Watch once: look, write, say, write what was said; a tick that fails leaves the last one's state whole.
+
+        Returns None where the bot left while it looked, before anything was written.
+        """
         async with self._turn:
             started = self._stopwatch()
             try:
-                look = await asyncio.to_thread(self._watch.look, now)
+                look = await self._looked(now)
+                if look is None:
+                    return None
                 await self._speak(look.outcome.notices, look.memory, look.reading, look.changes(), now)
                 current = replace(look.memory, alerts=look.outcome.alerts)
                 self.health.undelivered += await post_digests(self.ports, current, look.reading.inventory, now)
@@ -63,6 +69,21 @@ class App:
             await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, look.reading.gaps)
             return look
+
+    async def _looked(self, now: datetime) -> Look | None:
+        """Look in a thread; None once the bot leaves, for a look only reads and nobody needs its end."""
+        looking = asyncio.create_task(asyncio.to_thread(self._watch.look, now))
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            await asyncio.wait({looking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return looking.result() if looking.done() else None
+        finally:
+            looking.cancel()
+            leaving.cancel()
+
+    def leave(self) -> None:
+        """Begin no more, and abandon a look under way; what is being written or said is finished."""
+        self._leaving.set()
 
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""

@@ -14,7 +14,7 @@ from bot.app import App
 from bot.errors import Unavailable
 from bot.model.window import Window
 from bot.ports import Memory
-from bot.watch import Look, grid
+from bot.watch import grid
 
 DEMO_SPEED = 120.0
 DEMO_SHOWN = timedelta(hours=10)
@@ -70,19 +70,21 @@ class Play:
         self._task = asyncio.create_task(self._go(), name="play")
 
     async def stop(self) -> None:
-        """Let the tick under way finish."""
+        """Let what is being said be finished."""
+        if self.app:
+            self.app.leave()
         if self._task:
             self._task.cancel()
         if self._timer:
             await self._timer.stop()
 
-    async def tick(self, at: datetime) -> Look:
+    async def tick(self, at: datetime) -> None:
         """Tick while leading; raise `Unavailable` when another process has taken over."""
         assert self.app
         if not await asyncio.to_thread(self._store.acquire_lead):
             self._lost.set()
             raise Unavailable("Another process leads the watch now.")
-        return await self.app.tick(at)
+        await self.app.tick(at)
 
     async def _go(self) -> None:
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,17 @@ def run(options: Options, plan: Plan) -> int:
     for noisy in ("apscheduler", "alembic", "botocore", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = build.settings_of(_with_defaults(options, plan))
-    asyncio.run(_serve(settings, plan))
+    with asyncio.Runner() as runner:
+        runner.run(_serve(settings, plan))
+        _end()
     return 0
+
+
+def _end() -> None:
+    """End now: threads that still read would hold the process for as long as they read, and whatever writes has ended."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _with_defaults(options: Options, plan: Plan) -> dict[str, str]:

@@ -89,6 +89,9 @@ class Ticks:
     async def tick(self, now):
         self.at.append(now)
 
+    def leave(self):
+        self.at.append("left")
+
 
 @pytest.mark.parametrize("leads", [True, False])
 async def test_only_the_leader_ticks(leads):
@@ -98,4 +101,4 @@ async def test_only_the_leader_ticks(leads):
     await play.start()
     await asyncio.sleep(0.2)
     await play.stop()
-    assert app.at == ([now.replace(minute=0)] if leads else [])
+    assert app.at == [*([now.replace(minute=0)] if leads else []), "left"]

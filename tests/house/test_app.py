@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -106,8 +108,8 @@ class Chat:
         return self.keys.get(key, "")
 
 
-def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = ()) -> App:
-    fleet, state = Fleet(), store or MemoryStore()
+def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = (), fleet: Any = None) -> App:
+    fleet, state = fleet or Fleet(), store or MemoryStore()
     ports = Ports(
         source=fleet, billing=fleet, prices=fleet, knowledge=fleet, store=state, detect=script,
         base=default_policy(), versions=state, shelf=state, replays=None, interval=FIVE, surfaces={"chat": chat},  # type: ignore[arg-type]
@@ -140,6 +142,30 @@ async def test_a_failed_send_is_retried_by_the_next_tick() -> None:
     await bot.tick(NOON + FIVE)
     assert len(chat.messages) == 1
     assert bot.health.undelivered == ()
+
+
+class Slow(Fleet):
+    """A source that reads for as long as it is let."""
+
+    def __init__(self) -> None:
+        self.reading, self.free = threading.Event(), threading.Event()
+
+    def read(self, now: datetime) -> Reading:
+        self.reading.set()
+        self.free.wait(60)
+        return reading(now)
+
+
+async def test_a_bot_that_leaves_waits_for_no_look_and_writes_nothing() -> None:
+    chat, store, slow = Chat(), MemoryStore(), Slow()
+    bot = app(Script(anomaly()), chat, store, fleet=slow)
+    tick = asyncio.create_task(bot.tick(NOON))
+    await asyncio.to_thread(slow.reading.wait, 60)
+    bot.leave()
+    assert await tick is None
+    slow.free.set()
+    assert not chat.messages
+    assert store.load(NOON).ticked_at is None
 
 
 async def test_a_crash_between_saying_and_writing_is_repaired_not_repeated() -> None:

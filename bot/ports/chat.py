@@ -1,0 +1,63 @@
+"""Say what the bot asks of the places where people are, and what they are handed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from bot.cards.card import Card, Chart
+from bot.model.request import Request
+
+Clock = Callable[[], datetime]
+
+Answer = Callable[[Request], Awaitable[Card]]
+"""The second door: every surface hands its lines to this."""
+
+Tell = Callable[[str], Awaitable[None]]
+"""Tell an admin one sentence about the bot itself."""
+
+Draw = Callable[[Chart], bytes]  # as PNG
+
+
+class Surface(Protocol):
+    """Speak on one platform; `channel` is without the platform's prefix."""
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        """Send a new message and return its id; `key` is remembered with the message where the platform can."""
+        ...
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Replace a message and return its id: a new one when the old was deleted and it had to be posted fresh."""
+        ...
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        """Add to the message's thread."""
+        ...
+
+    async def find(self, channel: str, key: str) -> str:
+        """Return the id of the message that was posted with `key`, "" when there is none or it cannot be known."""
+        ...
+
+
+class Listener(Protocol):
+    """Live with the process: what a surface (or a timer) starts, serves and stops."""
+
+    def routes(self) -> Sequence[Any]:
+        """Return the aiohttp route definitions it serves on the one HTTP port; empty when none."""
+        ...
+
+    async def start(self) -> None:
+        """Connect."""
+        ...
+
+    async def stop(self) -> None:
+        """Disconnect and finish what is under way."""
+        ...
+
+
+class People(Protocol):
+    """Know who is in which group on one platform; both are addresses without the platform."""
+
+    async def belongs(self, user: str, group: str) -> bool:
+        """Tell whether a person is in a group; False for what names no group. Raises `Unavailable` when it cannot be told."""

@@ -1,0 +1,80 @@
+"""Say what the bot asks of its database: what the watch remembers, every version of the policy, documents, keys seen once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from bot.model.alert import Alert, Decision
+from bot.model.labels import Labels
+from bot.model.memory import Changes, Memory
+from bot.model.version import Attempt, Version
+from bot.model.window import Window
+
+
+class Store(Protocol):
+    """Keep state."""
+
+    def load(self, now: datetime) -> Memory:
+        """Return what the watch needs at `now`."""
+        ...
+
+    def save(self, changes: Changes) -> None:
+        """Write all of it or none of it."""
+        ...
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
+        ...
+
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return what people decided about these alert ids, oldest first of each."""
+        ...
+
+
+class Versions(Protocol):
+    """Keep every version of the policy, and every attempt to change it."""
+
+    def versions(self, most: int) -> Sequence[Version]:
+        """Return up to `most` versions, the newest first."""
+        ...
+
+    def add(self, version: Version) -> None:
+        """Write one version; raise `WrongInput` when somebody else took its number."""
+        ...
+
+    def attempts(self, most: int) -> Sequence[Attempt]:
+        """Return up to `most` attempts, the newest first."""
+        ...
+
+    def note(self, attempt: Attempt) -> None:
+        """Write one attempt."""
+        ...
+
+
+class Shelf(Protocol):
+    """Keep small JSON documents for surfaces: conversation references, installations, the console's messages."""
+
+    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
+        """Write one document over the one before."""
+        ...
+
+    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
+        """Return one document, or None."""
+        ...
+
+    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return up to `most` (key, document), the last written first."""
+        ...
+
+    def drop(self, shelf: str, key: str) -> None:
+        """Forget one document."""
+        ...
+
+
+class Turnstile(Protocol):
+    """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
+
+    def first(self, shelf: str, key: str) -> bool:
+        """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""

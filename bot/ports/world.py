@@ -1,0 +1,101 @@
+"""Say what the bot asks of the world it watches: metrics, the bill, prices, dated facts, and what is strange in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from bot.model.alert import Alert
+from bot.model.anomaly import Detection
+from bot.model.claims import Claims
+from bot.model.fleet import InstanceType
+from bot.model.policy import Policy
+from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+
+
+class Source(Protocol):
+    """Read metrics and inventory; the same for a recording and a live account."""
+
+    def read(self, now: datetime) -> Reading:
+        """Return what was visible at `now`, frames reaching back over the history kept."""
+        ...
+
+    def extent(self) -> Window | None:
+        """Return first to last metric, or None for a source without an end (a live account)."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each thing that could not be read: file, line, why."""
+        ...
+
+
+class Billing(Protocol):
+    """Ask the bill."""
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows whose usage starts in the window, by dimensions; raise `WrongInput` for an unknown one."""
+        ...
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return a reading with the `spend` frame of the last `days`, of rows seen at `now` (usage end + billing.lag)."""
+        ...
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own effective USD an hour by instance type, region and market (Basis.BILLED)."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each file or row that could not be read."""
+        ...
+
+
+class Prices(Protocol):
+    """Quote hours."""
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every known price at `now`, any basis and market; empty when none is known."""
+        ...
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
+        """Return the spot price changes known at `now`, oldest first."""
+        ...
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return EC2's spot placement scores known at `now`, the best first; empty where they are not read."""
+        ...
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands known at `now`, by region; empty where they are not read."""
+        ...
+
+
+class Knowledge(Protocol):
+    """Give dated facts."""
+
+    def types(self) -> Mapping[str, InstanceType]:
+        """Return the specification of every known instance type, by name."""
+        ...
+
+    def fallback_prices(self) -> Sequence[Price]:
+        """Return the prices of last resort (Basis.FALLBACK)."""
+        ...
+
+    def storage_prices(self) -> Sequence[StoragePrice]:
+        """Return the list prices of storage, each with its source."""
+        ...
+
+    def claims(self) -> Claims:
+        """Return speed-ups, savings and contradictions as others state them."""
+        ...
+
+
+class Detect(Protocol):
+    """Find anomalies."""
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        """Judge `reading.now` by the history before it; `known` alerts are not learnt from."""
+        ...
