@@ -67,7 +67,7 @@ class App:
                 raise
             await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
             await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
-            self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, look.reading.gaps)
+            self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))
             return look
 
     async def _looked(self, now: datetime) -> Look | None:

@@ -13,7 +13,7 @@ from bot.model.anomaly import Anomaly, Cause
 from bot.model.fleet import Instance, Inventory, Market
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
-from bot.model.reading import Reading
+from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -63,7 +63,7 @@ def inventory(names: Sequence[str], **more: Any) -> Inventory:
     return Inventory(NOON, {name: instance(name, **more) for name in names})
 
 
-def reading(at: datetime = NOON, n: int = 4, gaps: tuple[str, ...] = (), **more: Any) -> Reading:
+def reading(at: datetime = NOON, n: int = 4, gaps: tuple[Gap, ...] = (), **more: Any) -> Reading:
     return Reading(at, inventory=inventory(nodes(n), **more), gaps=gaps)
 
 

@@ -23,7 +23,7 @@ from adapters.billing.tags import DEFAULT_NAMES, Names
 from bot.errors import Unavailable, WrongInput
 from bot.model.frame import Frame
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
@@ -85,7 +85,7 @@ class Bill:
                 frames[seen, days] = spend_frame(db, seen, days) if self._files else None
             frame, hours = frames[seen, days], self._hours(db, hours_of_week(until))
         if not frame:
-            return Reading(now, {}, gaps=("No billed day is seen yet.",))
+            return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
 
     def rates(self, now: datetime) -> Sequence[Price]:

@@ -96,8 +96,8 @@ def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading
 
 
 def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
-    """Tell whether the end could not be seen: the source failed, the bill is away, or a running thing reports nothing."""
-    if reading.gaps or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames):
+    """Tell whether the end could not be seen: its part of the source failed, the bill is away, or a running thing is silent."""
+    if reading.hidden(alert.anomaly.labels) or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames):
         return True
     silent = NodeState.NO_DATA
     return alert.cause is not Cause.NO_DATA and any(states.get(thing) is silent for thing in alert.anomaly.things)

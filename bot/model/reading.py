@@ -14,22 +14,44 @@ from bot.model.run import Run
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Say what could not be read this time, and of which account and region; "" = of any."""
+
+    sentence: str
+    account: str = ""
+    region: str = ""
+
+    def hides(self, labels: Labels) -> bool:
+        """Tell whether what happens to things with these labels may have gone unread; a label that is missing may be any."""
+        pairs = ((self.account, labels.account), (self.region, labels.region))
+        return all(mine == theirs for mine, theirs in pairs if mine and theirs)
+
+    def __str__(self) -> str:
+        """Read as its sentence."""
+        return self.sentence
+
+
+@dataclass(frozen=True)
 class Reading:
     """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
 
     Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
     `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an hour, of what is billed by the hour):
     things = account, service, region, usage_type and the tags cluster, team, project; metrics in `SPEND_METRICS`.
-    `gaps` are sentences on what could not be read this time; `commitments` and `findings` are the provider's own words.
+    `gaps` say what could not be read this time; `commitments` and `findings` are the provider's own words.
     """
 
     now: datetime
     frames: Mapping[str, Frame] = field(default_factory=dict)
     inventory: Inventory = field(default_factory=Inventory)
     runs: tuple[Run, ...] = ()
-    gaps: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     commitments: tuple[Commitment, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    def hidden(self, labels: Labels) -> bool:
+        """Tell whether a gap hides things with these labels."""
+        return any(gap.hides(labels) for gap in self.gaps)
 
     def frame(self, kind: str) -> Frame | None:
         """Return the frame of a kind, or None."""

@@ -29,8 +29,8 @@ def find(view: View) -> Found:
     expected = spoke | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
     hit = roster.running & expected & settled & view.silent & ~view.unwatched & view.limits.on("no_data.on")
-    if view.reading.gaps:  # part of the source was not read: a cluster that is silent as a whole may just be that part
-        hit &= peers
+    if view.reading.gaps:  # a cluster that is silent as a whole may just be the part of the source that was not read
+        hit &= peers | ~np.fromiter(map(view.reading.hidden, roster.labels), bool, len(roster.labels))
     return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 

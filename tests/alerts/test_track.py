@@ -9,6 +9,7 @@ from bot.alerts.track import recent, track
 from bot.model.anomaly import Cause, Detection, NodeState
 from bot.model.labels import Labels
 from bot.model.launcher import Launcher, LauncherKind
+from bot.model.reading import Gap
 from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
 
 QUIET = timedelta(minutes=15)
@@ -48,12 +49,14 @@ def test_a_seen_anomaly_keeps_its_alert_and_its_earliest_onset() -> None:
     [
         ("unseen for a moment is no end", 10, (), {}, False),
         ("unseen for long enough is the end", 15, (), {}, True),
-        ("not seeing, because the source failed, is no recovery", 60, ("CloudWatch did not answer",), {}, False),
+        ("not seeing, because the source failed, is no recovery", 60, (Gap("CloudWatch did not answer"),), {}, False),
+        ("nor is it where its own region failed", 60, (Gap("Throttled", region="us-west-2"),), {}, False),
+        ("another region's failure does not matter", 60, (Gap("Throttled", region="eu-west-1"),), {}, True),
         ("not seeing, because a node fell silent, is no recovery", 60, (), {nodes(1)[0]: NodeState.NO_DATA}, False),
         ("another node's silence does not matter", 60, (), {"i-other": NodeState.NO_DATA}, True),
     ],
 )
-def test_when_an_alert_ends(sentence: str, after: int, gaps: tuple[str, ...], states: dict[str, NodeState], ends: bool) -> None:
+def test_when_an_alert_ends(sentence: str, after: int, gaps: tuple[Gap, ...], states: dict[str, NodeState], ends: bool) -> None:
     now = NOON + timedelta(minutes=after)
     (found,) = track([alert()], Detection(states=states), reading(now, gaps=gaps), QUIET)
     assert (found.closed == now) is ends, sentence

@@ -131,7 +131,7 @@ def test_instances_that_cannot_be_described_hold_the_alerts(world):
     world.standin.faults.denied = {"ec2:DescribeInstances"}
     (later,) = world.ticks(2.1, 2.1)
     reading = live.read(later)
-    assert any("DescribeInstances" in gap for gap in reading.gaps)
+    assert any("DescribeInstances" in gap for gap in map(str, reading.gaps))
     assert all(x.running for x in reading.inventory.instances.values())
 
 

@@ -38,7 +38,7 @@ from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
-from bot.model.reading import Reading
+from bot.model.reading import Gap, Reading
 from bot.model.replay import Replay
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window, month_of
@@ -190,7 +190,7 @@ def fleet(name: str = "") -> Card:
         *rows("", 2, "inf2.48xlarge", (NodeState.NO_DATA,), None, "12.98"),
     ]
     chosen = [row for row in every if not name or row.instance.labels.cluster == name]
-    return fleet_card(chosen, name, Reading(NOON, gaps=() if name else ("FSx metrics: access denied in us-east-1.",)))
+    return fleet_card(chosen, name, Reading(NOON, gaps=() if name else (Gap("FSx metrics: access denied in us-east-1."),)))
 
 
 def idle_nodes() -> Card:

@@ -7,6 +7,7 @@ import pytest
 from builder import HBM, Fleet, World, hours, only
 
 from bot.model.anomaly import Cause, NodeState
+from bot.model.reading import Gap
 from bot.policy.schema import default_policy
 
 HELD = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
@@ -71,7 +72,9 @@ def test_an_instance_that_never_reported_is_missed_where_its_peers_do():
 
 def test_a_failed_source_is_not_a_silent_fleet():
     fleet = Fleet(4).silence(hours(30), hours(40))
-    assert World(fleet, gaps=("CloudWatch throttled",)).at(hours(31)).anomalies == ()
+    assert World(fleet, gaps=(Gap("CloudWatch throttled"),)).at(hours(31)).anomalies == ()
+    assert World(fleet, gaps=(Gap("CloudWatch throttled", region="us-west-2"),)).at(hours(31)).anomalies == ()
+    assert only(World(fleet, gaps=(Gap("denied", region="eu-north-1"),)).at(hours(31))).cause is Cause.NO_DATA
     assert only(World(fleet).at(hours(31))).cause is Cause.NO_DATA
 
 

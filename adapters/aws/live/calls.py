@@ -23,6 +23,7 @@ from adapters.aws.live.trouble import FAILURES, State, States, code_of, sentence
 from adapters.aws.live.usage import Tab, Usage
 from bot.errors import Unavailable
 from bot.model.own import CallUse, OwnBill
+from bot.model.reading import Gap
 from bot.ports import Clock
 
 _GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"}
@@ -55,6 +56,10 @@ class Place:
     region: str
     role: str = ""
     account: str = ""
+
+    def gap(self, sentence: str) -> Gap:
+        """Return a gap of this place; an account not asked for yet is the one its role's ARN names, "" where none does."""
+        return Gap(sentence, self.account or (self.role.split(":") + [""] * 5)[4], self.region)
 
     def __str__(self) -> str:
         """Read as `us-west-2 of account 111122223333`."""

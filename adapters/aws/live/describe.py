@@ -13,6 +13,7 @@ from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.heard import Call, Heard
 from adapters.aws.live.operations import operations
 from bot.errors import Unavailable
+from bot.model.reading import Gap
 
 TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
 """Instance types with an accelerator, as a filter of EC2 writes them."""
@@ -34,9 +35,9 @@ class Description:
 
 @dataclass(frozen=True)
 class Missing:
-    """Hold the sentence of an answer that could not be had; one that is `needed` is a gap of the reading."""
+    """Hold an answer that could not be had; one that is `needed` is a gap of the reading."""
 
-    sentence: str
+    gap: Gap
     needed: bool
 
 
@@ -73,7 +74,7 @@ class Describer:
                     pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
                 except Unavailable as error:
                     self._failed[call] = now
-                    yield Missing(str(error), one.needed)
+                    yield Missing(place.gap(str(error)), one.needed)
                 else:
                     self._failed.pop(call, None)
                     self.heard.put(call, now, pages)

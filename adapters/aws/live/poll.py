@@ -12,6 +12,7 @@ from adapters.aws.live.requests import Ask, Told, asks, tell
 from adapters.aws.live.watermarks import Book, Mark
 from adapters.aws.points import Points, Series
 from bot.errors import Unavailable
+from bot.model.reading import Gap
 
 BACKFILL_PERIOD = 300
 """History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
@@ -22,11 +23,11 @@ _SILENT_SECONDS = 3 * 3600
 
 @dataclass
 class Read:
-    """Hold what a tick read: points at the series' own period, points of older history, sentences on what is missing."""
+    """Hold what a tick read: points at the series' own period, points of older history, what is missing."""
 
     points: list[Points] = field(default_factory=list)
     older: list[Points] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
     settled: int = 0
     """Before this second every series had been answered by the tick before."""
 
@@ -93,7 +94,7 @@ class Poll:
         newest = [ask for place, mine in self._places.items() for ask in asks(self.book, self._due(mine, end), place, None, end)]
         missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
         if missing:
-            read.gaps += _sentences("The newest metrics", missing)
+            read.gaps += _gaps("The newest metrics", missing)
         # A terminal asks once and ends: only a watch, which comes again, pays for history.
         if not missing and self._older and self._watching:
             self._older = self._make(self._older, deadline, lambda _, told: read.older.extend(x.points() for x in told))
@@ -122,7 +123,8 @@ class Poll:
             if len(one.times):
                 read.points.append(one.points())
         if len(told) < len(ask.numbers):
-            read.gaps.append(f"{len(ask.numbers) - len(told)} metrics in {ask.place} were not in CloudWatch's answer.")
+            lacking = len(ask.numbers) - len(told)
+            read.gaps.append(ask.place.gap(f"{lacking} metrics in {ask.place} were not in CloudWatch's answer."))
 
     def _make(self, wanted: Sequence[Ask], deadline: float, take: Callable[[Ask, Sequence[Told]], None]) -> list[Ask]:
         """Make the calls side by side and take what is answered in time; return the rest."""
@@ -146,8 +148,9 @@ class Poll:
 _RECENT = f"the {RECENT_SECONDS // 3600} hours"
 
 
-def _sentences(what: str, missing: Sequence[Ask]) -> list[str]:
+def _gaps(what: str, missing: Sequence[Ask]) -> list[Gap]:
     counted = Counter({ask.place: 0 for ask in missing})
     for ask in missing:
         counted[ask.place] += len(ask.numbers)
-    return [f"{what} of {n} series in {place} could not be read; the next tick reads them." for place, n in counted.items()]
+    after = "could not be read; the next tick reads them."
+    return [place.gap(f"{what} of {n} series in {place} {after}") for place, n in counted.items()]

@@ -37,7 +37,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.names import OwnNames
 from bot.model.price import Interruption, PlacementScore, Price
-from bot.model.reading import Reading
+from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports import Check, Clock
 
@@ -97,7 +97,7 @@ class _Seen:
 
     end: int
     inventories: Inventories
-    gaps: tuple[str, ...]
+    gaps: tuple[Gap, ...]
 
 
 class Live:
@@ -189,8 +189,7 @@ class Live:
     def describe(self, now: datetime) -> Iterator[str]:
         """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
         with self._asking:
-            yield from self._identify()
-            yield from self._survey.describe(self._places, now)
+            yield from map(str, (*self._identify(), *self._survey.describe(self._places, now)))
             self._survey.surround(self._places, now, math.inf, self._snapshots)
             yield from self._survey.left_out
             self.calls.tab.save()
@@ -241,18 +240,18 @@ class Live:
         catalogue = self.poll.book.catalogue
         return kept(here, known, attached, catalogue) | close_to(here, self.closer.instances(), catalogue)
 
-    def _identify(self) -> Iterator[str]:
-        """Ask whose account each place is; yield a sentence for each that does not answer, which is left out meanwhile."""
+    def _identify(self) -> Iterator[Gap]:
+        """Ask whose account each place is; yield a gap for each that does not answer, which is left out meanwhile."""
         for place in list(self._unknown):
             try:
                 account = str(self.calls.call(place, "sts", "get_caller_identity")["Account"])
             except Unavailable as error:
-                yield str(error)
+                yield place.gap(str(error))
             else:
                 self._unknown.remove(place)
                 self._places.append(replace(place, account=account))
 
-    def _discover(self, now: datetime) -> Iterator[str]:
+    def _discover(self, now: datetime) -> Iterator[Gap]:
         """List the series of each place once an hour, and sooner where a node has none yet."""
         for place in self._places:
             listed = self._listed.get(place)
@@ -263,7 +262,7 @@ class Live:
             try:
                 found = discover(self.calls, place, known, attached, self.poll.book.catalogue, recent=listed is not None)
             except Unavailable as error:
-                yield str(error)
+                yield place.gap(str(error))
             else:
                 self.poll.enter(place, found, int(now.timestamp()))
                 self._listed[place] = now

@@ -23,6 +23,7 @@ from adapters.aws.parquet import read_parquet
 from adapters.aws.points import Gatherer, Points, Series
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
+from bot.model.reading import Gap
 
 FIRST = timedelta(hours=1)
 """How much of a stream is read at a start; older history comes by GetMetricData at five minutes."""
@@ -63,12 +64,12 @@ class Streams:
             try:
                 fresh = walk.fresh(now)
             except Unavailable as error:
-                read.gaps.append(str(error))
+                read.gaps.append(Gap(str(error)))
                 continue
             left += self._read(walk, fresh, deadline, wanted, read)
         self._listed = self._listed or not read.gaps
         if left:
-            read.gaps.append(f"{left} objects of the metric stream could not be read; the next tick reads them.")
+            read.gaps.append(Gap(f"{left} objects of the metric stream could not be read; the next tick reads them."))
         elif not read.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return read

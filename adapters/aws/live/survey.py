@@ -16,6 +16,7 @@ from adapters.aws.live.launches import Launches
 from adapters.aws.live.quotes import Quoter
 from adapters.aws.prices import QuotedPrices
 from bot.model.fleet import InstanceType
+from bot.model.reading import Gap
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,14 @@ class Survey:
         self._quoter = Quoter(calls, heard, means.advisor)
         self._prices: QuotedPrices | None = None
 
-    def describe(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
-        """Ask what runs; yield a sentence for each answer without which nobody can tell whether a node is gone."""
+    def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
+        """Ask what runs; yield a gap for each answer without which nobody can tell whether a node is gone."""
         left_out = []
         for missing in self.describer.refresh(places, now):
             if missing.needed:
-                yield missing.sentence
+                yield missing.gap
             else:
-                left_out.append(missing.sentence)
+                left_out.append(str(missing.gap))
         self.left_out = tuple(left_out)
 
     def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
