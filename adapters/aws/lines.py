@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 import orjson
 
+from adapters.aws.forms import gzipped
 from adapters.aws.problems import Problems, why
 
 _BLOCK_BYTES = 1 << 16
@@ -43,4 +44,9 @@ def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    """Open by content: what a name says may be wrong, and Firehose says nothing."""
+    file = path.open("rb")
+    if not gzipped(file.peek(2)):
+        return file
+    file.close()
+    return cast("IO[bytes]", gzip.open(path, "rb"))

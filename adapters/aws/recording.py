@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from threading import Lock
 
 from adapters.aws.batch import batches
 from adapters.aws.catalogue import Catalogue, catalogue_with
+from adapters.aws.forms import MetricForm, form_of
 from adapters.aws.frames import Frames, cores_of, labelled
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
@@ -59,7 +60,7 @@ def open_recording(
     problems = Problems()
     gatherer = gather(folder, problems, catalogue_with(own))
     if not gatherer.parts:
-        first = next(iter(problems.sentences()), "it needs metrics/**/*.jsonl, *.parquet or neuron-monitor/*.jsonl.")
+        first = next(iter(problems.sentences()), "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.")
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
     if astray := gatherer.drop_astray():
         problems.add("metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped.")
@@ -72,15 +73,27 @@ def open_recording(
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
     """Read every metric and report under the folder, files in the order of their names."""
     gatherer = Gatherer(catalogue=catalogue)
-    metrics = [(path, str(path.relative_to(folder))) for path in sorted((folder / "metrics").rglob("*")) if path.is_file()]
-    for path, name in metrics:
-        if path.name.endswith((".jsonl", ".jsonl.gz")):
+    metrics = list(_metric_files(folder, problems))
+    for path, name, form in metrics:
+        if form is MetricForm.LINES:
             read_jsonl(path, name, gatherer, problems)
-    read_parquet([(path, name) for path, name in metrics if path.suffix == ".parquet"], gatherer, problems)
+    read_parquet([(path, name) for path, name, form in metrics if form is MetricForm.PARQUET], gatherer, problems)
     for path in sorted((folder / "neuron-monitor").glob("*.jsonl*")):
         if path.name.endswith((".jsonl", ".jsonl.gz")):
             read_reports(path, str(path.relative_to(folder)), path.name.partition(".jsonl")[0], gatherer, problems)
     return gatherer
+
+
+def _metric_files(folder: Path, problems: Problems) -> Iterator[tuple[Path, str, MetricForm]]:
+    """Yield path, name and form of what may hold metrics; marks and hidden files are none."""
+    for path in sorted((folder / "metrics").rglob("*")):
+        if path.name.startswith((".", "_")) or not path.is_file():
+            continue
+        name = str(path.relative_to(folder))
+        if form := form_of(path):
+            yield path, name, form
+        elif path.stat().st_size:
+            problems.add(name, "neither metric-stream JSON nor Parquet (OpenTelemetry's format is not read); skipped.")
 
 
 class Recording:

@@ -4,7 +4,9 @@ import gzip
 import json
 import os
 import random
+import tempfile
 import time
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -94,6 +96,40 @@ def test_a_parquet_file_that_is_none_is_named(build, at):
     recording = build.open()
     assert values(recording, at(30)).shape == (1, 6)
     assert recording.problems()[0].startswith("metrics/x.parquet: ")
+
+
+def as_it_is(written: bytes) -> bytes:
+    return written
+
+
+def as_parquet(written: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        lines, out = Path(folder) / "a.jsonl", Path(folder) / "a.parquet"
+        lines.write_bytes(written)
+        duckdb.sql(f"COPY (FROM read_json('{lines}')) TO '{out}' (FORMAT parquet)")
+        return out.read_bytes()
+
+
+@pytest.mark.parametrize("form", [as_it_is, gzip.compress, as_parquet])
+@pytest.mark.parametrize("name", ["stream-1-2026-11-17-12-00-00-3f2a", "stream-1-2026-11-17-12-00-00-3f2a.gz", "a.json"])
+def test_an_object_is_known_by_content_whatever_firehose_named_it(build, at, form, name):
+    build.node(UTILIZATION, {m: (32, m) for m in range(30)})
+    plain = values(build.open(), at(30))
+    written = build.folder / "metrics/a.jsonl"
+    (build.folder / "metrics" / name).write_bytes(form(written.read_bytes()))
+    written.unlink()
+    found = build.open(write=False)
+    assert np.array_equal(values(found, at(30)), plain, equal_nan=True)
+    assert not found.problems()
+
+
+def test_a_file_that_is_neither_form_is_named_and_a_mark_is_not(build):
+    build.node(UTILIZATION, {0: (32, 1)})
+    build.write()
+    (build.folder / "metrics/_SUCCESS").write_bytes(b"done")
+    (build.folder / "metrics/otel").write_bytes(bytes(range(10, 90)))
+    (only,) = build.open().problems()
+    assert only.startswith("metrics/otel: neither metric-stream JSON nor Parquet")
 
 
 def test_unknown_metrics_are_ignored_and_counted(build):

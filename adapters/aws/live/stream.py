@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from botocore.exceptions import BotoCoreError
 
+from adapters.aws.forms import MetricForm, form_of
 from adapters.aws.jsonl import read_jsonl
 from adapters.aws.live.calls import WORKERS, Calls
 from adapters.aws.live.poll import Read
@@ -135,13 +136,10 @@ class Streams:
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
             path = Path(folder) / "object"
             self._fetch(walk, one.key, path)
-            with path.open("rb") as file:
-                start = file.read(4)
             name = one.key.rpartition("/")[2]
-            if start == b"PAR1":
+            if form_of(path) is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
             else:
-                path = path.rename(path.with_suffix(".gz")) if start[:2] == b"\x1f\x8b" else path
                 read_jsonl(path, name, gatherer, problems)
         return gatherer, problems
 
