@@ -27,7 +27,8 @@ from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
-_LAYOUT = "1"
+_LAYOUT = "2"
+"""Grows when the tables or what they mean change: a cache of before is then loaded anew."""
 
 
 class Bill:
@@ -61,8 +62,18 @@ class Bill:
                 raise Unavailable(
                     f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
                 )
+            self._refuse_unread(db)
             self._refuse([*by, *(one.dimension for one in where)])
             return ask(db, window, by, where, pods=self._pods)
+
+    def _refuse_unread(self, db: duckdb.DuckDBPyConnection) -> None:
+        """Raise `Unavailable` where no file could be read: $0.00 would be taken for an answer."""
+        told = db.execute(
+            "SELECT problems FROM file WHERE NOT EXISTS (FROM file WHERE form IS NOT NULL) ORDER BY path"
+        ).fetchall()
+        if told:
+            more = f" And {len(told) - 1} more such files." if len(told) > 1 else ""
+            raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {told[0][0][0]}{more}")
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that what was loaded cannot tell."""

@@ -12,6 +12,7 @@ from bot.errors import WrongInput
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NAMED = ("today", "yesterday", "this-week", "last-week", "this-month", "mtd", "last-month", "this-year")
 GRAMMAR = f"7d, 24h, {', '.join(_NAMED)}, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
+BOUNDS = "dates count whole, so A..B holds all of day B; of times of day, what begins at the end is outside; all in UTC"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -160,6 +161,8 @@ def _next_month(at: datetime) -> datetime:
 
 EVER = Window(datetime(2006, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 """Every hour that a bill of AWS can name."""
+NO_TIME = Window(EVER.start, EVER.start)
+"""Asked of a bill it holds no row, and so no currency: the answer says only how far the bill reaches."""
 
 
 def month_of(at: datetime) -> Window:

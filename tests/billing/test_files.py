@@ -7,6 +7,9 @@ from datetime import timedelta
 import pytest
 
 from adapters.billing import open_billing
+from bot.errors import Unavailable
+from bot.model.spend import Filter
+from bot.model.window import EVER, NO_TIME
 
 
 def later(path, seconds=5):
@@ -157,3 +160,23 @@ def test_other_files_are_not_the_bills_business(exports, november, name):
     bill = exports.bill(exports.line())
     assert bill.tally(november, ()).total.net == 1
     assert list(bill.problems()) == []
+
+
+def test_an_export_of_which_nothing_can_be_read_is_no_bill_of_nothing(exports, november):
+    (exports.folder / "billing" / "a.parquet").write_bytes(b"PAR1 not really")
+    (exports.folder / "billing" / "c.csv").write_text("day,euros\n2026-11-02,3\n")
+    bill = open_billing(exports.folder, lag=timedelta(hours=24))
+    with pytest.raises(Unavailable, match=r"can be read as a bill: a.parquet could not be read .* And 1 more such files"):
+        bill.tally(november, ())
+    (exports.folder / "billing" / "d.csv").write_text(",".join(exports.line()) + "\n")
+    assert bill.tally(november, ()).total.net == 0
+
+
+def test_how_far_a_bill_reaches_is_told_whatever_its_currencies(exports):
+    bill = exports.bill(exports.line(), exports.line(line_item_currency_code="EUR"))
+    found = bill.tally(NO_TIME, ())
+    assert (found.rows, found.billed_through) == (
+        (),
+        bill.tally(EVER, ("currency",), [Filter("currency", ("USD",))]).billed_through,
+    )
+    assert found.billed_through

@@ -72,7 +72,7 @@ FOCUS = {
         ("Purchase", "900", "0", {}, (900, 0, 0, 0, 900, 0)),
         ("Adjustment", "-3", "-3", {"ChargeDescription": "EDP discount"}, (0, -3, 0, 0, -3, -3)),
         ("Adjustment", "0.19", "0", {"ChargeDescription": "Standard - A1 - Memory"}, (0.19, 0, 0, 0, 0.19, 0)),
-        ("Usage", "-4", "-4", {"ChargeClass": "Correction"}, (0, 0, -4, 0, -4, -4)),
+        ("Usage", "-4", "-4", {"ChargeClass": "Correction"}, (0, 0, -4, 0, -4, 0)),
         ("Credit", "-5", "-5", {}, (0, 0, -5, 0, -5, 0)),
         ("Tax", "2", "2", {}, (0, 0, 0, 2, 2, 0)),
     ],

@@ -37,7 +37,7 @@ SELECT
         ELSE 0
     END::UTINYINT AS kind,
     money(billed) AS net,
-    CASE WHEN category IN ('Credit', 'Tax') THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
+    CASE WHEN category IN ('Credit', 'Tax') OR (class = 'Correction' AND money(billed) < 0) THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
     CASE
         WHEN coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
             AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
