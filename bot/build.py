@@ -23,7 +23,7 @@ from bot.model.policy import Policy
 from bot.model.replay import Replay
 from bot.model.request import Request
 from bot.model.route import Routes
-from bot.model.window import EVER
+from bot.model.window import NO_TIME
 from bot.outlook import LazyOutlook, Outlook
 from bot.ports import Billing, Check, Clock, Listener, Ports, Store
 from bot.replay import replay
@@ -100,9 +100,9 @@ class Opened:
             return end
         except Unavailable as no_metrics:
             try:
-                return self.bill().tally(EVER, ()).billed_through
-            except Unavailable:
-                raise no_metrics from None
+                return self.bill().tally(NO_TIME, ()).billed_through
+            except Unavailable as no_bill:
+                raise Unavailable(f"{no_metrics} {no_bill}") from None
 
     def _open_live(self) -> Live:
         from bot.account import open_account

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bot.errors import TrnbotError
-from bot.model.window import EVER
+from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
 from bot.settings import Settings
 
@@ -34,7 +34,17 @@ def _account(source: Callable[[], Any]) -> Sequence[Check]:
 
 
 def _metrics(recording: Callable[[], Source]) -> Check:
-    return _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.")
+    read = _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.")
+    problems = recording().problems() if read.ok else ()
+    if not problems:
+        return read
+    return Check(read.name, False, f"{read.found}; {_some(problems)}", "'about' names what could not be read; fetch it again.")
+
+
+def _some(problems: Sequence[str]) -> str:
+    """Return the first sentence and how many follow."""
+    more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
 
 
 def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
@@ -45,8 +55,10 @@ def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
 
 
 def _bill(bill: Billing) -> str:
-    newest = bill.tally(EVER, ()).billed_through
-    return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+    newest = bill.tally(NO_TIME, ()).billed_through
+    found = f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+    problems = bill.problems()
+    return f"{found}; {_some(problems)}" if problems else found
 
 
 def _serving(settings: Settings) -> list[Check]:

@@ -17,7 +17,7 @@ from bot.cards.card import Card
 from bot.chats import command_hints
 from bot.commands.line import Call
 from bot.commands.registry import find_command
-from bot.errors import WrongInput
+from bot.errors import Unavailable, WrongInput
 from bot.model.codec import encode
 from bot.model.request import Request, User
 from bot.model.spend import Filter
@@ -27,6 +27,8 @@ from bot.settings import Settings
 
 SOURCELESS = {"help", "config"}
 """Lines that need nothing to watch."""
+EXAMINING = {"about", "doctor"}
+"""Lines that say what is wrong with a source."""
 PREVIEWED = {"set", "import"}
 """Lines about the policy that run the watch."""
 
@@ -43,7 +45,7 @@ def answer_line(options: Options) -> int:
     source = settings.source if needs else named or settings["source"]
     state = has_database(settings, about) if options.verb == "config" else needs and not named
     app, opened = build.terminal_app(settings, source, replays=not state)
-    at = _at(options) or (opened.end() if needs and source != "aws" else None) or build.wall_clock()
+    at = _at(options) or (_end(opened, options.verb) if needs and source != "aws" else None) or build.wall_clock()
     request = Request(typed_line(options.words), User(build.terminal_user(), ""), at, "terminal")
     call, card = asyncio.run(app.run(request))
     if "json" in options.switches:
@@ -51,6 +53,16 @@ def answer_line(options: Options) -> int:
     else:
         _print(card)
     return 0
+
+
+def _end(opened: build.Opened, verb: str) -> datetime | None:
+    """Return the time that "now" means; a source of which nothing can be read has none, and is still looked at."""
+    try:
+        return opened.end()
+    except Unavailable:
+        if verb in EXAMINING:
+            return None
+        raise
 
 
 def has_database(settings: Settings, about: str) -> bool:
@@ -101,9 +113,19 @@ def score_files(options: Options) -> int:
     )
     if truth and not pictures:
         raise WrongInput("'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR.")
-    seen = _drawing(pictures, truth) if pictures else None
+    draw = _drawing(pictures, truth) if pictures else None
+    empty: list[str] = []
+
+    def seen(name: str, times: Any, *told: Any) -> None:
+        empty.extend([] if len(times) else [name])
+        if draw and len(times):
+            draw(name, times, *told)
+
     count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
-    print(f"{count} series scored")
+    without = (
+        f"; no row to score in {', '.join(empty[:3])}{f' and {len(empty) - 3} more' if len(empty) > 3 else ''}" if empty else ""
+    )
+    print(f"{count - len(empty)} series scored{without}")
     return 0
 
 
@@ -125,10 +147,11 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
 
 def write_simulation(options: Options) -> int:
     """Write a simulated recording; the words are those of the simulator itself."""
-    from adapters.simulator.__main__ import main as simulator
+    from adapters.simulator.__main__ import write
 
     named = [word for name, value in options.values.items() for word in (f"--{name}", value)]
-    return simulator([*options.words[1:], *named])
+    write([*options.words[1:], *named])
+    return 0
 
 
 def write_manifests(options: Options) -> int:

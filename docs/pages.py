@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bot.commands.registry import COMMANDS, Command
 from bot.commands.values import type_name
+from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting
 
@@ -22,6 +23,9 @@ def commands_page() -> str:
         "The same line works in Slack (`/trn …`, or a mention in a thread), in Teams, in the console and in a terminal",
         "(`trnbot …`). `cost 7d by team`, `cost window=7d by=team` and `cost 7d --by team` are one and the same. A value with",
         'spaces stands in double quotes: `tag:owner="dana x"`. `share LINE` shows the answer to everyone in the channel.',
+        "",
+        f"A window is {GRAMMAR}:",
+        f"{BOUNDS}.",
         "",
         "In a terminal three options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME` and `--json`.",
     ]

@@ -7,18 +7,26 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 from adapters.simulator.generate import generate
 from adapters.simulator.scenarios import SCENARIOS
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, WrongInput
 from bot.model.window import parse_instant
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuse in one sentence, as every other verb does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongInput(f"'simulate': {message}; for example: simulate my-recording --seed 7 --scenario tiny.")
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the grammar of the command line."""
     scenarios = "\n".join(f"  {name:10} {s.description}" for name, s in SCENARIOS.items())
     shape = argparse.RawDescriptionHelpFormatter
-    p = argparse.ArgumentParser("python -m adapters.simulator", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
+    p = _Parser("trnbot simulate", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
     p.add_argument("folder", type=Path, help="a new folder")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--scenario", default="demo")
@@ -35,21 +43,26 @@ def _instant(text: str) -> datetime:
     return parse_instant(text)
 
 
+def write(words: Sequence[str] | None = None) -> None:
+    """Write what the words say; raise `WrongInput` where they cannot be meant."""
+    said = parser().parse_args(words)
+    generate(
+        said.folder,
+        said.seed,
+        said.scenario,
+        start=said.start,
+        days=said.days,
+        period_seconds=said.period,
+        form=said.form,
+        bill=said.bill,
+        bill_file=said.bill_file,
+    )
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    said = parser().parse_args(words)
     try:
-        generate(
-            said.folder,
-            said.seed,
-            said.scenario,
-            start=said.start,
-            days=said.days,
-            period_seconds=said.period,
-            form=said.form,
-            bill=said.bill,
-            bill_file=said.bill_file,
-        )
+        write(words)
     except TrnbotError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -24,10 +24,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
-from bot.cards.words import counted, period
+from bot.cards.words import counted
 from bot.model.alert import Alert
 from bot.model.spend import Tally
-from bot.model.window import Window
 
 Row = tuple[str, str, str | None, str]
 
@@ -40,22 +39,23 @@ def help_card(commands: Sequence[tuple[str, str, str]]) -> Card:
     return Card("What you can type", Tone.INFO, (table, tip), data)
 
 
-def command_card(name: str, summary: str, rows: Sequence[Row], examples: Sequence[str], who: str) -> Card:
-    """Explain one command by its arguments and examples."""
+def command_card(
+    name: str, summary: str, rows: Sequence[Row], examples: Sequence[str], who: str, notes: Sequence[str] = ()
+) -> Card:
+    """Explain one command by its arguments, notes on their types, and examples."""
     columns = (Column("argument"), Column("is a"), Column("when left out"), Column("meaning"))
     cells = tuple((n, kind, "needed" if default is None else default or "–", meaning) for n, kind, default, meaning in rows)
     blocks: list[Block] = [text(summary)]
     blocks += [Table(columns, cells)] if cells else []
+    blocks += [quiet(note) for note in notes]
     blocks += [text("For example ", Code(example)) for example in examples]
     blocks += [quiet(f"For {who}.")]
     return Card(name, Tone.INFO, tuple(blocks), {"name": name, "arguments": [r[0] for r in rows], "who": who})
 
 
-def about_card(settings: Mapping[str, str], extent: Window | None, ticked_at: datetime | None, problems: Sequence[str]) -> Card:
+def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]) -> Card:
     """Tell what runs here, how fresh it is, and what could not be read."""
-    told = [(name, value or "not set") for name, value in settings.items()]
-    pairs = [*told, ("metrics", period(extent) if extent else "live")]
-    blocks: list[Block] = [Facts(tuple(pairs))]
+    blocks: list[Block] = [Facts(tuple((name, value or "not set") for name, value in settings.items()))]
     blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not ticked yet.")]
     blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
     blocks += [quiet("• ", problem) for problem in problems[:8]]

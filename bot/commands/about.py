@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.alerts.saved import savings
 from bot.cards.about import about_card, command_card, help_card, home_card
 from bot.cards.card import Card
 from bot.cards.savings import digest
+from bot.cards.words import period
 from bot.commands.registry import COMMANDS, arg, command, find_command
 from bot.commands.values import type_name
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, Unavailable
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import BOUNDS, GRAMMAR, Window
 from bot.ports import Ports
 
 
@@ -23,7 +25,8 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
     if name:
         found, _ = find_command(name.split())
         rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
-        return command_card(found.name, found.summary, rows, found.examples, found.who.value)
+        notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in found.parameters) else []
+        return command_card(found.name, found.summary, rows, found.examples, found.who.value, notes)
     seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
     return help_card(tuple((m.name, m.summary, m.examples[0] if m.examples else m.name) for _, m in sorted(seen.items())))
 
@@ -31,11 +34,21 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
 @command("about", "Which version this is, what it reads and how fresh that is.", examples=("about",))
 async def about(ports: Ports, request: Request) -> Card:
     """Tell version, source, freshness and problems."""
-    extent = await asyncio.to_thread(ports.source.extent)
-    problems = [*await asyncio.to_thread(ports.source.problems), *await asyncio.to_thread(ports.billing.problems)]
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    metrics, unread = await asyncio.to_thread(_metrics, ports)
+    problems = [*unread, *await asyncio.to_thread(ports.billing.problems)]
+    memory = await asyncio.to_thread(ports.store.load, request.at) if metrics else None
     here = {"this channel": request.channel} if request.channel else {}
-    return about_card({**ports.settings, **here}, extent, memory.ticked_at, problems)
+    facts = {**ports.settings, **here, "metrics": metrics or "none"}
+    return about_card(facts, memory.ticked_at if memory else None, problems)
+
+
+def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
+    """Return which time the metrics tell, "" where there is none, and what could not be read of them."""
+    try:
+        extent = ports.source.extent()
+        return period(extent) if extent else "live", ports.source.problems()
+    except Unavailable as error:
+        return "", (str(error),)
 
 
 @command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)

@@ -41,6 +41,10 @@ class Parameter:
         """Return the name as it is typed: `for_`, since Python keeps `for` to itself, reads `for`."""
         return self.name.rstrip("_")
 
+    def takes(self, kind: type) -> bool:
+        """Tell whether it is of that type, or may be left out and else is."""
+        return kind in {self.type, *typing.get_args(self.type)}
+
 
 @dataclass(frozen=True)
 class Command:

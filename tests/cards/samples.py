@@ -285,7 +285,9 @@ def doctor() -> Card:
 
 def about() -> Card:
     settings = {"version": "0.1.0", "source": "recording:var/demo", "route": "", "interval": "5 min"}
-    return about_card(settings, Window(NOON - timedelta(days=3), NOON), NOON, ["billing/2026-11.csv: line 7 has no cost."])
+    return about_card(
+        settings | {"metrics": "Nov 17, 12:00 to Nov 20, 12:00 UTC"}, NOON, ["billing/2026-11.csv: line 7 has no cost."]
+    )
 
 
 def home(*open_now: Alert) -> Card:
