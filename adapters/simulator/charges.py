@@ -9,21 +9,17 @@ from decimal import Decimal
 from math import ceil
 
 from adapters.simulator.fleet import ACCOUNT, Fleet, Node
-from adapters.simulator.hardware import hardware
 from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate, usage_prefix
-from adapters.simulator.scenario import Cluster, Incident, Kind, Scenario
+from adapters.simulator.rates import rates, usage_of
+from adapters.simulator.scenario import Cluster, Kind, Scenario
 from adapters.simulator.signals import generator
 from adapters.simulator.storage import file_systems, volumes
-from bot.model.anomaly import Cause
 
 HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")
 CREDIT_USD_A_DAY = Decimal("-150")
 SUPPORT_USD_A_MONTH = Decimal("4900")
-EBS_GP3_USD_PER_GB_MONTH = Decimal("0.08")
-"""Price List us-east-1, read 2026-07-28."""
-FSX_SSD_250_USD_PER_GB_MONTH = Decimal("0.21")
-"""Price List us-east-1, FSx for Lustre persistent SSD at 250 MB/s per TiB."""
+"""This and the credit are the invented account's own; what AWS asks is in `rates.csv` and `hardware.csv`."""
 
 
 @dataclass(frozen=True)
@@ -137,23 +133,28 @@ def _pods(box: Charge, node: Node) -> Iterator[Charge]:
         )
 
 
-def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str, **more: str) -> Charge:
+def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str, unit: str = "GB") -> Charge:
     return Charge(
         kind="Usage",
         product=product,
         usage_type=usage_prefix(cluster.region) + usage_type,
-        operation=more.get("operation", ""),
+        operation="",
         region=cluster.region,
         starts=begin,
         ends=end,
         units=Decimal(1),
-        rate=Decimal(more.get("rate", "1")),
+        rate=Decimal(1),
         step=DAY,
-        unit=more.get("unit", "GB"),
-        resource=more.get("resource", ""),
-        description=more.get("description", usage_type),
+        unit=unit,
+        description=usage_type,
         tags=cluster_tags(cluster),
     )
+
+
+def _rated(cluster: Cluster, begin: datetime, end: datetime, usage_type: str) -> Charge:
+    """Return a daily charge at the list's rate."""
+    rate = rates()[usage_type]
+    return replace(_daily(cluster, begin, end, rate.product, usage_type, rate.unit), operation=rate.operation, rate=rate.usd)
 
 
 def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
@@ -166,37 +167,35 @@ def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) ->
         until = min(at + timedelta(days=1), end)
         alive = sum(n.launched_minute <= (at - fleet.start).total_seconds() / 60 for n in fleet.of(cluster.name))
         size = alive * float(rng.normal(1, 0.06))
-        for product, usage_type, rate, units in (
-            ("AmazonS3", "Requests-Tier1", "0.000005", 21_000 * size),
-            ("AmazonS3", "Requests-Tier2", "0.0000004", 900_000 * size),
-            ("AmazonS3", "TimedStorage-ByteHrs", "0.023", 160 * alive + 3 * day),
-            ("AmazonEC2", "DataTransfer-Regional-Bytes", "0.01", 45 * size),
-            ("AmazonEC2", "NatGateway-Bytes", "0.045", 6 * size),
-            ("AWSDataTransfer", "DataTransfer-Out-Bytes", "0.09", 1.5 * size),
+        for usage_type, units in (
+            ("Requests-Tier1", 21_000 * size),
+            ("Requests-Tier2", 900_000 * size),
+            ("TimedStorage-ByteHrs", 160 * alive + 3 * day),
+            ("DataTransfer-Regional-Bytes", 45 * size),
+            ("NatGateway-Bytes", 6 * size),
+            ("DataTransfer-Out-Bytes", 1.5 * size),
         ):
-            arrived = product != "AmazonS3" or until < end
-            if arrived:
-                charge = _daily(cluster, at, at + timedelta(days=1), product, usage_type, rate=rate)
-                resource = bucket if product == "AmazonS3" else ""
+            charge = _rated(cluster, at, at + timedelta(days=1), usage_type)
+            stored = charge.product == "AmazonS3"
+            if not stored or until < end:
+                resource = bucket if stored else ""
                 yield replace(charge, units=Decimal(f"{max(units, 0):.3f}"), resource=resource)
 
 
 def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
     for system in file_systems(scenario, fleet):
         arn = f"arn:aws:fsx:{system.cluster.region}:{ACCOUNT}:file-system/{system.id}"
-        charge = _daily(
-            system.cluster, begin, end, "AmazonFSx", "Storage.SSD.250", operation="CreateFileSystem:Lustre", unit="GB-Mo"
-        )
+        charge = _rated(system.cluster, begin, end, "Storage.SSD.250")
         gb_months = (Decimal(str(system.tib)) * 1000 / GB_MONTH_DAYS).quantize(Decimal("0.000001"))
-        yield replace(charge, units=gb_months, rate=FSX_SSD_250_USD_PER_GB_MONTH, resource=arn)
+        yield replace(charge, units=gb_months, resource=arn)
     roots = [(f"{n.id.replace('i-', 'vol-')}", n.cluster, 200, n.launched_minute, n.ended_minute) for n in fleet.nodes]
     data = [(v.id, v.cluster, v.gib, -(10**6), None) for v in volumes(scenario, fleet)]
     for volume, cluster, gib, launched, ended in roots + data:
         starts, ends = max(begin, fleet.at(launched)), end if ended is None else fleet.at(ended)
         if starts < ends:
-            charge = _daily(cluster, starts, ends, "AmazonEC2", "EBS:VolumeUsage.gp3", operation="CreateVolume-Gp3", unit="GB-Mo")
+            charge = _rated(cluster, starts, ends, "EBS:VolumeUsage.gp3")
             units = (gib / GB_MONTH_DAYS).quantize(Decimal("0.000001"))
-            yield replace(charge, units=units, rate=EBS_GP3_USD_PER_GB_MONTH, resource=volume)
+            yield replace(charge, units=units, resource=volume)
 
 
 def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
@@ -247,26 +246,6 @@ def _account(begin: datetime, end: datetime) -> Iterator[Charge]:
     yield replace(credit, usage_type="BoxUsage", starts=begin.replace(hour=0), description="AWS Activate credit")
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Name what an incident of money shows up as in the bill."""
-
-    product: str
-    usage_type: str
-    region: str
-    rate: Decimal
-
-
-def usage_of(incident: Incident, cluster: Cluster) -> Usage | None:
-    """Return the usage an incident adds to the bill, or None when it adds none."""
-    if incident.cause not in _EXTRA:
-        return None
-    product, name, rate, elsewhere = _EXTRA[incident.cause]
-    region = elsewhere or cluster.region
-    usd = Decimal(rate) if rate else hardware(cluster.instance_type).usd_per_hour
-    return Usage(product, usage_prefix(region) + name.format(cluster.instance_type), region, usd)
-
-
 def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
     by_name = {c.name: c for c in scenario.clusters}
     for incident in scenario.incidents:
@@ -279,12 +258,3 @@ def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
         units = (Decimal(str(incident.level)) / 24 / usage.rate).quantize(Decimal("0.000001"))
         words = incident.note or usage.usage_type
         yield replace(charge, usage_type=usage.usage_type, step=HOUR, units=units, rate=usage.rate, description=words)
-
-
-_EXTRA: Mapping[Cause, tuple[str, str, str, str]] = {
-    Cause.SPEND_JUMP: ("AmazonS3", "Requests-Tier1", "0.000005", ""),
-    Cause.SPEND_NEW: ("AmazonEC2", "BoxUsage:p5.48xlarge", "55.04", "eu-west-1"),
-    Cause.TRANSFER_ROUTE: ("AmazonEC2", "NatGateway-Bytes", "0.045", ""),
-    Cause.UNUSED_CAPACITY: ("AmazonEC2", "UnusedBox:{}", "", ""),
-}
-"""Product, usage type, USD a unit ("" = the cluster's instance hour), region ("" = the cluster's)."""

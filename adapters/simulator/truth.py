@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adapters.simulator.charges import usage_of
 from adapters.simulator.fleet import Fleet, Node, reservation_id
 from adapters.simulator.offers import savings_plan_arn
+from adapters.simulator.rates import usage_of
 from adapters.simulator.scenario import Cluster, Incident, Scenario
 from adapters.simulator.storage import file_systems, volumes
 from bot.model.anomaly import Cause
