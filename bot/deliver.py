@@ -19,6 +19,8 @@ from bot.ports import Changes, Store, Surface
 
 log = logging.getLogger("trnbot.deliver")
 _THREADED = {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}
+AT_ONCE = 8
+"""Channels spoken in at the same time; the one with the dearest notice begins."""
 ENOUGH = 3
 """Failures of a channel in one tick after which it is left alone until the next."""
 CardOf = Callable[[Notice], Card]
@@ -43,43 +45,83 @@ def intents(notices: Sequence[Notice], said: Sequence[Said]) -> list[Said]:
 async def deliver(
     notices: Iterable[Notice], said: Sequence[Said], surfaces: Mapping[str, Surface], store: Store, card_of: CardOf
 ) -> Delivered:
-    """Send each notice, dearest first, and write each as soon as it was said.
+    """Send each channel its notices, dearest first, and write each as soon as it was said.
 
     A notice that fails stays unsaid: the next tick finds the same news, or newer, and is the retry. A channel that fails
     `ENOUGH` times is left alone until then, so that what is dead does not hold up what lives.
     """
-    before = {one.id: one for one in said}
-    done: list[Said] = []
-    failures: dict[str, list[Exception]] = {}
+    queues: dict[str, list[Notice]] = {}
     for notice in sorted(notices, key=_urgency):
-        if len(failures.get(notice.channel, ())) >= ENOUGH:
-            continue
-        try:
-            done.append(await _say(notice, before.get(notice.id), surfaces, store, card_of(notice)))
-        except (TrnbotError, OSError, TimeoutError) as error:
-            failures.setdefault(notice.channel, []).append(error)
-            log.warning("notice %s to %s was not delivered: %s", notice.id, notice.channel, error)
+        queues.setdefault(notice.channel, []).append(notice)
+    mouth = _Mouth({one.id: one for one in said}, surfaces, store, card_of)
+    spoken = await asyncio.gather(*(mouth.channel(queue) for queue in queues.values()), return_exceptions=True)
+    told = [_whole(one) for one in spoken]
+    failures = {name: errors for name, (_, errors) in zip(queues, told, strict=True) if errors}
     failed = tuple(f"{channel}: {error}" for channel, errors in failures.items() for error in errors)
+    done = tuple(one for said_here, _ in told for one in said_here)
     took = {one.channel for one in done}
-    return Delivered(tuple(done), failed, {name: errors[-1] for name, errors in failures.items() if name not in took})
+    return Delivered(done, failed, {name: errors[-1] for name, errors in failures.items() if name not in took})
 
 
-async def _say(notice: Notice, said: Said | None, surfaces: Mapping[str, Surface], store: Store, card: Card) -> Said:
+Spoken = tuple[list[Said], list[Exception]]
+"""What a channel took, and what it did not."""
+
+
+def _whole(spoken: Spoken | BaseException) -> Spoken:
+    """Raise what was no failure of a channel, now that every other channel has been served."""
+    if isinstance(spoken, BaseException):
+        raise spoken
+    return spoken
+
+
+@dataclass(frozen=True)
+class _Mouth:
+    """Speak in several channels at once, so that one which is slow holds up no other; write one thing at a time."""
+
+    before: Mapping[str, Said]
+    surfaces: Mapping[str, Surface]
+    store: Store
+    card_of: CardOf
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def channel(self, notices: Sequence[Notice]) -> Spoken:
+        """Say one channel's notices in their order."""
+        done: list[Said] = []
+        failures: list[Exception] = []
+        async with self.free:
+            for notice in notices:
+                if len(failures) >= ENOUGH:
+                    break
+                try:
+                    done.append(await _say(notice, self.before.get(notice.id), self, self.card_of(notice)))
+                except (TrnbotError, OSError, TimeoutError) as error:
+                    failures.append(error)
+                    log.warning("notice %s to %s was not delivered: %s", notice.id, notice.channel, error)
+        return done, failures
+
+    async def write(self, said: Said) -> None:
+        """Keep what was said."""
+        async with self.writing:
+            await asyncio.to_thread(self.store.save, Changes(said=[said]))
+
+
+async def _say(notice: Notice, said: Said | None, mouth: _Mouth, card: Card) -> Said:
     """Post or edit the message, write that, then add the thread's line.
 
     The line follows the writing, so that a crash or an answer that never came cannot repeat it; a plain refusal takes the
     writing back, so that both are tried again.
     """
-    surface, channel = surface_of(notice.channel, surfaces)
+    surface, channel = surface_of(notice.channel, mouth.surfaces)
     message, new = await _send(notice, said, surface, channel, card)
     done = said_of(notice, message)
-    await asyncio.to_thread(store.save, Changes(said=[done]))
+    await mouth.write(done)
     if said is None or new or not _threaded(notice, said):
         return done
     try:
         await surface.reply(channel, message, thread_line(notice, card))
     except TrnbotError:
-        await asyncio.to_thread(store.save, Changes(said=[said]))
+        await mouth.write(said)
         raise
     except (OSError, TimeoutError) as error:
         log.warning("the thread's line of %s to %s may be missing: %s", notice.id, notice.channel, error)

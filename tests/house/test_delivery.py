@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -180,3 +181,25 @@ async def test_a_dead_channel_does_not_hold_up_a_living_one() -> None:
     bot._channels = bot._watch._channels = ("chat:ops", "chat:team")
     await bot.tick(NOON)
     assert len(chat.messages) == 1
+
+
+class Waiting(Chat):
+    """Holds one channel's message back until the other channel has its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others = asyncio.Event()
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if channel == "ops":
+            await self.others.wait()
+        self.others.set()
+        return await super().post(channel, card, key)
+
+
+async def test_a_slow_channel_does_not_hold_up_a_quick_one() -> None:
+    chat = Waiting()
+    bot = app(Script(anomaly()), chat, admins=())
+    bot._channels = bot._watch._channels = ("chat:ops", "chat:team")
+    await bot.tick(NOON)
+    assert len(chat.messages) == 2

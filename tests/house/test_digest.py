@@ -20,7 +20,7 @@ from bot.model.labels import Labels
 from bot.model.route import Routes
 from bot.ports import Changes
 from tests.builders import NOON, alert, anomaly, waste
-from tests.house.test_app import Chat, Script, app, ask
+from tests.house.test_app import Chat, Crash, Script, app, ask
 
 HOUR = timedelta(hours=1)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
@@ -77,7 +77,7 @@ async def test_it_comes_once_a_week_across_restarts(store: Any) -> None:
 async def test_it_is_not_doubled_by_a_crash_after_sending(store: Any) -> None:
     chat = Chat()
     chat.fail_after = True
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Crash):
         await bot(chat, store).tick(MONDAY)
     chat.fail_after = False
     for hours in range(1, 4):
