@@ -30,6 +30,8 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _WRONG_S = 1.0
 _LONGEST = 4_000
 """Characters of a line."""
+STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
+"""What an empty channel offers to ask, of what the bot knows."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ class Views:
             "lines": self.lines,
             "health": health,
             "hints": self._console.hints,
+            "starters": [line for line in STARTERS if any(hint.name == line.split()[0] for hint in self._console.hints)],
             "version": self._hub.version,
             **values,
         }
