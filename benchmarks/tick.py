@@ -13,6 +13,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from statistics import median
@@ -33,11 +34,13 @@ from detectors.usual import history, learn, utilization_of
 
 DAYS = 14
 STEP = timedelta(minutes=5)
-END = datetime(2026, 11, 20, 5, 30, tzinfo=UTC)
+END = datetime(2026, 11, 20, 6, tzinfo=UTC)
 DAY_STEPS = 288
-TICKS = 12
-LEARNT_EVERY = 72
-"""Ticks in six hours: the usual is learnt anew that often, the forest once a day; the mean tick bears its share."""
+MIDNIGHT = END - timedelta(hours=6)
+TIMES = [MIDNIGHT + i * STEP for i in range(-12, 2)] + [END]
+"""An hour of ticks; the forest and the usual are learnt at midnight, the usual once more at the end."""
+BEFORE = 84
+"""Steps from the first of these ticks to the last: at each of them 14 days are known."""
 METRICS = tuple(NODE_METRICS)[:4] + tuple(
     name
     for name in NODE_METRICS
@@ -77,19 +80,36 @@ def milliseconds(work: Callable[[], object], times: int = 5) -> float:
     return 1000 * median(found)
 
 
-def ticks(frame: Frame, inventory: Inventory) -> tuple[float, float, float]:
-    """Return milliseconds of the first tick, of the median and of the slowest tick of the hour after it."""
+@dataclass(frozen=True)
+class Ticks:
+    """Hold milliseconds of ticks: the first one of a process, those that learn, a usual one, the slowest that learns nothing."""
+
+    first: float
+    midnight: float
+    six_hours: float
+    usual: float
+    slowest: float
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over a day: one learns usual and forest, three the usual alone."""
+        return (self.midnight + 3 * self.six_hours + (DAY_STEPS - 4) * self.usual) / DAY_STEPS
+
+
+def ticks(frame: Frame, inventory: Inventory) -> Ticks:
+    """Return what the ticks of a detector take that saw none before the first."""
     detector, policy = Detector(), default_policy()
     found = []
-    for i in range(TICKS + 1):
-        now = END - (TICKS - i) * STEP
+    for now in TIMES:
         reading = Reading(now, {"node": frame.until(now)}, inventory)
         start = process_time()
         detection = detector(reading, policy, ())
         found.append(1000 * (process_time() - start))
         assert not detection.anomalies
     assert Detector()(reading, policy, ()) == detection
-    return found[0], median(found[1:]), max(found[1:])
+    first, *usual, midnight, after, six_hours = found
+    usual.append(after)
+    return Ticks(first, midnight, six_hours, median(usual), max(usual))
 
 
 def recomputed(frame: Frame) -> Callable[[], object]:
@@ -141,26 +161,29 @@ def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
 
 def lengths(nodes: int = 500) -> None:
     """Print what a tick takes after 3, 14 and 60 days of history."""
-    found = [(days, ticks(*fleet(nodes, days * DAY_STEPS))[1]) for days in (3, 14, 60)]
+    found = [(days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)]
     said = ", ".join(f"{days} days {took:.1f}" for days, took in found)
     print(f"{nodes:,} nodes, by length of history: {said} ms a tick")
 
 
 def main(said: Sequence[str]) -> None:
     """Print milliseconds of processor time of one process, ratios and memory."""
-    print("ms; mean = tick + a share of learn; a, b, c, d: the baselines, then their ratios to mean")
-    print("".join(f"{name:>8}" for name in ("nodes", "learn", "tick", "slowest", "mean", *"abcd", *"abcd")))
+    print("ms; mean = over a day, with the tick at midnight and three at 6, 12 and 18; a to d: the baselines, then their ratios")
+    print("to the mean")
+    names = ("nodes", "first", "midnight", "six", "tick", "slowest", "mean", *"abcd", *"abcd")
+    print("".join(f"{name:>9}" for name in names))
     for nodes in [int(word) for word in said] or [500, 1_000, 2_000, 4_000, 8_000]:
-        frame, inventory = fleet(nodes, DAYS * DAY_STEPS)
+        longer, inventory = fleet(nodes, DAYS * DAY_STEPS + BEFORE)
+        frame = longer.last(timedelta(days=DAYS))
         assert_usual_is_numpys(frame, inventory)
-        first, usual, slowest = ticks(frame, inventory)
-        mean = usual + first / LEARNT_EVERY
+        took = ticks(longer, inventory)
         pandas = by_pandas(frame) or ()
         works = (whole(frame), *pandas) if nodes <= 2_000 else ()
         plain = [milliseconds(recomputed(frame), 3), *(milliseconds(work, 1) for work in works)]
         plain += [float("nan")] * (4 - len(plain))
-        figures = "".join(f"{x:>8.1f}" for x in (first, usual, slowest, mean, *plain, *(x / mean for x in plain)))
-        print(f"{nodes:>8}{figures}   {frame.values.nbytes / 1e6:,.0f} MB of history", flush=True)
+        own = (took.first, took.midnight, took.six_hours, took.usual, took.slowest, took.mean)
+        figures = "".join(f"{x:>9.1f}" for x in (*own, *plain, *(x / took.mean for x in plain)))
+        print(f"{nodes:>9}{figures}   {frame.values.nbytes / 1e6:,.0f} MB of history", flush=True)
     lengths()
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.model.frame import Frame
 from detectors.roster import Roster
-from detectors.usual import Span, forget, percentiles, utilization_of
+from detectors.usual import THREE, Span, forget, in_order, percentiles, utilization_of
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
@@ -63,6 +63,8 @@ def levels(part: Frame, last: int, smooth: int) -> Floats:
 def median_of(values: Floats) -> Floats:
     """Return the median along axis 1 without nan; nan where nothing was read. (n, k, m) -> (n, m)."""
     n, k, m = values.shape
+    if k == THREE:
+        return _middle([values[:, i].astype(np.float32) for i in range(k)])
     flat = np.moveaxis(values, 1, 2).reshape(n * m, k)
     return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
 
@@ -70,15 +72,19 @@ def median_of(values: Floats) -> Floats:
 def past_levels(part: Frame, stride: int, smooth: int) -> Floats:
     """Return the smoothed metrics at every `stride`-th step of the past, (n, n_samples, n_metrics)."""
     ends = np.arange(smooth, part.n_steps + 1, stride)
-    if not len(ends):
-        return np.full((len(part.things), 0, len(METRICS)), np.nan, dtype=np.float32)
-    found = []
-    for name in METRICS:
-        column = _column(part, name)
-        near = np.stack([column[:, ends - 1 - i] for i in range(smooth)], axis=2)
-        n, samples, _ = near.shape
-        found.append(percentiles(near.reshape(n * samples, smooth), (0.5,))[0].reshape(n, samples))
-    return np.stack(found, axis=2)
+    found = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
+    for into, name in zip(found, METRICS, strict=True):
+        by_time = _column(part, name).T  # a frame's readings of one time lie together
+        into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
+    return found.transpose(1, 2, 0)
+
+
+def _middle(near: list[Floats]) -> Floats:
+    """Return the median of arrays of one shape, by `percentiles`; of three without sorting any."""
+    if len(near) == THREE:
+        first, second, third = in_order(*near)
+        return np.where(np.isnan(third), first, second)
+    return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(near[0].shape)
 
 
 def blank_known(values: Floats, part: Frame, stride: int, smooth: int, roster: Roster, known: tuple[Span, ...]) -> None:
@@ -110,7 +116,9 @@ def distances(values: Floats, scale: Scale) -> Floats:
         far = (values - scale.middle[:, None, :]) / scale.spread[:, None, :]
     else:
         far = (values - scale.middle) / scale.spread
-    return np.asarray(np.nan_to_num(np.clip(far, -FAR, FAR), nan=0.0), dtype=np.float32)
+    np.clip(far, -FAR, FAR, out=far)
+    far[np.isnan(far)] = 0.0
+    return np.asarray(far, dtype=np.float32)
 
 
 def _column(part: Frame, name: str) -> Floats:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from detectors.features import FAR
-
-if TYPE_CHECKING:
-    from sklearn.ensemble import IsolationForest
 
 Floats = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float64]
@@ -69,24 +66,44 @@ class Forest:
 
 def fit(rows: Floats, seed: int = 0) -> Forest:
     """Grow the forest on `rows` (n, n_features) and a thin uniform background; the same rows give the same forest."""
-    return forest_of(grow(rows, seed))
+    trees = grow(with_background(rows, seed), min(SAMPLE, len(rows)), seed)
+    usual = len(trees) * float(_mean_length(np.array([min(SAMPLE, len(rows))]))[0])
+    return Forest(tuple(tree.apply for tree in trees), tuple(_lengths(tree) for tree in trees), usual)
 
 
-def grow(rows: Floats, seed: int = 0) -> IsolationForest:
-    """Return the scikit-learn forest; `contamination` stays unset, as a quota would flag something on the calmest day."""
-    from sklearn.ensemble import IsolationForest
-
+def with_background(rows: Floats, seed: int = 0) -> Floats:
+    """Return the rows and the background that a forest is grown on."""
     rng = np.random.default_rng(seed)
     blank = rng.uniform(-FAR, FAR, (max(1, int(BACKGROUND * len(rows))), rows.shape[1])).astype(np.float32)
-    model = IsolationForest(n_estimators=TREES, max_samples=min(SAMPLE, len(rows)), random_state=seed)
-    return model.fit(np.concatenate([rows, blank]))
+    return np.concatenate([rows, blank])
 
 
-def forest_of(model: IsolationForest) -> Forest:
-    """Return the same forest without scikit-learn's scheduling."""
-    trees: list[Any] = [estimator.tree_ for estimator in model.estimators_]
-    usual = len(trees) * float(_mean_length(np.array([model.max_samples_]))[0])
-    return Forest(tuple(tree.apply for tree in trees), tuple(_lengths(tree) for tree in trees), usual)
+def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
+    """Return the trees of scikit-learn's `IsolationForest(max_samples=sample, random_state=seed)` on `rows`, to the bit.
+
+    They are its own trees with its own draws; three quarters of its `fit` are copies of settings and weights for all rows,
+    most of them 0. A share of rows to be flagged (`contamination`) has no place here: it would flag some on the calmest day.
+    """
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeRegressor
+    from sklearn.utils.random import sample_without_replacement
+
+    most = np.iinfo(np.int32).max
+    target = np.random.RandomState(seed).uniform(size=len(rows))
+    trees = []
+    for one in np.random.RandomState(seed).randint(most, size=TREES):
+        tree = ExtraTreeRegressor(
+            max_features=1,
+            splitter="random",
+            max_depth=int(np.ceil(np.log2(max(sample, 2)))),
+            random_state=np.random.RandomState(one).randint(most),
+        )
+        draws = np.random.RandomState(one)
+        sample_without_replacement(rows.shape[1], rows.shape[1], random_state=draws)  # all features, as it draws them first
+        drawn = np.sort(sample_without_replacement(len(rows), sample, random_state=draws))
+        with config_context(skip_parameter_validation=True):
+            trees.append(tree.fit(rows[drawn], target[drawn], check_input=False).tree_)
+    return trees
 
 
 def _likeness(rows: Floats) -> npt.NDArray[np.int64]:

@@ -125,8 +125,8 @@ def _borrow(levels: tuple[Numbers, ...], roster: Roster) -> None:
 
 def percentiles(values: Numbers, ranks: tuple[float, ...]) -> tuple[Numbers, ...]:
     """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
-    ordered = _three_sorted(values) if values.shape[1] == _THREE else np.sort(values, axis=1)
-    counts = (~np.isnan(ordered)).sum(axis=1)
+    ordered = np.stack(in_order(*values.T), axis=1) if values.shape[1] == THREE else np.sort(values, axis=1)
+    counts = ordered.shape[1] - np.count_nonzero(np.isnan(ordered), axis=1)
     rows = np.arange(len(ordered))
     found = []
     for rank in ranks:
@@ -136,16 +136,15 @@ def percentiles(values: Numbers, ranks: tuple[float, ...]) -> tuple[Numbers, ...
     return tuple(found)
 
 
-_THREE = 3
+THREE = 3
 
 
-def _three_sorted(values: Numbers) -> Numbers:
-    """Return rows of three in order, nan last, (n, 3): numpy sorts row after row, this all rows at once."""
-    first, second, third = values.T
+def in_order(first: Numbers, second: Numbers, third: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return three arrays in order, element by element, nan last: numpy sorts row after row, this all rows at once."""
     first, second = np.fmin(first, second), np.maximum(first, second)
     second, third = np.fmin(second, third), np.maximum(second, third)
     first, second = np.fmin(first, second), np.maximum(first, second)
-    return np.stack([first, second, third], axis=1)
+    return first, second, third
 
 
 def _median_where(values: Numbers, active: npt.NDArray[np.bool_]) -> Numbers:

@@ -71,11 +71,10 @@ def teach(
     if active.sum() < LEAST_ROWS:
         return None
     scale = learn_scale(values, active)
-    far = distances(values, scale)
-    rows = far[active]
-    forest = fit(rows[:: max(1, -(-len(rows) // MOST_ROWS))])
+    nodes, samples = (at[:: -(-len(at) // MOST_ROWS)] for at in active.nonzero())
+    forest = fit(distances(values[nodes, samples], Scale(scale.middle[nodes], scale.spread[nodes])))
     recent = max(0, values.shape[1] - int(RECENT / (stride * whole.step)))
-    scores = _scored(forest, far[:, recent:], active[:, recent:])
+    scores = _scored(forest, distances(values[:, recent:], scale), active[:, recent:])
     return Taught(forest, scale, *_tails(scores, roster, stride * whole.step))
 
 

@@ -3,11 +3,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from builder import Fleet, World, hours
+from sklearn.ensemble import IsolationForest
 
 from bot.model.anomaly import Cause
 from bot.policy.schema import default_policy
 from detectors.features import FAR, Scale, distances, median_of
-from detectors.forest import MANY, fit, forest_of, grow
+from detectors.forest import MANY, SAMPLE, TREES, fit, with_background
 from detectors.rules.odd import Taught
 
 
@@ -16,18 +17,21 @@ def rows():
     return np.random.default_rng(3).normal(0, 1, (4000, 6)).astype(np.float32)
 
 
+def plain(rows):
+    model = IsolationForest(n_estimators=TREES, max_samples=min(SAMPLE, len(rows)), random_state=0)
+    return model.fit(with_background(rows))
+
+
 @pytest.mark.parametrize("copies", [1, 10])
 def test_scores_are_scikit_learns_to_the_bit_with_the_sign_flipped(rows, copies):
-    model = grow(rows)
     some = np.vstack([rows[:1000], np.full((5, 6), 6, np.float32), np.zeros((5, 6), np.float32)])
     shifted = np.vstack([some + np.float32(i) / 7 for i in range(copies)])
     assert (len(shifted) > MANY) == (copies > 1)
-    assert (forest_of(model).score(shifted) == -model.score_samples(shifted)).all()
+    assert (fit(rows).score(shifted) == -plain(rows).score_samples(shifted)).all()
 
 
 def test_a_forest_of_one_row_scores_as_scikit_learns(rows):
-    model = grow(rows[:1])
-    assert (forest_of(model).score(rows[:9]) == -model.score_samples(rows[:9])).all()
+    assert (fit(rows[:1]).score(rows[:9]) == -plain(rows[:1]).score_samples(rows[:9])).all()
 
 
 def test_higher_is_stranger_even_beyond_what_was_seen(rows):
