@@ -16,15 +16,23 @@ RECENT = timedelta(minutes=20)
 
 def stuck_scopes(view: View) -> set[int]:
     """Return the scopes (as indices of the roster) with a run that still reports but whose step has not moved for 20 minutes."""
+    return _scopes(view, moves=False)
+
+
+def moving_scopes(view: View) -> set[int]:
+    """Return the scopes (as indices of the roster) with a run whose step moved within 20 minutes."""
+    return _scopes(view, moves=True)
+
+
+def _scopes(view: View, moves: bool) -> set[int]:
     frame = view.reading.frame("run")
     if frame is None or not frame.has("run_step_count"):
         return set()
-    part = frame.last(STUCK)
-    steps = part.of("run_step_count")
+    steps = frame.last(STUCK).of("run_step_count")
     reports = (~np.isnan(steps)).mean(axis=1) >= 0.6
-    still = reports & ~(_span(steps) > 0)
+    chosen = reports & ((_span(steps) > 0) == moves)
     scopes = {s: i for i, s in enumerate(view.roster.scopes)}
-    return {scopes[scope_of(frame.things[i])] for i in np.flatnonzero(still) if scope_of(frame.things[i]) in scopes}
+    return {scopes[scope_of(frame.things[i])] for i in np.flatnonzero(chosen) if scope_of(frame.things[i]) in scopes}
 
 
 def pace(view: View, cluster: str) -> float | None:

@@ -27,6 +27,10 @@ Counts = npt.NDArray[np.intp]
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
+ROOMY = 0.15
+"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
+EMPTY = 0.05
+"""The same where the host's CPU is not read."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
@@ -157,11 +161,15 @@ class View:
 
     @cached_property
     def compiling(self) -> Mask:
-        """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held."""
+        """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held.
+
+        Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
+        """
         busy = self.cpu >= self.number("compiling.cpu")[:, None].astype(np.float32)
         share = self.memory / self.roster.memory[:, None].astype(np.float32)
-        roomy = ~(self.held > 0) | (share < 0.15)
-        return drop_singles(close_gaps(self.zero & busy & roomy & np.isnan(self.latency)))
+        roomy = ~(self.held > 0) | (share < ROOMY)
+        unread = np.isnan(self.cpu) & (self.held > 0) & (share < EMPTY)
+        return drop_singles(close_gaps(self.zero & ((busy & roomy) | unread) & np.isnan(self.latency)))
 
     @cached_property
     def resting(self) -> Mask:

@@ -46,16 +46,17 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     nodes = count(len(rows), "node")
     waste = f"{nodes} compile; one would do" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
+    read = bool(np.isfinite(cpu).any())
     return Words(
         why=f"{nodes} {'has' if len(rows) == 1 else 'have'} been compiling for {lasted(longest)}"
-        f" (host CPU {percent(float(np.nanmedian(cpu))) if np.isfinite(cpu).any() else 'not read'}, no executions); {reason}.",
+        f" (host CPU {percent(float(np.nanmedian(cpu))) if read else 'not read'}, no executions); {reason}.",
         value=longest.total_seconds(),
         unit="seconds",
         cause=cause,
         score=0.9,
         evidence=(waste, "device memory not yet filled"),
-        confidence=0.8,
-        runners_up=((Cause.IDLE, 0.1),),
+        confidence=0.8 if read else 0.5,
+        runners_up=((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
         suggestions=_COLD if cause is Cause.COLD_CACHE else _LONG,
         family=FAMILY,
     )

@@ -6,14 +6,20 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
-from detectors.progress import stuck_scopes
+from detectors.progress import moving_scopes, stuck_scopes
 from detectors.rules import closer
 from detectors.rules.found import Found, Words
-from detectors.streak import share_before, trailing
+from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, Mask, View
 from detectors.words import count, lasted, percent, size
 
+PINNED = 0.995
+"""Utilization from which a core is at its end: work has pauses, a spinning core has none."""
+_BARE = 3
+"""How many times as long cores must be pinned where nothing but their utilization is read."""
+_TRAFFIC = 1e8
+"""Bytes a second under which a node's EFA says nothing about whether its work goes on."""
 _UNUSED = (
     "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
     "Set an idle timeout on notebooks and interactive pods.",
@@ -41,14 +47,16 @@ def find_hung(view: View) -> Found:
     """Return training nodes that worked within the hour before and then made no progress for `hung.for`, runtime loaded.
 
     Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
-    the same step again and again; or it stands high although no execution is finished and EFA is silent.
+    the same step again and again; or it stands high although no execution is finished and EFA is silent, or at its very end.
     """
     still = trailing(view.holding, view.unknown)
     spinning = trailing(_spinning(view), view.unknown)
-    steps = np.maximum(still, spinning)
+    bare = trailing(_pinned_bare(view), view.unknown)
+    steps = np.maximum(still, np.maximum(spinning, bare))
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view)
+    begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
+    begins |= bare >= _BARE * view.steps("hung.for")
     stays = view.held_open(Cause.HUNG.value) & (steps > 0)
     hit = (view.eligible & begins) | (view.roster.running & stays)
     return Found(Cause.HUNG, hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
@@ -99,11 +107,40 @@ def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
 
 
 def _spinning(view: View) -> Mask:
-    """Tell where cores look busy while nothing is executed: latency has no reading although it usually has."""
-    reports = ~np.isnan(view.beside("neuron_execution_latency_seconds"))[:, None]
+    """Tell where cores look busy while nothing is executed: latency has no reading although it usually has.
+
+    A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the cores must be at their end
+    and no run may say that it goes on.
+    """
+    lost = view.executing & np.isnan(view.latency) & ~np.isnan(view.beside("neuron_execution_latency_seconds"))[:, None]
+    if not lost[:, -1:].any():
+        return np.zeros_like(lost)
     efa, usual = view.efa, view.beside("efa_tx_bytes_per_second")[:, None]
-    silent = np.isnan(efa) | np.isnan(usual) | (efa <= 0.1 * usual)
-    return view.executing & np.isnan(view.latency) & reports & silent
+    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
+    return np.asarray(lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view))))
+
+
+def _at_end(view: View) -> Mask:
+    """Tell where cores are pinned though they usually are not, and no run of their scope says that it goes on."""
+    pinned = (view.utilization >= PINNED) & (view.levels[2] < PINNED)[:, None]
+    going = np.isin(view.roster.scope, list(moving_scopes(view))) if pinned[:, -1:].any() else np.zeros(view.n, dtype=bool)
+    return np.asarray(pinned & ~going[:, None])
+
+
+def _pinned_bare(view: View) -> Mask:
+    """Tell where cores are pinned and nothing else of the work was ever read: neither latency nor traffic."""
+    read = ("neuron_execution_latency_seconds", "efa_tx_bytes_per_second")
+    bare = np.logical_and.reduce([np.isnan(view.beside(name)) for name in read])
+    return _at_end(view) & bare[:, None] if bare.any() else np.zeros_like(view.zero)
+
+
+def _freed_between(view: View, still: npt.NDArray[np.intp]) -> Mask:
+    """Tell which nodes gave their memory back between their work and the `still` streak: a new process, so no hang, (n,)."""
+    n_steps = view.window.n_steps
+    at = np.arange(n_steps)
+    last = np.asarray(since_last(view.executing))
+    between = (at >= (n_steps - last)[:, None]) & (at < (n_steps - still)[:, None])
+    return np.asarray((between & ((view.held == 0) | view.restarting)).any(axis=1))
 
 
 def _memory_kept(view: View) -> Mask:
