@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from detectors.rules.found import Found
-from detectors.rules.slow import FAMILY, SETTLED, middle_of, ratio_to
+from detectors.rules.slow import FAMILY, SETTLED, middle_of, middling, ratio_to
 from detectors.streak import share_before, trailing
 from detectors.view import Floats, Mask, Numbers, View
 
@@ -47,10 +47,21 @@ def find(view: View) -> Found:
     evident = (shallow >= view.window.steps(EVIDENT)) & _no_pause(view) & ~view.roster.inference
     begins = view.eligible & view.executing[:, -1] & (soon | late | evident) & _same_job(view, steps, late)
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
-    newest = view.recent(view.utilization, 1)  # readings from before the drop would make its first dollars too few
-    wasted = 1 - np.where(np.isnan(newest), view.recent(view.utilization), newest) / middle
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
+    wasted = 1 - _level(view, hit, steps) / middle
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
+
+
+def _level(view: View, hit: Mask, steps: Numbers) -> Floats:
+    """Return what the nodes do now, (n,): readings from before a drop would make its first dollars too few.
+
+    Once it has settled, the middle of some: the reading in which it ends would make the last ones too few.
+    """
+    newest = view.recent(view.utilization, 1)
+    level = np.where(np.isnan(newest), view.recent(view.utilization), newest)
+    rows = np.flatnonzero(hit & (steps > view.window.steps(SETTLED)))
+    level[rows] = middling(view, view.utilization, rows)
+    return level
 
 
 def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
@@ -156,7 +167,14 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     fell = (before >= 0.5) & ~(rested > 0)
     held = ratio_to(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
-    return np.asarray((alike & fell) | (late & (_loader_busy(view) | view.roster.inference)))
+    resumed = alike & _resumed(view, steps)
+    return np.asarray((alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference)))
+
+
+def _resumed(view: View, steps: Numbers) -> Mask:
+    """Tell which nodes came slow out of a start, past its ramp, with a sign that it is more than one, (n,)."""
+    long_enough = steps >= view.steps("starved.for") + view.window.steps(RESTART)
+    return np.asarray(long_enough & _no_pause(view) & ~view.roster.inference)
 
 
 def _held_still(view: View) -> Mask:

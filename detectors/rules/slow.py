@@ -12,11 +12,16 @@ from bot.model.anomaly import Cause
 from detectors.progress import pace
 from detectors.rules import closer
 from detectors.rules.found import Found, Words
+from detectors.usual import percentiles
 from detectors.view import Floats, View
 from detectors.words import count, percent, rate, span
 
 SETTLED = timedelta(minutes=30)
-
+"""How long work, or a drop, lasts before it is taken for what it is."""
+STEADY = timedelta(minutes=15)
+"""The newest time that a settled drop is described by."""
+DIVERTED = 0.4
+"""Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
 
 FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
 _LOADER = (
@@ -63,7 +68,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
 
     Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
     """
-    signs = read_signs(view, rows, 1 if found.steps[rows].max() <= SETTLED / view.window.step else 3)
+    signs = read_signs(view, rows, bool(found.steps[rows].max() > SETTLED / view.window.step))
     ranked = rank(signs, view, int(rows[0]))
     known = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
     plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
@@ -95,7 +100,9 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
     stray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
-    path = 0.2 + 3.0 * stray + 3.0 * lone + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
+    kept = signs.level / max(signs.usual, 1e-6)
+    diverted = signs.latency_ratio > 1.3 and signs.efa_ratio < DIVERTED * kept
+    path = 0.2 + 3.0 * stray + 3.0 * lone + 2.0 * diverted + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
     if lone:
         network -= 2.0 * near_limit
     weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
@@ -104,11 +111,14 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
 
 
-def read_signs(view: View, rows: npt.NDArray[np.intp], steps: int = 3) -> Signs:
-    """Read what the nodes at `rows` show in the newest `steps` against their usual; the step of the onset is half and half."""
+def read_signs(view: View, rows: npt.NDArray[np.intp], settled: bool) -> Signs:
+    """Read what the nodes at `rows` show against their usual: in the newest step, as the step of the onset is half and half.
+
+    Once the drop has `settled`, by the middle of some: the step in which it ends is half and half too.
+    """
 
     def now(values: Floats) -> Floats:
-        return view.recent(values, steps)[rows]
+        return middling(view, values, rows) if settled else view.recent(values, 1)[rows]
 
     low, middle, high = (level[rows] for level in view.levels)
     latency = ratio_to(now(view.latency), view.beside("neuron_execution_latency_seconds")[rows])
@@ -134,6 +144,11 @@ def read_signs(view: View, rows: npt.NDArray[np.intp], steps: int = 3) -> Signs:
         pace=_pace(view, rows),
         alone=busy <= 1 or _quiet_usually(view, rows),
     )
+
+
+def middling(view: View, values: Floats, rows: npt.NDArray[np.intp]) -> Floats:
+    """Return the median of the newest `STEADY` of the nodes at `rows`; nan where nothing was read."""
+    return percentiles(values[rows, -view.window.steps(STEADY) :], (0.5,))[0]
 
 
 def _quiet_usually(view: View, rows: npt.NDArray[np.intp]) -> bool:

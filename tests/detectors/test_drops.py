@@ -110,3 +110,27 @@ def test_a_named_cause_gives_way_to_signs_only():
     causes = {now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(33.9)) if d.anomalies}
     assert [causes[hours(h)] for h in (31, 32.5, 33.5)] == [Cause.NETWORK_BOUND, Cause.NETWORK_BOUND, Cause.STARVED]
     assert len(world.known) == 1
+
+
+def test_starvation_that_begins_right_after_a_restart_is_told_past_the_ramp():
+    fleet = Fleet(8).stop(hours(30), hours(30.25)).starve(hours(30.25), hours(33))
+    (alert,) = World(fleet).run(hours(29), hours(32))
+    assert (alert.cause, alert.opened - hours(30.25) <= timedelta(minutes=25)) == (Cause.STARVED, True)
+
+
+def test_other_work_after_a_restart_is_not_told():
+    fleet = Fleet(8).stop(hours(30), hours(30.25)).scale(hours(30.25), hours(33), neuroncore_utilization=0.4)
+    assert World(fleet).run(hours(29), hours(32)) == []
+
+
+def test_the_reading_in_which_a_drop_ends_is_not_what_it_was():
+    fleet = Fleet(8, days=1.5).starve(hours(30), hours(32)).scale(hours(32), hours(32) + STEP, neuroncore_utilization=0.6)
+    (alert,) = World(fleet).run(hours(29), hours(33))
+    assert "NeuronCore utilization 20 %" in alert.anomaly.why
+    assert alert.anomaly.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
+
+
+def test_slow_executions_that_send_nothing_over_efa_take_another_path():
+    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.45, neuron_execution_latency=2.1, efa=0.1)
+    fleet.metrics["network_out_bytes_per_second"][:] = np.nan
+    assert only(World(fleet).at(hours(31))).cause is Cause.COLLECTIVE_PATH
