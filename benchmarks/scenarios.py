@@ -1,0 +1,147 @@
+"""Grade the watch over simulated recordings. Run: python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
+
+For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five clusters, nothing wrong) and, for
+the first seeds, `storm` (64 nodes, one broken device). Each is replayed under the policies of `POLICIES` side by side: as it is,
+with other rates of false alerts asked of the forest, without the forest, and with the forest alone. With `--folder` recordings
+are kept and found again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from adapters.simulator import generate
+from bot import build
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.replay import Replay
+from bot.policy.change import applied
+from bot.policy.schema import SETTINGS
+from bot.replay import ticking
+from bot.watch import grid
+
+SCENARIOS = ("causes", "calm", "storm")
+STORMS = 3
+ASKED = ("0.02", "0.1", "0.5")
+"""False alerts a cluster and week that are asked of the forest; the second is the default."""
+_FOREST = "odd"
+_RULES = {name: "off" for name in SETTINGS if name.endswith(".on") and name != f"{_FOREST}.on"}
+POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "causes": {"as it is": {}, "without the forest": {f"{_FOREST}.on": "off"}, "the forest alone": _RULES},
+    "calm": {f"asked {rate}": {"odd.false_alerts_per_week": rate} for rate in ASKED},
+    "storm": {"as it is": {}},
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Hold the grade of one recording under one policy."""
+
+    scenario: str
+    seed: int
+    policy: str
+    grade: Mapping[str, Any]
+
+
+def judge(task: tuple[str, int, str, bool]) -> list[Run]:
+    """Replay one recording under its policies (or the plain one alone) and grade each."""
+    scenario, seed, folder, plain = task
+    path = Path(folder) / f"{scenario}{seed}"
+    if not path.exists():
+        generate(path, seed, scenario)
+    settings = build.settings_of({})
+    source = f"recording:{path}"
+    chosen = dict(list(POLICIES[scenario].items())[:1]) if plain and scenario != "calm" else POLICIES[scenario]
+    if plain and scenario == "calm":
+        chosen = {f"asked {ASKED[1]}": {}}
+    replays = build.Replays(settings, build.Opened(source, settings))
+    truth = replays.truth(source) or []
+    found = []
+    for name, (seen, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
+        found.append(Run(scenario, seed, name, replays.grade(seen, truth, clusters)))
+    return found
+
+
+def _replayed(replays: build.Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[Replay, int]]:
+    """Replay one source under several policies side by side; return what was seen and the number of clusters."""
+    ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
+    extent = ports[0].source.extent()
+    assert extent is not None
+    seen = [Replay(extent) for _ in ports]
+    times = list(grid(extent.start, extent.end, ports[0].interval))
+    for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, seen, strict=True)), strict=True):
+        pass
+    clusters = len([name for name in ports[0].source.read(extent.end).inventory.clusters() if name])
+    return [(one, clusters) for one in seen]
+
+
+def lines(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the tables: by policy, then by cause under the plain one."""
+    names = (("incidents", 9), ("recall", 7), ("precision", 9), ("cause", 7), ("delay", 6), ("false", 6), ("first/incident", 14))
+    yield f"{'':<32}" + "".join(f" {name:>{width}}" for name, width in names)
+    for scenario in SCENARIOS:
+        for policy in dict.fromkeys(run.policy for run in runs if run.scenario == scenario):
+            yield _total(scenario, policy, [run.grade for run in runs if (run.scenario, run.policy) == (scenario, policy)])
+    plain = [run.grade for run in runs if run.scenario == "causes" and run.policy == "as it is"]
+    yield from _by_cause(plain)
+    for run in runs:
+        for alert in run.grade["false"]:
+            yield f"false: {run.scenario}{run.seed} ({run.policy}) {alert['key']} {alert['opened_at']}"
+
+
+def _total(scenario: str, policy: str, grades: Sequence[Mapping[str, Any]]) -> str:
+    """Return one line of sums over seeds; what is a share of nothing reads as `-`."""
+    incidents, alerts = sum(g["incidents"] for g in grades), sum(g["alerts"] for g in grades)
+    rows = [row for g in grades for row in g["by_cause"].values()]
+    found = sum(row["found"] for row in rows)
+    false = sum(g["false_alerts"] for g in grades)
+    right = sum(round((g["cause_top1"] or 0) * sum(r["found"] for r in g["by_cause"].values())) for g in grades)
+    delays = [g["median_delay_minutes"] for g in grades if g["median_delay_minutes"] is not None]
+    firsts = sum((g["messages_per_incident"] or 0) * g["incidents"] for g in grades)
+    share = lambda part, whole: f"{part / whole:.3f}" if whole else "-"  # noqa: E731
+    return (
+        f"{scenario + ', ' + policy:<32} {incidents:>9} {share(found, incidents):>7} {share(alerts - false, alerts):>9}"
+        f" {share(right, found):>7} {median(delays) if delays else '-':>6} {false:>6} {share(firsts, incidents):>14}"
+    )
+
+
+def _by_cause(grades: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"\n{'cause':<20} {'incidents':>9} {'told':>5} {'right':>6} {'median':>7} {'longest':>8}  (delay in minutes)"
+    for cause in sorted({cause for grade in grades for cause in grade["by_cause"]}):
+        rows = [grade["by_cause"][cause] for grade in grades if cause in grade["by_cause"]]
+        delays = [delay for row in rows for delay in row["delays_minutes"]] or [float("nan")]
+        said = "".join(f"{sum(row[name] for row in rows):>{width}}" for name, width in (("incidents", 9), ("found", 6)))
+        yield f"{cause:<20} {said} {sum(row['cause_right'] for row in rows):>6} {median(delays):>7.0f} {max(delays):>8.0f}"
+
+
+def _seeds(text: str) -> list[int]:
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def main() -> None:
+    """Grade the scenarios over the seeds that are asked for, and print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scenarios")
+    parser.add_argument("--seeds", type=_seeds, default=_seeds("201-210"), help="FIRST-LAST")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--folder", default="", help="where recordings are kept")
+    parser.add_argument("--plain", action="store_true", help="the default policy alone")
+    said = parser.parse_args()
+    with tempfile.TemporaryDirectory() as passing:
+        folder = said.folder or passing
+        asked = [(name, seed) for name in said.scenarios for seed in (said.seeds[:STORMS] if name == "storm" else said.seeds)]
+        with get_context("spawn").Pool(said.processes) as pool:
+            runs = [run for many in pool.imap(judge, [(*one, folder, said.plain) for one in asked], 1) for run in many]
+    print("\n".join(lines(runs)))
+
+
+if __name__ == "__main__":
+    main()
