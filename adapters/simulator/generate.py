@@ -44,14 +44,14 @@ class World:
 
 def simulate(
     seed: int,
-    scenario: str = "demo",
+    scenario: str | Scenario = "demo",
     *,
     start: datetime | None = None,
     days: float | None = None,
     period_seconds: int | None = None,
 ) -> World:
     """Return a simulated world; raise `WrongInput` for an unknown scenario or a period that is not whole minutes."""
-    spec = scenario_named(scenario)
+    spec = scenario if isinstance(scenario, Scenario) else scenario_named(scenario)
     period = period_seconds or spec.period_seconds
     if period < 60 or period % 60:
         raise WrongInput(f"A period of {period} seconds is not whole minutes; write 60 or 300.")
@@ -65,7 +65,7 @@ def simulate(
 def generate(
     folder: Path,
     seed: int,
-    scenario: str = "demo",
+    scenario: str | Scenario = "demo",
     *,
     start: datetime | None = None,
     days: float | None = None,

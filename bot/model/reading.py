@@ -38,7 +38,8 @@ class Reading:
     Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
     `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an hour, of what is billed by the hour):
     things = account, service, region, usage_type and the tags cluster, team, project; metrics in `SPEND_METRICS`.
-    `gaps` say what could not be read this time; `commitments` and `findings` are the provider's own words.
+    `gaps` say what could not be read this time, `unread` of which instances nobody can tell now whether they report or run;
+    `commitments` and `findings` are the provider's own words.
     """
 
     now: datetime
@@ -48,6 +49,7 @@ class Reading:
     gaps: tuple[Gap, ...] = ()
     commitments: tuple[Commitment, ...] = ()
     findings: tuple[Finding, ...] = ()
+    unread: frozenset[str] = frozenset()
 
     def hidden(self, labels: Labels) -> bool:
         """Tell whether a gap hides things with these labels."""

@@ -31,6 +31,8 @@ def find(view: View) -> Found:
     hit = roster.running & expected & settled & view.silent & ~view.unwatched & view.limits.on("no_data.on")
     if view.reading.gaps:  # a cluster that is silent as a whole may just be the part of the source that was not read
         hit &= peers | ~np.fromiter(map(view.reading.hidden, roster.labels), bool, len(roster.labels))
+    if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
+        hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
     return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 
@@ -80,7 +82,9 @@ def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
 
 
 def _overdue(view: View, instance: Instance) -> bool:
-    return view.now - instance.launched_at >= LOOKBACK + view.policy.at(scope_of(instance.labels)).duration("no_data.for")
+    return instance.id not in view.reading.unread and view.now - instance.launched_at >= LOOKBACK + view.policy.at(
+        scope_of(instance.labels)
+    ).duration("no_data.for")
 
 
 def _ever(view: View) -> npt.NDArray[np.bool_]:

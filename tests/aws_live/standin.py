@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
 import socket
 import struct
@@ -19,7 +18,6 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +27,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.aws_live.cloudwatch import CloudWatch
 from tests.aws_live.costs import Costs, NoData
+from tests.aws_live.faults import Faults, error_of
 from tests.aws_live.serialize import body_of, model, validated
 
 ACCOUNT = "111122223333"
@@ -44,27 +43,6 @@ _EKS = (
     (re.compile(r"/clusters/([^/]+)/node-groups/([^/]+)"), "DescribeNodegroup", ("about", "group")),
 )
 """EKS names its operations by path."""
-
-
-@dataclass
-class Faults:
-    """Say which share of calls is throttled, reset, or answered with garbage; and what is denied."""
-
-    throttled: float = 0.0
-    reset: float = 0.0
-    garbled: float = 0.0
-    denied: set[str] = field(default_factory=set)
-    """`ec2:DescribeVolumes`, or only `...@ACCOUNT` or `...@REGION`."""
-    dead: bool = False
-    chance: random.Random = field(default_factory=lambda: random.Random(7))
-
-    def pick(self) -> str:
-        x = self.chance.random()
-        if self.dead or x < self.reset:
-            return "reset"
-        if x < self.reset + self.throttled:
-            return "throttled"
-        return "garbled" if x < self.reset + self.throttled + self.garbled else ""
 
 
 class StandIn:
@@ -217,6 +195,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     world: StandIn
+    _cut = False
+    """Whether the answer breaks off half way."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
@@ -236,12 +216,15 @@ class _Handler(BaseHTTPRequestHandler):
         service = _SERVICES.get(signed, signed)
         operation, given = self._asked(service, body)
         action = f"{service.replace('-', '')}:{operation}"
-        fault = self.world.faults.pick()
         account = key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT
-        if fault or {action, f"{action}@{account}", f"{action}@{region}"} & self.world.faults.denied:
-            self.world.failed[fault or "denied"] += 1
-            return self._fail(service, fault or "denied")
-        self.world.called[action] += 1
+        fault = self.world.faults.of(action, account, region, given)
+        if fault:
+            self.world.failed[fault] += 1
+            if fault != "truncated":
+                return self._fail(service, fault)
+            self._cut = True
+        else:
+            self.world.called[action] += 1
         if service == "s3":
             return self._s3(operation, given)
         try:
@@ -273,20 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return None
-        if fault == "garbled":
-            return self._send(200, b"", "application/x-amz-json-1.0")
-        code, status = {"throttled": ("ThrottlingException", 400), "denied": ("AccessDeniedException", 400)}[fault]
-        if service in ("ec2", "sts", "s3"):
-            code = {"throttled": "RequestLimitExceeded", "denied": "UnauthorizedOperation"}[fault]
-            inner = f"<Error><Code>{code}</Code><Message>no</Message></Error>"
-            text = {"ec2": f"<Response><Errors>{inner}</Errors><RequestID>r</RequestID></Response>", "s3": inner}
-            return self._send(
-                503 if fault == "throttled" else 403,
-                text.get(service, f"<ErrorResponse>{inner}</ErrorResponse>").encode(),
-                "text/xml",
-            )
-        self._send(status, json.dumps({"__type": code, "message": "no"}).encode(), "application/x-amz-json-1.0")
-        return None
+        return self._send(*error_of(service, fault))
 
     def _s3(self, operation: str, given: dict[str, Any]) -> None:
         root = self.world.folder
@@ -338,6 +308,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}.items():
             self.send_header(name, value)
         self.end_headers()
+        if self._cut:
+            body, self.close_connection = body[: len(body) // 2], True
         self.wfile.write(body)
 
 

@@ -57,7 +57,8 @@ def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_le
     assert live.closer.instances() == {one, other}
     live.drill([one], now + HELD)
     assert live.closer.instances() == {one}
-    assert looks(tmp_path)[one] == [[int(now.timestamp()), int((now + 2 * HELD).timestamp())]]
+    begun = now - timedelta(minutes=1)
+    assert looks(tmp_path)[one] == [[int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]]
 
 
 def test_what_is_not_of_the_fleet_is_not_asked_for(world):

@@ -1,46 +1,16 @@
 """Record a live account, and find in the recording what the live watch saw."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from adapters.aws.live.record import record
-from adapters.store.memory import MemoryStore
-from bot.build import Opened
 from bot.errors import WrongInput
 from bot.model.window import Window
 from bot.replay import replay
-from bot.settings import read_settings
 from tests.aws_live.conftest import open_tiny
+from tests.aws_live.ordeal import Watched, ports_of, told
 from tests.aws_live.same import differences
-
-
-class Watched:
-    """Let a replay watch a live source: the world's time moves with each tick."""
-
-    def __init__(self, world, live, window):
-        self.world, self.live, self.window = world, live, window
-
-    def read(self, now):
-        self.world.now = now
-        return self.live.read(now)
-
-    def extent(self):
-        return self.window
-
-    def problems(self):
-        return self.live.problems()
-
-
-def ports_of(folder: Path, **more):
-    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    made = Opened(settings.source, settings).ports(MemoryStore(), settings.policy)
-    return type(made)(**{**vars(made), **more})
-
-
-def told(seen):
-    return [(a.anomaly.cause, a.anomaly.things, a.opened, a.closed, a.waste) for a in seen.alerts.values()]
 
 
 def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_path, tiny):

@@ -146,7 +146,9 @@ class World:
         frames = {k: f.until(now) for k, f in self.more.get("frames", {}).items()}
         if self.whole is not None:
             frames["node"] = self.whole.until(now)
-        return Reading(now, frames, self.inventory(now), gaps=self.more.get("gaps", ()))
+        return Reading(
+            now, frames, self.inventory(now), gaps=self.more.get("gaps", ()), unread=frozenset(self.more.get("unread", ()))
+        )
 
     def at(self, now):
         return self.detector(self.reading(now), self.policy, self.known)

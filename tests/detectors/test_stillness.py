@@ -78,6 +78,12 @@ def test_a_failed_source_is_not_a_silent_fleet():
     assert only(World(fleet).at(hours(31))).cause is Cause.NO_DATA
 
 
+def test_a_node_that_nobody_could_ask_about_is_not_silent_though_its_peers_report():
+    fleet = Fleet(4).silence(hours(30), hours(40), slice(1, 2))
+    assert World(fleet, unread={"i-llama001"}).at(hours(31)).anomalies == ()
+    assert only(World(fleet, unread={"i-llama002"}).at(hours(31))).cause is Cause.NO_DATA
+
+
 def test_idle_goes_on_while_nothing_is_read():
     world = World(Fleet(2).stop(hours(30), hours(40)).silence(hours(32), hours(40)))
     alerts = world.run(hours(30), hours(33))

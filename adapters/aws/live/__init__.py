@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.aws.live.source import Live, open_live
+from adapters.aws.live.opening import open_live
+from adapters.aws.live.source import Live
 
 __all__ = ["Live", "open_live"]

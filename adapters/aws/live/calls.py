@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
 from adapters.aws.live.operations import CLOSE_UP, Operation, operations, price_of, stops_at
+from adapters.aws.live.patience import Late, in_time
 from adapters.aws.live.trouble import FAILURES, State, States, code_of, sentence, state_of
 from adapters.aws.live.usage import Tab, Usage
 from bot.errors import Unavailable
@@ -27,16 +30,9 @@ from bot.model.reading import Gap
 from bot.ports import Clock
 
 _GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"}
-_CONFIG = Config(
-    # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
-    # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
-    retries={"mode": "standard", "total_max_attempts": 6},
-    connect_timeout=5,
-    read_timeout=30,
-    max_pool_connections=16,
-    user_agent_extra="trnbot",
-    parameter_validation=True,
-)
+ATTEMPTS = 6
+PATIENCE_SECONDS = 45.0
+"""How long one call may take, retries and all."""
 _GARBLED_ATTEMPTS = 3
 WORKERS = 4
 """Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
@@ -77,10 +73,20 @@ class Garbled(Exception):
 class Calls:
     """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and spoken of alike."""
 
-    def __init__(self, clock: Clock, *, daily_usd: Decimal | None = None, usage: Path | None = None) -> None:
-        self.states = States()
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        daily_usd: Decimal | None = None,
+        usage: Path | None = None,
+        stopwatch: Callable[[], float] = time.monotonic,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self.states = States(clock)
         self.tab = Tab(clock, daily_usd, usage)
-        self.clock = clock
+        self.clock, self.stopwatch, self.until = clock, stopwatch, math.inf
+        """`until`: when, by the stopwatch, nothing is waited for any more."""
+        self._config = _config(attempts)
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock = Lock()
 
@@ -94,8 +100,13 @@ class Calls:
         declared = operations()[service, operation]
         self._allow(declared, place, declared.optional if optional is None else optional)
         where = str(place)
+        wait = min(PATIENCE_SECONDS, self.until - self.stopwatch())
+        if wait <= 0:
+            raise Unavailable(f"AWS {declared.name} in {where} was not asked: the time of this tick was used up before.")
         try:
-            answer = self._whole(declared, place, given, units)
+            answer = in_time(lambda: self._whole(declared, place, given, units), wait)
+        except Late:
+            state, code = State.SLOW, f"no answer within {wait:.0f} s"
         except FAILURES as error:
             state, code = state_of(error), code_of(error)
             if state is State.WELL:
@@ -176,7 +187,7 @@ class Calls:
                 return client
         keys, expires = self._assumed(place) if place.role else ({}, None)
         with self._lock:
-            made = _session().client(service, region_name=region, config=_CONFIG, **keys)
+            made = _session().client(service, region_name=region, config=self._config, **keys)
             self._clients[key] = (made, expires)
             return made
 
@@ -196,6 +207,19 @@ class Calls:
         with self._lock:
             for key in [key for key in self._clients if key[2] == place.role]:
                 del self._clients[key]
+
+
+def _config(attempts: int) -> Config:
+    return Config(
+        # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
+        # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        connect_timeout=5,
+        read_timeout=30,
+        max_pool_connections=16,
+        user_agent_extra="trnbot",
+        parameter_validation=True,
+    )
 
 
 def exposition(bill: OwnBill) -> str:

@@ -39,6 +39,7 @@ class Missing:
 
     gap: Gap
     needed: bool
+    place: Place
 
 
 DESCRIPTIONS = (
@@ -74,7 +75,7 @@ class Describer:
                     pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
                 except Unavailable as error:
                     self._failed[call] = now
-                    yield Missing(place.gap(str(error)), one.needed)
+                    yield Missing(place.gap(str(error)), one.needed, place)
                 else:
                     self._failed.pop(call, None)
                     self.heard.put(call, now, pages)

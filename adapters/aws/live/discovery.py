@@ -29,28 +29,51 @@ def names(catalogue: Catalogue) -> list[tuple[str, str]]:
     return sorted({(n, m) for (n, m, _), found in catalogue.shapes.items() if n != REPORTS and _whole(found)} | own)
 
 
+Had = dict[tuple[str, str], set[Series]]
+"""What was listed so far of each metric name."""
+
+
 def discover(
-    calls: Calls, place: Place, known: Collection[str], attached: Collection[str], catalogue: Catalogue, *, recent: bool
+    calls: Calls,
+    place: Place,
+    known: Collection[str],
+    attached: Collection[str],
+    catalogue: Catalogue,
+    *,
+    recent: bool,
+    had: Had | None = None,
 ) -> set[Series]:
     """Return the series of a place; `known` are ids of accelerated instances, `attached` of volumes on them.
 
     Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
-    for three hours, else two weeks count.
+    for three hours, else two weeks count. `had` keeps what was listed before a failure: only the rest is asked again.
     """
-    return kept(listed(calls, place, names(catalogue), catalogue, recent=recent), known, attached, catalogue)
+    return kept(listed(calls, place, names(catalogue), catalogue, recent=recent, had=had), known, attached, catalogue)
 
 
-def listed(calls: Calls, place: Place, wanted: Iterable[tuple[str, str]], catalogue: Catalogue, *, recent: bool) -> set[Series]:
+def listed(
+    calls: Calls,
+    place: Place,
+    wanted: Iterable[tuple[str, str]],
+    catalogue: Catalogue,
+    *,
+    recent: bool,
+    had: Had | None = None,
+) -> set[Series]:
     """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
+    had = {} if had is None else had
     active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
 
-    def of(name: tuple[str, str]) -> set[Series]:
+    def of(name: tuple[str, str]) -> None:
         given = {"Namespace": name[0], "MetricName": name[1], **active}
         pages = calls.pages(place, "cloudwatch", "list_metrics", **given)
-        return {x for page in pages for x in _series(page["Metrics"], place, catalogue, bool)}
+        had[name] = {x for page in pages for x in _series(page["Metrics"], place, catalogue, bool)}
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
-        return set().union(*pool.map(of, wanted))
+        waiting = [pool.submit(of, name) for name in wanted if name not in had]
+    for future in waiting:
+        future.result()
+    return set().union(*had.values())
 
 
 def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[Series]:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from botocore.exceptions import BotoCoreError
 
+from adapters.aws.live.address import bucket_and_prefix
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.trouble import code_of
 from bot.errors import Unavailable, WrongInput
@@ -34,10 +35,8 @@ class ExportCache:
 
     def __post_init__(self) -> None:
         """Read the address."""
-        found = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", self.address)
-        if not found:
-            raise WrongInput(f"'{self.address}' is no address of a billing export; write s3://BUCKET/PREFIX.")
-        self._bucket, self._prefix = found[1], (found[2] or "").strip("/")
+        self._bucket, prefix = bucket_and_prefix(self.address, "a billing export")
+        self._prefix = prefix.strip("/")
         self._place = Place(self.region)
         self._next: datetime | None = None
 

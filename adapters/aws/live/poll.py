@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from adapters.aws.live.calls import WORKERS, Calls, Place
-from adapters.aws.live.requests import Ask, Told, asks, tell
+from adapters.aws.live.requests import MOST_QUERIES, Ask, Told, asks, tell
 from adapters.aws.live.watermarks import Book, Mark
 from adapters.aws.points import Points, Series
 from bot.errors import Unavailable
@@ -30,11 +30,14 @@ class Read:
     gaps: list[Gap] = field(default_factory=list)
     settled: int = 0
     """Before this second every series had been answered by the tick before."""
+    unread: frozenset[int] = frozenset()
+    """Numbers of the series whose newest points are not known to be there or not."""
 
     def joined(self, other: Read) -> Read:
         """Return both together: what either has not settled is not settled."""
         gaps = [*self.gaps, *other.gaps]
-        return Read([*self.points, *other.points], [*self.older, *other.older], gaps, min(self.settled, other.settled))
+        points, older = [*self.points, *other.points], [*self.older, *other.older]
+        return Read(points, older, gaps, min(self.settled, other.settled), self.unread | other.unread)
 
 
 @dataclass
@@ -49,6 +52,7 @@ class Poll:
     """Tell what a metric stream brings: only its history from before the stream is asked for."""
     elsewhere_seconds: int = 0
     """How far back the stream is read itself."""
+    most_queries: int = MOST_QUERIES
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _older: list[Ask] = field(default_factory=list)
     _pinned: dict[int, int] = field(default_factory=dict)
@@ -91,8 +95,11 @@ class Poll:
         """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
         marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
         read = Read(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
-        newest = [ask for place, mine in self._places.items() for ask in asks(self.book, self._due(mine, end), place, None, end)]
+        recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        due = {place: self._due(mine, end) for place, mine in self._places.items()}
+        newest = [ask for place, mine in due.items() for ask in self._asked(place, mine, end, recent)]
         missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
+        read.unread = frozenset(n for mine in due.values() for n in mine if self.book.marks[n].asked < end)
         if missing:
             read.gaps += _gaps("The newest metrics", missing)
         # A terminal asks once and ends: only a watch, which comes again, pays for history.
@@ -105,7 +112,7 @@ class Poll:
         """Say how much of history is still to be read; not a gap: what is newer is whole."""
         if not self._older:
             return ()
-        return (f"History older than {_RECENT} before the start is still being read: {len(self._older)} calls to go.",)
+        return (f"History older than {_RECENT} is still being read: {len(self._older)} calls to go.",)
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return what is active, or spoke within three hours."""
@@ -116,15 +123,28 @@ class Poll:
         return [n for n in due if not self.elsewhere(self.book.series[n])]
 
     def _take(self, ask: Ask, told: Sequence[Told], read: Read) -> None:
+        skipped: dict[int, list[int]] = defaultdict(list)
         for one in told:
             mark = self.book.marks[one.number]
+            if mark.start < ask.start:
+                skipped[mark.start].append(one.number)
             fresh = ask.end if one.whole else int(one.times[-1]) + ask.period if len(one.times) else ask.start
             mark.answered(fresh, one.times)
             if len(one.times):
                 read.points.append(one.points())
+        self._queue(ask.place, skipped, ask.start)
         if len(told) < len(ask.numbers):
             lacking = len(ask.numbers) - len(told)
             read.gaps.append(ask.place.gap(f"{lacking} metrics in {ask.place} were not in CloudWatch's answer."))
+
+    def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[Ask]:
+        return asks(self.book, numbers, place, None, end, since=since, most=self.most_queries)
+
+    def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
+        """Queue what an outage left unread before the newest hours as history, the first of all."""
+        for since, numbers in sorted(skipped.items(), reverse=True):
+            start = max(since, end - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
+            self._older[:0] = asks(self.book, numbers, place, start, end, BACKFILL_PERIOD)
 
     def _make(self, wanted: Sequence[Ask], deadline: float, take: Callable[[Ask, Sequence[Told]], None]) -> list[Ask]:
         """Make the calls side by side and take what is answered in time; return the rest."""
@@ -145,7 +165,7 @@ class Poll:
         return failed
 
 
-_RECENT = f"the {RECENT_SECONDS // 3600} hours"
+_RECENT = f"{RECENT_SECONDS // 3600} hours"
 
 
 def _gaps(what: str, missing: Sequence[Ask]) -> list[Gap]:

@@ -74,22 +74,26 @@ def asks(
     end: int,
     period: int = 60,
     statistics: tuple[str, ...] = (),
+    since: int = 0,
+    most: int = MOST_QUERIES,
 ) -> Iterator[Ask]:
     """Yield the calls that read some series of a place up to `end`, from `start` or from where each was read to.
 
+    Nothing before `since` is asked for.
+
     All statistics of a series stand in one call: then it is billed as one metric.
     """
-    since: dict[int, list[int]] = defaultdict(list)
+    at: dict[int, list[int]] = defaultdict(list)
     for number in numbers:
-        begin = book.marks[number].start if start is None else start
+        begin = max(since, book.marks[number].start if start is None else start)
         if begin < end:
-            since[begin].append(number)
-    for begin, together in sorted(since.items(), reverse=True):
+            at[begin].append(number)
+    for begin, together in sorted(at.items(), reverse=True):
         chunk: list[tuple[int, tuple[str, ...]]] = []
         queries = 0
         for number in together:
             wanted = statistics or statistics_of(book.targets(book.series[number]))
-            if queries + len(wanted) > MOST_QUERIES:
+            if queries + len(wanted) > most:
                 yield _ask(place, begin, end, period, chunk)
                 chunk, queries = [], 0
             chunk.append((number, wanted))

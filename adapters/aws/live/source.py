@@ -1,31 +1,28 @@
-"""Open a live account: the bot's source and price list, read tick by tick."""
+"""Read a live account tick by tick: the bot's source and price list."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
-from pathlib import Path
 from threading import RLock
 
-import boto3
 import numpy as np
 
-from adapters.aws.catalogue import Catalogue, catalogue_with
+from adapters.aws.catalogue import Catalogue
 from adapters.aws.frames import cores_of, labelled
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.closer import Closer
-from adapters.aws.live.discovery import close_to, discover, kept
+from adapters.aws.live.discovery import Had, close_to, discover, kept
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
-from adapters.aws.live.poll import Poll
+from adapters.aws.live.poll import Poll, Read
 from adapters.aws.live.stream import FIRST, Streams
 from adapters.aws.live.survey import Means, Survey
 from adapters.aws.live.walk import Walk
@@ -33,62 +30,17 @@ from adapters.aws.live.watermarks import Book
 from adapters.aws.points import Series
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable
 from bot.model.fleet import InstanceType
-from bot.model.names import OwnNames
 from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
-from bot.ports import Check, Clock
+from bot.ports import Check
 
-OWN = "self"
-"""Stands among roles for the credentials of the process."""
 _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)
-_PATIENCE = 0.7
-"""Share of an interval that a tick's reading may take."""
-_RESERVE = 0.2
-"""Share of it that is kept for what no stream brings."""
-
-
-def open_live(
-    *,
-    interval: timedelta,
-    lag: timedelta = timedelta(minutes=1),
-    history: timedelta = timedelta(days=15),
-    types: Mapping[str, InstanceType],
-    tags: TagNames | None = None,
-    own: OwnNames | None = None,
-    streams: Sequence[str] = (),
-    regions: Sequence[str] = (),
-    roles: Sequence[str] = (),
-    clock: Clock,
-    daily_usd: Decimal | None = None,
-    journal: Path | None = None,
-    usage: Path | None = None,
-    advisor: str = "",
-    stopwatch: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
-) -> Live:
-    """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
-
-    `own` names the metrics of a namespace of the installation's own; `streams` are addresses (s3://BUCKET/PREFIX) of metric
-    streams. `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop; `journal` is a folder
-    where changed answers are kept over restarts and for recordings, `usage` a file that counts calls, `advisor` where the
-    Spot Advisor's data is. Nothing is called yet. Raise `WrongInput` where no region is known.
-    """
-    default = boto3.Session().region_name
-    named = tuple(regions) or ((default,) if default else ())
-    if not named:
-        raise WrongInput(
-            "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
-        )
-    calls = Calls(clock, daily_usd=daily_usd, usage=usage)
-    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
-    asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
-    walks = [Walk(calls, address, Place(named[0]), FIRST) for address in streams]
-    means = Means(stopwatch, pause, journal, advisor)
-    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means)
+_SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7}
+"""By which share of an interval each part of a tick's reading has ended: one that is slow leaves the next its time."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +50,7 @@ class _Seen:
     end: int
     inventories: Inventories
     gaps: tuple[Gap, ...]
+    unread: frozenset[str]
 
 
 class Live:
@@ -122,13 +75,14 @@ class Live:
         self._problems = Problems()
         self.heard = Heard(self._problems, means.journal)
         self._survey = Survey(calls, self.heard, means, types)
-        self._describer, self._stopwatch = self._survey.describer, means.stopwatch
+        self._describer, self._means = self._survey.describer, means
         book, first = Book(catalogue=catalogue), int(FIRST.total_seconds())
         self.streams = Streams(calls, walks, book, self._problems, means.stopwatch)
         self.poll = Poll(calls, int(history.total_seconds()), means.stopwatch, book, self.streams.brings, first)
         self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
         self.closer = Closer(calls, self.poll, means.journal)
         self._listed: dict[Place, datetime] = {}
+        self._had: dict[Place, Had] = defaultdict(dict)
         self._seen: _Seen | None = None
         self._asking = RLock()
 
@@ -142,7 +96,7 @@ class Live:
             inventory = seen.inventories.at(now, end)
             sheets = {kind: sheet for kind, sheet in self._ledger.sheets.items() if sheet.visible(end)}
             frames = {kind: of.frame(end, self._most, labelled(of, inventory)) for kind, of in sheets.items()}
-            return Reading(now, frames, inventory, self._ledger.runs.at(end * self._grid.step), seen.gaps)
+            return Reading(now, frames, inventory, self._ledger.runs.at(end * self._grid.step), seen.gaps, unread=seen.unread)
 
     def extent(self) -> Window | None:
         """Return None: a live account has no end."""
@@ -198,7 +152,8 @@ class Live:
         """Look closer at some nodes, the worst first: cores and devices from now on, where calls and budget allow."""
         with self._asking, suppress(Unavailable):
             of = {instance: place for place in self._places for instance in self._describer.instances(place)}
-            self.closer.look([(of[x], x) for x in instances if x in of], now)
+            # Points of the last minutes are not out yet: from there on, so that the first step is whole.
+            self.closer.look([(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag))
 
     def about(self, place: Place) -> tuple[frozenset[str], frozenset[str]]:
         """Return the ids of the accelerated instances of a place, and of the volumes on them."""
@@ -213,19 +168,33 @@ class Live:
         return self._describer.in_eks(place)
 
     def _tick(self, now: datetime, end: int) -> _Seen:
-        deadline = self._stopwatch() + self._grid.step * _PATIENCE
-        at = int(now.timestamp())
-        gaps = [*self._identify(), *self._survey.describe(self._places, now)]
-        streamed = self.streams.read(now, deadline - self._grid.step * _RESERVE, self._wanted)
-        gaps += self._discover(now)
-        read = streamed.joined(self.poll.read((at - self._grid.lag) // 60 * 60, deadline))
-        snapshots = self._survey.surround(self._places, now, deadline, self._snapshots)
+        began, at = self._means.stopwatch(), int(now.timestamp())
+        by = {part: began + share * self._grid.step / self._means.haste for part, share in _SHARES.items()}
+        try:
+            self.calls.until = by["describe"]
+            gaps = [*self._identify(), *self._survey.describe(self._places, now)]
+            self.calls.until = by["discover"]
+            found = list(self._discover(now))
+            self.calls.until = by["stream"]
+            streamed = self.streams.read(now, by["stream"], self._wanted)
+            self.calls.until = by["poll"]
+            read = streamed.joined(self.poll.read((at - self._grid.lag) // 60 * 60, by["poll"]))
+            snapshots = self._survey.surround(self._places, now, by["poll"], self._snapshots)
+        finally:
+            self.calls.until = math.inf
         self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
         self.calls.tab.save()
         seen = self._ledger.last_seen
         nodes = self._ledger.sheets.get("node")
         inventories = Inventories(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
-        return _Seen(end, inventories, tuple(dict.fromkeys([*gaps, *read.gaps])))
+        return _Seen(end, inventories, tuple(dict.fromkeys([*gaps, *found, *read.gaps])), self._unread(read))
+
+    def _unread(self, read: Read) -> frozenset[str]:
+        """Return the instances of which nobody can tell now whether they report, or whether they run."""
+        known = {x for place in self._survey.blind for x in self._describer.instances(place)}
+        named = (dict(self.poll.book.series[n].dimensions) for n in read.unread)
+        own = self.poll.book.catalogue.own
+        return frozenset(known).union(x.get("InstanceId") or x.get(own.instance if own else "", "") for x in named) - {""}
 
     def _snapshots(self) -> Snapshots:
         return Snapshots(self.heard, self._tags, self._types, self._history)
@@ -260,12 +229,15 @@ class Live:
                 continue
             known, attached = self.about(place)
             try:
-                found = discover(self.calls, place, known, attached, self.poll.book.catalogue, recent=listed is not None)
+                found = discover(
+                    self.calls, place, known, attached, self.poll.book.catalogue, recent=listed is not None, had=self._had[place]
+                )
             except Unavailable as error:
                 yield place.gap(str(error))
             else:
                 self.poll.enter(place, found, int(now.timestamp()))
                 self._listed[place] = now
+                del self._had[place]
 
     def _unheard(self, place: Place) -> bool:
         """Tell whether an accelerated instance of a place has no series yet."""

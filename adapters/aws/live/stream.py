@@ -69,6 +69,8 @@ class Streams:
                 continue
             left += self._read(walk, fresh, deadline, wanted, read)
         self._listed = self._listed or not read.gaps
+        if read.gaps or left:
+            read.unread = frozenset(n for n, series in enumerate(self.book.series) if self.brings(series))
         if left:
             read.gaps.append(Gap(f"{left} objects of the metric stream could not be read; the next tick reads them."))
         elif not read.gaps:

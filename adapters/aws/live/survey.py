@@ -29,6 +29,8 @@ class Means:
     """A folder where changed answers are kept over restarts, and for recordings."""
     advisor: str = ""
     """Where the Spot Advisor's data is: a file or an address."""
+    haste: float = 1.0
+    """What the time that a tick's reading may take is divided by."""
 
 
 class Survey:
@@ -36,6 +38,8 @@ class Survey:
 
     def __init__(self, calls: Calls, heard: Heard, means: Means, types: Mapping[str, InstanceType]) -> None:
         self.describer = Describer(calls, heard)
+        self.blind: frozenset[Place] = frozenset()
+        """Where the last tick could not tell what runs."""
         self.left_out: tuple[str, ...] = ()
         """What the last tick could not have and can do without."""
         self._heard, self._types, self._stopwatch = heard, types, means.stopwatch
@@ -46,13 +50,14 @@ class Survey:
 
     def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
         """Ask what runs; yield a gap for each answer without which nobody can tell whether a node is gone."""
-        left_out = []
+        left_out, blind = [], set()
         for missing in self.describer.refresh(places, now):
             if missing.needed:
+                blind.add(missing.place)
                 yield missing.gap
             else:
                 left_out.append(str(missing.gap))
-        self.left_out = tuple(left_out)
+        self.left_out, self.blind = tuple(left_out), frozenset(blind)
 
     def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
         """Ask what stands around the instances, until `deadline` by the stopwatch; return all that is known then."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from threading import Lock
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from adapters.aws.live.operations import Operation
+from bot.ports import Clock
 
 log = logging.getLogger("trnbot.aws")
 
@@ -22,6 +24,7 @@ class State(StrEnum):
     EXPIRED = "without valid credentials"
     THROTTLED = "throttled"
     BROKEN = "broken"
+    SLOW = "slow"
 
 
 _STATES = {
@@ -38,6 +41,8 @@ _STATES = {
     ),
     State.THROTTLED: ("Throttl", "RequestLimitExceeded", "TooManyRequests", "SlowDown", "PriorRequestNotComplete"),
 }
+_PASSING = {State.THROTTLED, State.BROKEN, State.SLOW}
+_SETTLED = timedelta(minutes=1)
 FAILURES = (BotoCoreError, ClientError, OSError)
 """What a call may raise. Their texts may carry addresses, ids and tokens, so only codes and class names are passed on."""
 
@@ -69,18 +74,28 @@ def sentence(declared: Operation, where: str, state: State, code: str) -> str:
 
 @dataclass
 class States:
-    """Remember how each part (place and operation) stands; a change is logged, its repetition is not."""
+    """Remember how each part (place and operation) stands; a change is logged, its repetition is not.
 
+    Throttled, broken and slow are one trouble that passes by itself: going from one to the other is no news. A part has
+    recovered when it answers and has not failed for a minute: of several calls of a tick some may fail.
+    """
+
+    clock: Clock
+    _failed: dict[tuple[str, str], datetime] = field(default_factory=dict)
     _now: dict[tuple[str, str], tuple[State, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def set(self, declared: Operation, where: str, state: State, said: str = "") -> None:
         """Take note of how a call ended."""
-        key = (declared.name, where)
+        key, now = (declared.name, where), self.clock()
         with self._lock:
             before = self._now.get(key, (State.WELL, ""))[0]
+            if state is State.WELL and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED:
+                return
             self._now[key] = (state, said)
-        if state is before:
+            if state is not State.WELL:
+                self._failed[key] = now
+        if state is before or {state, before} <= _PASSING:
             return
         if state is State.WELL:
             log.info("AWS %s in %s has recovered (it was %s).", declared.name, where, before)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from adapters.aws.live.address import bucket_and_prefix
 from adapters.aws.live.calls import Calls, Place
-from bot.errors import WrongInput
 
 LOOK_BACK = timedelta(hours=2)
 """An object whose key stands before those of so long ago is not looked for any more."""
@@ -43,10 +43,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         """Read the address."""
-        found = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", self.address)
-        if not found:
-            raise WrongInput(f"'{self.address}' is no address of a metric stream; write s3://BUCKET/PREFIX.")
-        self.bucket, self._prefix = found[1], found[2] or ""
+        self.bucket, self._prefix = bucket_and_prefix(self.address, "a metric stream")
 
     def fresh(self, now: datetime) -> list[Object]:
         """Return what is not done, the newest first; raise `Unavailable` where a page fails."""
