@@ -178,8 +178,15 @@ class _Pen:
 
     def _buttons(self, buttons: tuple[Button, ...]) -> str:
         size = max((columns(clean(button.text)) for button in buttons), default=0)
-        lines = (f"  {_pad(clean(b.text), size, Align.LEFT)}  {clean(b.line)}" for b in buttons)
-        return "\n".join([self.ink("Next:", _QUIET), *(_cut(line, self.width) for line in lines)])
+        return "\n".join([self.ink("Next:", _QUIET), *(self._button(button, size) for button in buttons)])
+
+    def _button(self, button: Button, size: int) -> str:
+        """Lay out what to type beside its name, or below it where that is too wide; whole, so that it can be typed."""
+        name, line = clean(button.text), clean(button.line)
+        beside = f"  {_pad(name, size, Align.LEFT)}  {line}"
+        if columns(beside) <= self.width:
+            return beside
+        return textwrap.indent("\n".join([_cut(name, self.width - 2), *_typed(line, self.width - 4)]), "  ")
 
     def _form(self, block: Form) -> str:
         lines = [self.ink(clean(block.title), _BOLD), self.wrap(f"Type: {clean(block.line)} name=value …")]
@@ -200,6 +207,11 @@ def _bare(span: Span) -> str:
 def _pad(words: str, size: int, align: Align) -> str:
     gap = " " * max(0, size - columns(words))
     return gap + words if align is Align.RIGHT else words + gap
+
+
+def _typed(line: str, size: int) -> list[str]:
+    """Return a line to type in pieces of at most `size` columns, set in by two."""
+    return [f"  {_cut(piece, size)}" for piece in textwrap.wrap(line, size, break_on_hyphens=False)]
 
 
 def _folded(words: str, size: int) -> list[str]:
