@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from adapters.aws.live import Live
 
 HISTORY = timedelta(days=15)
+log = logging.getLogger("trnbot.account")
 
 
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
@@ -81,7 +83,8 @@ class LivePlay:
 
     def _missed(self, sentence: str) -> None:
         assert self.app
-        self.app.health.missed_tick(sentence)
+        log.warning(sentence)
+        self.app.health.missed_tick()
 
 
 def record_account(options: Options) -> int:

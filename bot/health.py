@@ -35,7 +35,6 @@ class Health:
     missed: int = 0
     last_tick: datetime | None = None
     last_error: str = ""
-    last_missed: str = ""
     tick_seconds: float = 0.0
     open_alerts: int = 0
     usd_per_hour: Decimal = Decimal(0)
@@ -62,10 +61,9 @@ class Health:
         self.failures += 1
         self.last_error = sentence
 
-    def missed_tick(self, sentence: str) -> None:
+    def missed_tick(self) -> None:
         """Note a tick that did not run in time."""
         self.missed += 1
-        self.last_missed = sentence
 
     def facts(self) -> dict[str, Any]:
         """Return how the watch stands."""

@@ -57,7 +57,6 @@ class NodeState(StrEnum):
     NO_DATA = "no data"
     UNWATCHED = "not watched"
     NEW = "just launched"
-    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)

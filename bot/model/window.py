@@ -56,11 +56,6 @@ class Window:
             return Window(_month(self.start - timedelta(days=1)), self.start)
         return Window(self.start - self.length, self.start)
 
-    def overlap(self, other: Window) -> Window | None:
-        """Return what both hold, or None."""
-        start, end = max(self.start, other.start), min(self.end, other.end)
-        return Window(start, end) if start < end else None
-
     def days(self) -> Iterator[Window]:
         """Yield the UTC days this window touches, clipped to it."""
         at = self.start
