@@ -20,6 +20,7 @@ from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
 from detectors.rules import budget, checkpoint, commitment, drop, findings, odd, spend, storage
 from detectors.rules.found import Story
+from detectors.rules.hourly import Settled
 from detectors.rules.jump import Jump
 from detectors.usual import Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, View
@@ -44,6 +45,7 @@ class Detector:
         self._usual = _Memo[Usual]()
         self._taught = _Memo[odd.Taught | None]()
         self._days = _Memo[list[Jump]]()
+        self._settled = _Memo[Settled | None]()
         self._stories = _Memo[list[Story]]()
         self._burns = _Memo[list[budget.Burn]]()
 
@@ -119,7 +121,8 @@ class Detector:
 
         def judged() -> list[Story]:
             days = self._days.get((day, policy), lambda: spend.by_day(view))
-            jumped = spend.stories([*days, *(spend.by_hour(view) if hour else ())])
+            known = self._settled.get(day, lambda: spend.settled(view)) if hour else None
+            jumped = spend.stories([*days, *spend.by_hour(view, known)])
             return [*jumped, *commitment.stories(view, jumped)]
 
         return self._stories.get((day, hour, policy), judged) if day else []

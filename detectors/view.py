@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -48,6 +48,8 @@ class View:
     open: Mapping[tuple[str, Labels], Alert]
     """Open alerts by rule and scope."""
     known: tuple[Alert, ...] = ()
+    _metrics: dict[str, Floats] = field(default_factory=dict)
+    _recent: dict[tuple[int, int], tuple[Floats, Floats]] = field(default_factory=dict)
 
     @property
     def now(self) -> datetime:
@@ -219,18 +221,36 @@ class View:
         """Return the usual utilization now: low, middle, high, each (n,)."""
         return self.usual.at(self.now, self.roster.inference)
 
+    @cached_property
+    def lost_share(self) -> Numbers:
+        """Return what share of its usual work each node now loses, 0 where that is not known, (n,)."""
+        lost = 1 - self.recent(self.utilization) / self.levels[1]
+        return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
+
     def metric(self, name: str) -> Floats:
         """Return one metric of the window; all nan where it was never read."""
-        return self.window.of(name)
+        if name not in self._metrics:
+            self._metrics[name] = self.window.of(name)
+        return self._metrics[name]
 
     def beside(self, name: str) -> Floats:
         """Return the usual of a metric while the node works, (n,); nan where unknown."""
         found = self.usual.beside.get(name)
-        return np.full(self.n, np.nan, dtype=np.float32) if found is None else found
+        return self._unknown_usual if found is None else found
+
+    @cached_property
+    def _unknown_usual(self) -> Floats:
+        return np.full(self.n, np.nan, dtype=np.float32)
 
     def recent(self, values: Floats, steps: int = 3) -> Floats:
         """Return the mean of the newest readings, (n,); nan where there is none."""
-        part = values[:, -steps:]
+        key = id(values), steps
+        if key not in self._recent:
+            self._recent[key] = values, self._mean_of(values[:, -steps:])  # while it is kept, no other array has its id
+        return self._recent[key][1]
+
+    @staticmethod
+    def _mean_of(part: Floats) -> Floats:
         if part.shape[1] == 1:
             return part[:, 0].astype(np.float32)
         known = ~np.isnan(part)

@@ -90,11 +90,8 @@ class Bill:
         No frame while nothing is seen; no `spend_hour` where the export holds days only.
         """
         seen, until = self._seen(now), now.astimezone(UTC) - self._lag
-        with self._reader() as db:
-            frames = self._seen_frames
-            if (seen, days) not in frames:
-                frames[seen, days] = spend_frame(db, seen, days) if self._files else None
-            frame, hours = frames[seen, days], self._hours(db, hours_of_week(until))
+        with self._caught_up():
+            frame, hours = self._days(seen, days), self._hours(hours_of_week(until))
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
@@ -118,10 +115,18 @@ class Bill:
         """Release the database."""
         self._db.close()
 
-    def _hours(self, db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
+    def _days(self, seen: datetime, days: int) -> Frame | None:
+        known = self._seen_frames
+        if (seen, days) not in known:
+            with self._db.cursor() as db:
+                known[seen, days] = spend_frame(db, seen, days) if self._files else None
+        return known[seen, days]
+
+    def _hours(self, monday: datetime) -> Frame | None:
         known = self._seen_hours
         if monday not in known:
-            known[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
+            with self._db.cursor() as db:
+                known[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
         return known[monday]
 
     def _seen(self, now: datetime) -> datetime:
@@ -131,10 +136,15 @@ class Bill:
     @contextmanager
     def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor of the caller's own, over tables that match the folder."""
+        with self._caught_up(), self._db.cursor() as cursor:
+            yield cursor
+
+    @contextmanager
+    def _caught_up(self) -> Iterator[None]:
+        """Let the tables match the folder; what was asked before needs no cursor, which costs as much as looking."""
         try:
             self._catch_up()
-            with self._db.cursor() as cursor:
-                yield cursor
+            yield
         except duckdb.Error as problem:
             raise Unavailable(
                 f"The bill could not be asked ({type(problem).__name__}); look at the export with 'doctor'."

@@ -45,11 +45,12 @@ def find(view: View, explained: Mask) -> Iterator[Anomaly]:
 
 def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> Anomaly | None:
     labels = frame.things[row]
-    policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
-    scope = Labels(cluster=labels.cluster, job=labels.job)
+    overridden = bool(view.policy.overrides)
+    policy = view.policy.at(labels.only(("cluster", "team", "region", "account"))) if overridden else view.policy
     factor = policy.number("checkpoint_at_risk.factor")
     if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
         return None
+    scope = Labels(cluster=labels.cluster, job=labels.job)
     known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
     interval = known.anomaly.usual[1] if known and known.anomaly.usual else usual_interval(frame, row, age)
     rows = _rows(view, labels)

@@ -44,8 +44,10 @@ def find(view: View) -> Found:
     shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
     late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
-    evident = (shallow >= view.window.steps(EVIDENT)) & _no_pause(view) & ~view.roster.inference
-    begins = view.eligible & view.executing[:, -1] & (soon | late | evident) & _same_job(view, steps, late)
+    evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
+    evident &= _no_pause(view) if evident.any() else evident
+    begins = view.eligible & view.executing[:, -1] & (soon | late | evident)
+    begins &= _same_job(view, steps, late) if begins.any() else begins
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     wasted = 1 - _level(view, hit, steps) / middle
@@ -78,6 +80,8 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
 
     needed = view.steps("starved.for")
     deep = under("starved.deep")
+    if not deep.any():
+        return np.zeros(view.n, dtype=bool), under("starved.over").astype(np.float64)
     soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_together(view, deep, ratio), needed - 1, needed))
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed)
     blind = np.isnan(view.beside("neuroncore_memory_used_bytes"))

@@ -38,8 +38,10 @@ def find_hardware(view: View) -> Found:
     every = view.metric("neuron_hardware_ecc_events_count")
     broken = view.metric("neuron_execution_errors_hardware_count")
     status = view.metric("status_check_failed_count")
-    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
     events = _events(view)
+    if not events.any():
+        return _nothing(view, Cause.HARDWARE_FAULT)
+    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
@@ -47,18 +49,20 @@ def find_hardware(view: View) -> Found:
     )
     hit = view.roster.running & view.limits.on("hardware_fault.on") & (grave | many)
     steps = np.maximum(1, events.shape[1] - np.where(events.any(axis=1), events.argmax(axis=1), events.shape[1] - 1))
-    return Found(Cause.HARDWARE_FAULT, hit, steps.astype(np.float64), lost_share(view))
+    return Found(Cause.HARDWARE_FAULT, hit, steps.astype(np.float64), view.lost_share)
 
 
 def find_errors(view: View) -> Found:
     """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
     needed = view.steps("execution_errors.within")
     errors = view.metric("neuron_execution_errors_count")
+    if not (errors > 0).any():
+        return _nothing(view, Cause.EXECUTION_ERRORS)
     window = _within(errors, needed)
     hit = (sums(errors, needed) > view.number("execution_errors.above")) & (((errors > 0) & window).sum(axis=1) >= 2)
     steps = trailing(since_last_within(errors > 0))
     on = view.roster.running & view.limits.on("execution_errors.on")
-    return Found(Cause.EXECUTION_ERRORS, hit & on, np.maximum(1, steps).astype(np.float64), lost_share(view))
+    return Found(Cause.EXECUTION_ERRORS, hit & on, np.maximum(1, steps).astype(np.float64), view.lost_share)
 
 
 def find_memory(view: View) -> Found:
@@ -70,7 +74,11 @@ def find_memory(view: View) -> Found:
     grown = ~(usual >= above - 0.02)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
     hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
-    return Found(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), lost_share(view))
+    return Found(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
+
+
+def _nothing(view: View, cause: Cause) -> Found:
+    return Found(cause, np.zeros(view.n, dtype=bool), np.ones(view.n), view.lost_share)
 
 
 def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
@@ -162,12 +170,6 @@ def sums(values: Floats, steps: Numbers) -> Numbers:
     newest = values[:, -int(steps.max(initial=1)) :]
     counted = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
     return np.asarray(counted.sum(axis=1, dtype=np.float64))
-
-
-def lost_share(view: View) -> Numbers:
-    """Return what share of its usual work each node now loses, 0 where that is not known, (n,)."""
-    lost = 1 - view.recent(view.utilization) / view.levels[1]
-    return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
 
 
 def since_last_within(holds: Mask) -> Mask:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +22,20 @@ _BACK = 48
 """Hours that may hold the burst: those after the last settled day, and the day before them, when it may have begun."""
 
 
-def hour_jumps(bill: Bill, days: Bill, view: View) -> list[Jump]:
+@dataclass(frozen=True)
+class Settled:
+    """Hold up to when days have settled, and the usual USD an hour of each of their lines."""
+
+    end: datetime
+    usual: Mapping[Labels, float]
+
+    @staticmethod
+    def of(days: Bill) -> Settled:
+        """Return it for the settled days: the same for every hour until another day has settled."""
+        return Settled(days.end, {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)})
+
+
+def hour_jumps(bill: Bill, days: Settled, view: View) -> list[Jump]:
     """Return the lines with a run of hours out of the usual that the settled `days` do not hold yet.
 
     A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours at its end more than any
@@ -30,7 +47,7 @@ def hour_jumps(bill: Bill, days: Bill, view: View) -> list[Jump]:
         return []
     at = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, at)
-    known = _by_day(bill, days)
+    known = np.array([days.usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, known[:, None])
     over = np.nan_to_num(bill.values[:, at] - high)
     likely = np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1))
@@ -59,12 +76,6 @@ def _ranked(values: Numbers, at: npt.NDArray[np.intp], back: list[int]) -> tuple
 
 def _pick(ranked: Numbers, rank: npt.NDArray[np.intp]) -> Numbers:
     return np.asarray(np.take_along_axis(ranked, rank[None].astype(np.intp), axis=0)[0])
-
-
-def _by_day(bill: Bill, days: Bill) -> Numbers:
-    """Return the usual USD an hour of each line by its settled days; 0 for one that no settled day holds."""
-    usual = {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)}
-    return np.array([usual.get(line, 0.0) for line in bill.lines])
 
 
 def _judge(

@@ -16,7 +16,7 @@ from bot.model.reading import SPEND_METRIC
 from detectors.rules.bill import DAY, lay_out, settled_steps
 from detectors.rules.explain import Root
 from detectors.rules.found import Story, Words
-from detectors.rules.hourly import hour_jumps
+from detectors.rules.hourly import Settled, hour_jumps
 from detectors.rules.jump import HOURS, Jump, day_jumps, root_of
 from detectors.view import View
 from detectors.words import percent
@@ -60,10 +60,15 @@ def by_day(view: View) -> list[Jump]:
     return day_jumps(bill, view) if bill else []
 
 
-def by_hour(view: View) -> list[Jump]:
+def settled(view: View) -> Settled | None:
+    """Return what the settled days say of every hour since."""
+    days = lay_out(frame) if (frame := view.reading.frame("spend")) else None
+    return Settled.of(days) if days else None
+
+
+def by_hour(view: View, days: Settled | None) -> list[Jump]:
     """Return what jumped in the hours since the newest settled day."""
-    frames = view.reading.frame("spend"), view.reading.frame("spend_hour")
-    days, hours = (lay_out(frame) if frame else None for frame in frames)
+    hours = lay_out(frame) if (frame := view.reading.frame("spend_hour")) else None
     return hour_jumps(hours, days, view) if hours and days else []
 
 

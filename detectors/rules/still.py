@@ -53,6 +53,8 @@ def find_hung(view: View) -> Found:
     spinning = trailing(_spinning(view), view.unknown)
     bare = trailing(_pinned_bare(view), view.unknown)
     steps = np.maximum(still, np.maximum(spinning, bare))
+    if not steps.any():
+        return Found(Cause.HUNG, np.zeros(view.n, dtype=bool), steps.astype(np.float64), np.ones(view.n))
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
