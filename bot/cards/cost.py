@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,11 +14,8 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Chart,
-    ChartKind,
     Column,
     Facts,
-    Series,
     Table,
     Text,
     Tone,
@@ -26,8 +23,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.cost_chart import cost_charts, named, short
 from bot.cards.lines import quote, window_line
-from bot.cards.money import expected_data, money_data, usd, use_texts
+from bot.cards.money import amount_of, expected_data, money_data, use_texts
 from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.nowcast import Expected, Nowcast
@@ -37,7 +35,6 @@ from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
 
 _ROWS = 10
-_COLOURS = 5
 _TIMES = {"hour", "day", "month"}
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
 _DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
@@ -64,13 +61,13 @@ def cost_card(answer: CostAnswer) -> Card:
     tally = answer.tally
     grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
     kept = "".join(f" · {one}" for one in answer.filters)
-    title = f"{_money(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
+    title = f"{amount_of(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
     aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
     told = [*_hints(tally), *use_texts(answer.commitments), *aged]
-    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *_charts(answer), *told]
+    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *cost_charts(answer.over_time), *told]
     blocks.append(Buttons(tuple(_buttons(answer))))
     return Card(title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected))
 
@@ -88,13 +85,9 @@ def cost_data(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _money(amount: Decimal, tally: Tally) -> str:
-    return usd(amount) if tally.currency == "USD" else f"{amount:,.2f} {tally.currency}"
-
-
 def _lead(answer: CostAnswer) -> Text:
     change, tally = answer.change, answer.tally
-    words = f"Amortised {_money(tally.total.amortised, tally)}"
+    words = f"Amortised {amount_of(tally.total.amortised, tally)}"
     words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
     if forecast := answer.nowcast:
         low, high = _about(forecast.low, tally), _about(forecast.high, tally)
@@ -108,7 +101,7 @@ def _lead(answer: CostAnswer) -> Text:
 
 
 def _about(amount: Decimal, tally: Tally) -> str:
-    return about(amount) if tally.currency == "USD" else _money(amount, tally)
+    return about(amount) if tally.currency == "USD" else amount_of(amount, tally)
 
 
 def _grown(ratio: Decimal) -> str:
@@ -125,7 +118,7 @@ def _compared(change: Change | None, tally: Tally) -> str:
     grown = f"{_grown(change.ratio)} from" if change.ratio is not None else "nothing was spent in"
     if change.part == tally.window:
         return f"{grown} {period(change.before)}"
-    now, then = _money(change.now, tally), _money(change.then, tally)
+    now, then = amount_of(change.now, tally), amount_of(change.then, tally)
     before = "month" if tally.window == month_of(tally.window.start) else length(tally.window.length)
     return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
 
@@ -134,7 +127,7 @@ def _parts(tally: Tally) -> Facts:
     total = tally.total
     pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
     shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
-    return Facts(tuple((name, _money(amount, tally)) for name, amount in [*shown, ("Net", total.net)]))
+    return Facts(tuple((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]))
 
 
 def _table(tally: Tally) -> Table:
@@ -145,7 +138,7 @@ def _table(tally: Tally) -> Table:
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
     lines = [
-        (*(_said(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows
+        (*(named(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows
     ]
     if folded:
         lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
@@ -163,73 +156,11 @@ def _ranked(tally: Tally) -> list[Spend]:
 def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
     part = share(money.amortised, tally.total.amortised)
     percent = f"{part * 100:.0f} %" if part is not None else ""
-    return f"{'~' if estimated else ''}{_money(money.net, tally)}", _money(money.amortised, tally), percent
+    return f"{'~' if estimated else ''}{amount_of(money.net, tally)}", amount_of(money.amortised, tally), percent
 
 
 def _first(word: str, columns: int) -> tuple[str, ...]:
     return (word, *[""] * (columns - 1)) if columns else ()
-
-
-def _said(value: str, dimension: str) -> str:
-    if value:
-        return value
-    return f"(no {dimension.removeprefix('tag:').replace('_', ' ')})"
-
-
-def _charts(answer: CostAnswer) -> list[Chart]:
-    over_time = answer.over_time
-    if over_time is None or not over_time.rows:
-        return []
-    step, *groups = over_time.by
-    times = sorted({row.key[step] for row in over_time.rows})
-    names = _largest(over_time, groups[0]) if groups else []
-    series = [Series(_said(name, groups[0]), _values(over_time, times, {groups[0]: {name}})) for name in names]
-    others = {row.key[groups[0]] for row in over_time.rows} - set(names) if groups else set()
-    if others:
-        series.append(Series("others", _values(over_time, times, {groups[0]: others})))
-    if not groups:
-        series = [Series("amortised", _values(over_time, times, {}))]
-    title = f"Amortised cost by {step}"
-    summary = _summary(over_time, times, step)
-    unit = "$" if over_time.currency == "USD" else over_time.currency
-    return [Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(_short(at) for at in times), summary=summary)]
-
-
-def _largest(tally: Tally, dimension: str) -> list[str]:
-    sums: dict[str, Decimal] = {}
-    for row in tally.rows:
-        sums[row.key[dimension]] = sums.get(row.key[dimension], Decimal(0)) + row.money.amortised
-    return sorted(sums, key=lambda name: (-sums[name], name))[:_COLOURS]
-
-
-def _values(tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]) -> tuple[float | None, ...]:
-    sums = dict.fromkeys(times, Decimal(0))
-    for row in tally.rows:
-        if row.key[tally.by[0]] in sums and all(row.key[name] in values for name, values in keep.items()):
-            sums[row.key[tally.by[0]]] += row.money.amortised
-    return tuple(round(float(sums[at]), 2) for at in times)
-
-
-def _short(at: str) -> str:
-    """Return the part of a time key that a bar's label needs."""
-    if len(at) < 10:
-        return at
-    found = datetime.fromisoformat(at)
-    return f"{found:%H:%M}" if "T" in at else day(found)
-
-
-def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
-    """Say lowest and highest; a day cut by the window's edge is not compared with full ones."""
-    whole = [at for at in times if step != "day" or _is_whole(at, tally)] or times
-    values = [value or 0.0 for value in _values(tally, whole, {})]
-    low, high = (_money(Decimal(str(value)), tally) for value in (min(values), max(values)))
-    return f"Between {low} and {high} a {step}, highest: {_short(whole[values.index(max(values))])}."
-
-
-def _is_whole(at: str, tally: Tally) -> bool:
-    start = datetime.fromisoformat(at).replace(tzinfo=UTC)
-    end = min(tally.window.end, tally.billed_through or tally.window.end)
-    return start >= tally.window.start and start + timedelta(days=1) <= end
 
 
 def _hints(tally: Tally) -> list[Text]:
@@ -239,7 +170,7 @@ def _hints(tally: Tally) -> list[Text]:
         lost = untagged(tally, name).amortised
         if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
             tag = name.removeprefix("tag:")
-            found.append(quiet(f"{_money(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
+            found.append(quiet(f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
     return found
 
 
@@ -268,7 +199,7 @@ def _estimated_since(answer: CostAnswer) -> str:
     if not days:
         return ""
     first = min(days)
-    return clock(datetime.fromisoformat(first)) if "T" in first else _short(first)
+    return clock(datetime.fromisoformat(first)) if "T" in first else short(first)
 
 
 def _buttons(answer: CostAnswer) -> list[Button]:

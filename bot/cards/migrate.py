@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
-from bot.advice.migrate import Alike, Migration, Option, Scenario, SpeedRange, break_even_hours, fp8_gain
+from bot.advice.migrate import Migration, Option, Scenario, break_even_hours, fp8_gain
 from bot.advice.obstacles import Standing
 from bot.cards.card import (
     Align,
@@ -24,6 +23,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.migrate_data import migration_data
 from bot.cards.money import usd
 from bot.model.claims import Conflict
 from bot.model.fleet import InstanceType, Market
@@ -73,7 +73,7 @@ def migration_card(found: Migration, doubts: Sequence[str], stale_days: float, p
     if found.conflicts:
         blocks.append(_conflicts(found.conflicts))
     blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={found.standing.cluster}"), Button("Alerts", "alerts"))))
-    return Card(_title(found), _tone(found), tuple(blocks), _data(found, doubts, port_usd))
+    return Card(_title(found), _tone(found), tuple(blocks), migration_data(found, doubts, port_usd))
 
 
 def _title(found: Migration) -> str:
@@ -231,50 +231,3 @@ def _before_paying(found: Migration) -> str:
     )
     first = "Before paying: compile on one node, train a short run on both, and compare the loss curve and the cost of an epoch."
     return first + fp8
-
-
-def _data(found: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
-    standing = found.standing
-    return {
-        "cluster": standing.cluster,
-        "from": standing.type.name,
-        "to": found.to.name,
-        "nodes": standing.nodes,
-        "utilization_ratio": standing.utilization,
-        "usd_per_hour": standing.usd_per_hour,
-        "speedup": _speed_data(found.speeds),
-        "options": [_option_data(option) for option in found.options],
-        "alike": _alike_data(found.alike()),
-        "doubts": [*doubts, *found.cautions],
-        "refused": [],
-        "port_usd": port_usd,
-        "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in found.conflicts],
-    }
-
-
-def _alike_data(alike: Alike | None) -> dict[str, Any] | None:
-    if alike is None:
-        return None
-    return {"market": alike.market.value, "best": round(alike.best, 4), "worst": round(alike.worst, 4)}
-
-
-def _speed_data(speeds: SpeedRange) -> dict[str, Any]:
-    voices = [
-        {"factor": x.factor, "kind": x.kind.value, "says": x.says, "source": x.source, "asof": x.asof} for x in speeds.voices
-    ]
-    return {"low": speeds.low, "mid": speeds.mid, "high": speeds.high, "voices": voices}
-
-
-def _option_data(option: Option) -> dict[str, Any]:
-    price = option.price
-    scenarios = [
-        {"speedup": x.speedup, "nodes": x.nodes, "usd_per_hour": x.usd_per_hour, "relative_cost": round(x.relative_cost, 4)}
-        for x in option.scenarios
-    ]
-    named = {
-        "instance_type": price.instance_type,
-        "market": price.market.value,
-        "region": price.region,
-        "basis": price.basis.value,
-    }
-    return named | {"node_usd_per_hour": price.usd_per_hour, "asof": price.asof, "stays": option.stays, "scenarios": scenarios}

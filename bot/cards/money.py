@@ -9,7 +9,7 @@ from typing import Any
 from bot.cards.card import Text, quiet
 from bot.costs.nowcast import Expected
 from bot.model.outlook import Commitment, Plan
-from bot.model.spend import Money
+from bot.model.spend import Money, Tally
 
 
 def usd(amount: Decimal, digits: int | None = None) -> str:
@@ -50,3 +50,8 @@ def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
             words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
             found.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
     return found
+
+
+def amount_of(amount: Decimal, tally: Tally) -> str:
+    """Write an amount in the currency of its bill."""
+    return usd(amount) if tally.currency == "USD" else f"{amount:,.2f} {tally.currency}"
