@@ -72,10 +72,8 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
     async def on_message_activity(self, turn_context: TurnContext) -> None:
         """Answer a message in its thread."""
         activity = turn_context.activity
-        here = conversation_of(activity)
-        if await self._seen.again(f"{here.id}|{activity.id}" if activity.id else ""):
-            return
-        self._later(self._reply(here, activity, said_line(activity)))
+        if not await self._again(activity):
+            self._later(self._reply(conversation_of(activity), activity, said_line(activity)))
 
     async def on_invoke_activity(self, turn_context: TurnContext) -> InvokeResponse:
         """Answer a press in place (botbuilder's own path fails under `CloudAdapter`)."""
@@ -86,6 +84,8 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
             return InvokeResponse(status=HTTPStatus.NOT_IMPLEMENTED)
         if not line:
             return _answered(invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead."))
+        if await self._again(activity):
+            return _answered(invoke_answer(MESSAGE, "This press was answered already."))
         return _answered(await self._press(activity, line, keeps=stands(data)))
 
     def refuse(self, activity: Activity) -> None:
@@ -108,6 +108,10 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
             await self._greet(activity)
         if any(member.id == own for member in activity.members_removed or []):
             await self._leave(activity)
+
+    async def _again(self, activity: Activity) -> bool:
+        """Tell whether this very message or press came before: sent again by Teams, or by who recorded it."""
+        return await self._seen.again(f"{conversation_of(activity).id}|{activity.id}" if activity.id else "")
 
     async def _leave(self, activity: Activity) -> None:
         gone = conversation_of(activity).id

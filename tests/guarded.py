@@ -1,0 +1,79 @@
+"""Stand a whole bot behind a door, and compare everything it remembers before and after."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from adapters.store.memory import MemoryStore
+from bot.cards.card import Card, Tone
+from bot.commands.line import named
+from bot.model.request import Request, Role
+from tests.builders import FIVE, NOON, anomaly
+from tests.house.test_app import Chat, Script, app
+
+
+class Guarded:
+    """Hold a bot with one alert firing, and judge each answer: who may change nothing must have changed nothing."""
+
+    def __init__(self, *admins: str, store: MemoryStore | None = None) -> None:
+        self.store, self.chat, self.asked = store or MemoryStore(), Chat(), list[Request]()
+        self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
+        self.alert, self.wrong = "", list[str]()
+
+    async def begin(self) -> None:
+        """Look twice at the fleet, so that an alert fires and is told."""
+        for i in range(2):
+            (alert,) = (await self.bot.tick(NOON + i * FIVE)).outcome.alerts
+        self.alert = alert.id
+
+    def state(self) -> str:
+        """Return everything that is remembered or shown, as text."""
+        return repr((vars(self.store), self.chat.messages, self.chat.threads))
+
+    def decided(self) -> str:
+        """Return what people can decide: alerts, silences, decisions, the policy, what is kept; not who tried in vain."""
+        kept = {name: value for name, value in vars(self.store).items() if name != "_attempts"}
+        kept["_shelves"] = {name: rows for name, rows in self.store._shelves.items() if not name.endswith(".seen")}
+        return repr((kept, self.chat.messages, self.chat.threads))
+
+    def lines(self) -> tuple[str, ...]:
+        """Return lines that all would change something."""
+        return (
+            f"ack {self.alert}",
+            f"snooze {self.alert} 2h reason=forged",
+            f"not-an-anomaly {self.alert} 90d",
+            "config set idle.below 15%",
+            "config undo",
+            "subscribe cause=idle",
+            f"useful {self.alert}",
+        )
+
+    async def answer(self, request: Request) -> Card:
+        """Answer, and note a failure of our own, or a change that this line or this person may not make."""
+        self.asked.append(request)
+        before = self.decided()
+        card = await self.bot.answer(request)
+        if "Something went wrong" in str(card.data.get("error", "")):
+            self.wrong.append(f"failed: {request.line!r}")
+        if self.decided() != before and not await self._may(request, card):
+            self.wrong.append(f"changed: {request.line!r} by {request.user.id}: {card}")
+        return card
+
+    async def _may(self, request: Request, card: Card) -> bool:
+        line = request.line.strip()
+        command = named(line[6:] if line.lower().startswith("share ") else line)
+        if command is None or not command.changes or card.tone is Tone.ERROR:
+            return False
+        return command.who is Role.ANYONE or await self.bot.role(request.user.id) is Role.ADMIN
+
+
+async def guarded(*admins: str, store: MemoryStore | None = None) -> Guarded:
+    """Return a bot that has begun."""
+    made = Guarded(*admins, store=store)
+    await made.begin()
+    return made
+
+
+def later() -> datetime:
+    """Return when people press: a minute after the last look."""
+    return NOON + FIVE + timedelta(minutes=1)
