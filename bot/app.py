@@ -13,7 +13,7 @@ from bot.alerts.mute import mute
 from bot.alerts.step import tell
 from bot.alerts.suspects import suspects
 from bot.cards.alert import notice_card, worth
-from bot.cards.card import Button, Buttons, Card, Tone, text
+from bot.cards.card import Button, Buttons, Card, Form, Tone, text
 from bot.cards.charts import alert_chart
 from bot.commands.line import Call, named, understand
 from bot.deliver import deliver, intents, surface_of
@@ -190,8 +190,9 @@ def error_card(sentence: str) -> Card:
 
 
 def _shareable(card: Card, line: str) -> Card:
-    """Give a private answer the button that shows it to everyone, in its last row of buttons."""
-    if card.public or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
+    """Give a private answer the button that shows it to everyone, in its last row of buttons; a form is for who opened it."""
+    asks = any(isinstance(block, Form) for block in card.blocks)
+    if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
         return card
     share = Button("Share", f"share {line}")
     last = card.blocks[-1] if card.blocks else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, Tone
 from bot.commands.line import named
+from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.test_app import Chat, Script, app
@@ -18,6 +20,7 @@ class Guarded:
     def __init__(self, *admins: str, store: MemoryStore | None = None) -> None:
         self.store, self.chat, self.asked = store or MemoryStore(), Chat(), list[Request]()
         self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
+        self.bot.ports = replace(self.bot.ports, knowledge=load_knowledge())
         self.alert, self.wrong = "", list[str]()
 
     async def begin(self) -> None:
@@ -45,6 +48,9 @@ class Guarded:
             "config set idle.below 15%",
             "config undo",
             "subscribe cause=idle",
+            "unsubscribe",
+            "subscribe digest",
+            "silences drop m0",
             f"useful {self.alert}",
         )
 

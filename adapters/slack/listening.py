@@ -150,10 +150,10 @@ class Listening:
             return
         await self._close(ack, view, asked.result(), submitted, asker, desk)
 
-    async def on_error(self, error: Exception, body: Json) -> BoltResponse:
-        """Log what could not be handled, nothing of the payload but its type, and refuse it."""
+    async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
+        """Log what could not be handled, nothing of the payload but its type, and refuse it where it is not answered yet."""
         _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
-        return BoltResponse(status=400, body="This is not understood.")
+        return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 
     async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker, desk: Desk) -> None:
         block = first_input(view)

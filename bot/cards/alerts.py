@@ -87,8 +87,13 @@ def snooze_form(alert: Alert) -> Card:
     """Ask how long, up to how many dollars, and why."""
     fields = (
         Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
-        Field("ceiling", "Speak again once it has cost (USD)", FieldKind.NUMBER, hint="500"),
-        Field("reason", "Why", hint="data migration until Tuesday"),
+        Field(
+            "ceiling",
+            "Speak again once it has cost (USD)",
+            FieldKind.NUMBER,
+            hint="for example 500; left empty, only the time ends it",
+        ),
+        Field("reason", "Why", hint="for all to read, for example: data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
     return Card(f"Snooze: {cause_words(alert.cause)} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})

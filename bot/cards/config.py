@@ -73,7 +73,7 @@ def chooser_card(
     rest = f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
     table = Table(columns, rows, caption="What differs from the defaults", rest=rest)
     shown: Block = table if changed else quiet("Every setting stands at its default.")
-    blocks = (shown, truth(newest), Buttons((_HISTORY,)), Form("Change settings", "config", tuple(fields), "Show"))
+    blocks = (shown, truth(newest), Form("Change settings", "config", tuple(fields), "Show"), Buttons((_HISTORY,)))
     return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 

@@ -29,6 +29,7 @@ async def digest(ports: Ports, request: Request) -> Card:
     "Have the weekly digest posted in this channel.",
     examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
     who=Role.ADMIN,
+    changes=True,
 )
 async def subscribe(
     ports: Ports, request: Request, at: str = arg("", "when, in a time zone; that of the settings when left out", rest=True)
@@ -41,7 +42,13 @@ async def subscribe(
     return digest_here_card(request.channel, when)
 
 
-@command("unsubscribe digest", "Take the weekly digest back.", examples=("unsubscribe digest",), who=Role.ADMIN)
+@command(
+    "unsubscribe digest",
+    "Take the weekly digest back.",
+    examples=("unsubscribe digest",),
+    who=Role.ADMIN,
+    changes=True,
+)
 async def unsubscribe(ports: Ports, request: Request) -> Card:
     """Drop what this channel subscribed to; one that the settings name keeps getting it."""
     here = request.channel

@@ -56,6 +56,7 @@ async def routes_test(
     "Let this channel hear alerts, all or those with some labels.",
     examples=("subscribe", "subscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
+    changes=True,
 )
 async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
     """Add a subscription of the channel where it is typed; it holds from the next look at the fleet on."""
@@ -73,6 +74,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     "Take back what this channel subscribed to, all or one of it.",
     examples=("unsubscribe", "unsubscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
+    changes=True,
 )
 async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
     """Drop subscriptions; what was told here already is still told to its end."""

@@ -113,15 +113,14 @@ FORGERIES = {
 @pytest.mark.parametrize("forgery", FORGERIES)
 async def test_nothing_is_done_for_a_request_that_slack_did_not_sign(door, forgery, caplog):
     caplog.set_level("DEBUG")
-    before, tried = door.behind.state(), 0
+    before = door.behind.state()
     for line in door.behind.lines():
         for body, kind in (make(line) for make in BODIES):
             headers = FORGERIES[forgery](body) | {"Content-Type": kind}
             answer = await door.post("/slack/events", data=body.encode(), headers=headers)
             assert answer.status in (400, 401, 403), await answer.text()
-            tried += 1
     await door.drain()
-    assert (door.behind.asked, door.behind.state(), tried) == ([], before, 28)
+    assert (door.behind.asked, door.behind.state()) == ([], before)
     assert SECRET not in caplog.text
 
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from bot.chats import command_hints
 from tests.guarded import guarded, later
 
 SECRET = "correct horse battery staple"
@@ -20,7 +21,7 @@ async def behind():
 @pytest.fixture
 async def door(open_console, behind):
     """Yield a client of an unlocked console on loopback."""
-    return (await open_console(answer=behind.answer, clock=later, shelf=behind.store))[1]
+    return (await open_console(answer=behind.answer, clock=later, shelf=behind.store, hints=command_hints()))[1]
 
 
 @pytest.fixture
