@@ -1,7 +1,7 @@
 """Errors, hardware, memory; and who explains whom."""
 
 import pytest
-from builder import HBM, Fleet, World, hours, only
+from builder import HBM, STEP, Fleet, World, hours, only
 
 from bot.model.anomaly import Cause, Severity
 
@@ -72,3 +72,12 @@ def test_who_waits_for_the_sick_node_and_falls_silent_stays_with_the_fault():
     fleet.scale(hours(31), hours(34), neuroncore_utilization=0.3, efa=0.3).silence(hours(32), hours(33.5), slice(5, 7))
     (alert,) = World(fleet).run(hours(29), hours(35.5))
     assert (alert.cause, len(alert.anomaly.things)) == (Cause.HARDWARE_FAULT, 1)
+
+
+@pytest.mark.parametrize("apart", [0, 1, 3], ids=["a burst", "a node a tick", "a node a quarter of an hour"])
+def test_nodes_that_stop_one_after_the_other_are_one_alert(apart):
+    fleet = Fleet(12)
+    for i in range(12):
+        fleet.stop(hours(28) + i * apart * STEP, hours(34), slice(i, i + 1))
+    (alert,) = World(fleet).run(hours(27), hours(33.9))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.IDLE, 12)
