@@ -57,6 +57,9 @@ def nobody(_: str) -> str:
     return ""
 
 
+_COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
+
+
 def notice_card(
     notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
 ) -> Card:
@@ -190,10 +193,20 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
     blocks += [_together(firing)] if len(firing) > 1 else []
+    blocks += (
+        [_spared(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
+    )
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert, address)} · rule {anomaly.rule}")]
+
+
+def _spared(waste: Waste, nodes: int) -> Text:
+    """Say what of it one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    return text(
+        "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
+    )
 
 
 def _together(firing: Sequence[Alert]) -> Text:

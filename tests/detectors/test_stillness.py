@@ -117,9 +117,10 @@ def test_the_grace_is_a_setting():
 
 
 def test_many_nodes_that_compile_at_once_have_a_cold_cache():
-    cold = only(World(Fleet(6).stop(hours(30), hours(40), host_cpu=0.8)).at(hours(31.2)))
+    cold = only(World(Fleet(6).stop(hours(30), hours(40), host_cpu=0.8)).at(hours(31) + timedelta(minutes=12)))
     assert (cold.cause, len(cold.things)) == (Cause.COLD_CACHE, 6)
     assert any("NEURON_COMPILE_CACHE_URL" in text for text in cold.suggestions)
+    assert cold.evidence[0] == "6 nodes compile; one would do, and spare 5.8 of 7.0 node-hours"
 
 
 def test_a_job_that_compiled_before_has_a_cold_cache():

@@ -1,0 +1,22 @@
+"""What a card says of compiles: what one shared cache would have spared."""
+
+import pytest
+
+from bot.cards.alert import notice_card
+from bot.cards.card import Card
+from bot.model.alert import Notice, Reason
+from bot.model.anomaly import Cause
+from tests.builders import NOON, alert, anomaly, waste
+
+
+def card(cause: Cause, n: int) -> Card:
+    one = alert(anomaly(cause, n=n), waste=waste("80", "60"))
+    return notice_card(Notice("n1", "default", Reason.FIRST, NOON, (one,)))
+
+
+@pytest.mark.parametrize(
+    ("cause", "n", "said"), [(Cause.COLD_CACHE, 4, True), (Cause.LONG_COMPILE, 1, False), (Cause.STARVED, 4, False)]
+)
+def test_compiles_of_several_nodes_say_what_a_shared_cache_spares(cause: Cause, n: int, said: bool) -> None:
+    assert ("would have spared about" in str(card(cause, n))) is said
+    assert ("$45" in str(card(cause, n))) is said
