@@ -81,29 +81,26 @@ def with_background(rows: Floats, seed: int = 0) -> Floats:
 def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
     """Return the trees of scikit-learn's `IsolationForest(max_samples=sample, random_state=seed)` on `rows`, to the bit.
 
-    They are its own trees with its own draws; three quarters of its `fit` are copies of settings and weights for all rows,
+    They are its own trees with its own draws; two fifths of its `fit` are copies of settings and weights for all rows,
     most of them 0. A share of rows to be flagged (`contamination`) has no place here: it would flag some on the calmest day.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor
     from sklearn.utils.random import sample_without_replacement
 
-    most = np.iinfo(np.int32).max
-    target = np.random.RandomState(seed).uniform(size=len(rows))
-    trees = []
-    for one in np.random.RandomState(seed).randint(most, size=TREES):
-        tree = ExtraTreeRegressor(
-            max_features=1,
-            splitter="random",
-            max_depth=int(np.ceil(np.log2(max(sample, 2)))),
-            random_state=np.random.RandomState(one).randint(most),
-        )
-        draws = np.random.RandomState(one)
+    def tree(seed: int) -> Any:
+        draws = np.random.RandomState(seed)
         sample_without_replacement(rows.shape[1], rows.shape[1], random_state=draws)  # all features, as it draws them first
         drawn = np.sort(sample_without_replacement(len(rows), sample, random_state=draws))
-        with config_context(skip_parameter_validation=True):
-            trees.append(tree.fit(rows[drawn], target[drawn], check_input=False).tree_)
-    return trees
+        grown = ExtraTreeRegressor(
+            max_features=1, splitter="random", max_depth=deepest, random_state=np.random.RandomState(seed).randint(most)
+        )
+        return grown.fit(rows[drawn], target[drawn], check_input=False).tree_
+
+    most, deepest = np.iinfo(np.int32).max, int(np.ceil(np.log2(max(sample, 2))))
+    target = np.random.RandomState(seed).uniform(size=len(rows))
+    with config_context(skip_parameter_validation=True):
+        return [tree(one) for one in np.random.RandomState(seed).randint(most, size=TREES)]
 
 
 def _likeness(rows: Floats) -> npt.NDArray[np.int64]:
