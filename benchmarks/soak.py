@@ -1,5 +1,7 @@
 """Watch an account that misbehaves for hours of its time, and print how it fared: `python -m benchmarks.soak [HOURS] [SEED...]`.
 
+`python -m benchmarks.soak record` watches a whole day, records it, and compares the backtest of the recording with the watch.
+
 Every kind of fault alone and all together, then outages of the whole endpoint. Each must leave no gap, open no alert that
 was not there, miss none, and say each change of state once. Retries are the product's own, so this takes minutes a kind.
 """
@@ -14,14 +16,24 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
+from adapters.aws.live.record import record
 from adapters.simulator.generate import generate
+from bot.alerts.suspects import suspects
+from bot.model.anomaly import Cause
+from bot.model.reading import Reading
+from bot.model.replay import Replay
 from bot.model.window import Window
+from bot.replay import replay, ticking
+from bot.watch import grid
 from tests.aws_live.conftest import World, open_tiny
 from tests.aws_live.days import DAY
 from tests.aws_live.faults import Faults
-from tests.aws_live.ordeal import Lines, Watched, repeated, unlike, watch
+from tests.aws_live.ordeal import CHANNELS, Lines, Watched, ports_of, repeated, told, unlike, watch
 from tests.aws_live.same import differences
 from tests.aws_live.standin import StandIn
 
@@ -74,38 +86,97 @@ def _outage(hours: float) -> Callable[[Faults, datetime, Window], None]:
 
 def main() -> None:
     """Print a line for each trial."""
-    hours, seeds = float((*sys.argv[1:2], 6.0)[0]), [int(x) for x in sys.argv[2:]] or [7]
+    recorded = sys.argv[1:2] == ["record"]
+    hours, seeds = float(sys.argv[1]) if sys.argv[1:2] and not recorded else 6.0, [int(x) for x in sys.argv[2:]] or [7]
     with tempfile.TemporaryDirectory(prefix="soak-") as made:
         folder = Path(made) / "day"
         generate(folder, 7, DAY)
         shutil.rmtree(folder / "neuron-monitor", ignore_errors=True)
-        peace = {}
+        if recorded:
+            _record(folder, Path(made))
+            return
+        peace: dict[float, Replay] = {}
         for trial in trials(hours, seeds):
             if trial.hours not in peace:
-                peace[trial.hours] = _watched(folder, Path(made), Trial("peace", trial.hours, lambda *_: None))[0]
+                peace[trial.hours] = _watched(folder, Path(made), Trial("peace", trial.hours, lambda *_: None)).seen
             began = time.monotonic()
-            seen, lines, failed, left = _watched(folder, Path(made), trial)
-            wrong = [*unlike(seen, peace[trial.hours], FIVE, 3 * FIVE), *repeated(lines), *left]
-            took = (time.monotonic() - began) / max(1, seen.ticks)
-            print(f"{trial.name}: {seen.ticks} ticks of {took:.2f} s, {failed} calls spoilt, {len(seen.alerts)} alerts, "
-                  f"{len(lines)} lines; {'; '.join(map(str, wrong)) or 'as undisturbed'}", flush=True)  # fmt: skip
+            fared = _watched(folder, Path(made), trial)
+            alike = _doubled(fared.seen) if "outage" in trial.name else unlike(fared.seen, peace[trial.hours], FIVE, 3 * FIVE)
+            wrong = [*alike, *repeated(fared.lines), *fared.left]
+            took = (time.monotonic() - began) / max(1, fared.seen.ticks)
+            print(
+                f"{trial.name}: {fared.seen.ticks} ticks of {took:.2f} s, {fared.failed} calls spoilt, "
+                f"{len(fared.seen.alerts)} alerts, {len(fared.lines)} lines; {'; '.join(wrong) or 'as undisturbed'}",
+                flush=True,
+            )
 
 
-def _watched(folder: Path, made: Path, trial: Trial):  # type: ignore[no-untyped-def]
+@dataclass(frozen=True)
+class Fared:
+    """Hold what a watch saw, what was logged, how many calls were spoilt, and what is still missing afterwards."""
+
+    seen: Replay
+    lines: list[str]
+    failed: int
+    left: list[str]
+
+
+def _world(folder: Path) -> World:
     recording = open_tiny(folder)
     world = World(None, recording.extent(), recording.extent().start)  # type: ignore[arg-type] - set below
     world.standin = StandIn(folder, lambda: world.now)
     os.environ |= {"AWS_ENDPOINT_URL": world.standin.start(), "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    return world
+
+
+def _watched(folder: Path, made: Path, trial: Trial) -> Fared:
+    world, recording = _world(folder), open_tiny(folder)
     start = world.extent.start + timedelta(hours=1)
     span, live = Window(start, start + timedelta(hours=trial.hours)), world.live()
     with Lines() as lines:
         seen = watch(Watched(world, live, span, lambda now: trial.spoil(world.standin.faults, now, span)), made / "bill")
     world.now = span.end + 2 * FIVE
-    reading = live.read(world.now)
+    reading, theirs = live.read(world.now), recording.read(world.now)
+    holes = _holes(reading, theirs) if "outage" in trial.name else [str(x)[:200] for x in differences(reading, theirs)]
     failed = world.standin.failed.total()
-    left = [*reading.gaps, *differences(reading, recording.read(world.now))]
     world.standin.stop()
-    return seen, lines.said, failed, [str(x)[:200] for x in left]
+    return Fared(seen, lines.said, failed, [*map(str, reading.gaps), *holes])
+
+
+def _holes(ours: Reading, theirs: Reading) -> list[str]:
+    """Return where steps are missing; those that came late at five minutes need not be the same to the last digit."""
+    found = []
+    for kind in set(ours.frames) & set(theirs.frames) - {"core", "run"}:
+        one, other = ours.frames[kind].values, theirs.frames[kind].values
+        missing = int((np.isnan(one) & ~np.isnan(other)).any(axis=(0, 2)).sum()) if one.shape == other.shape else -1
+        found += [f"{kind}: {missing} steps with holes"] if missing else []
+    return found
+
+
+def _doubled(seen: Replay) -> list[str]:
+    """Return what an outage must not bring: silence that was none, and one alert told as two."""
+    keys = [alert.key for alert in seen.alerts.values()]
+    silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in seen.alerts.values() if alert.cause is Cause.NO_DATA]
+    return [*silent, *(f"{key} opened twice" for key in {x for x in keys if keys.count(x) > 1})]
+
+
+def _record(folder: Path, made: Path) -> None:
+    """Watch a day with a closer look at suspicious nodes, record it, and print how its backtest differs."""
+    world = _world(folder)
+    live = world.live(journal=made / "journal")
+    span = Window(world.extent.start + timedelta(hours=0.25), world.extent.end)
+    (made / "bill").mkdir()
+    ports, before = ports_of(made / "bill", source=Watched(world, live, span), prices=live), Replay(span)
+    for now in ticking(ports, CHANNELS, grid(span.start, span.end, FIVE), before):
+        live.drill(suspects([alert for alert in before.alerts.values() if not alert.closed]), now)
+    done = record(world.live(journal=made / "journal"), made / "made", world.extent.start, span.end)
+    after = replay(ports_of(made / "made"), CHANNELS)
+    wrong = [f"{one} <> {other}" for one, other in zip_longest(told(before), told(after)) if one != other]
+    print(f"recorded day: {before.ticks} ticks, {done.points} points, {len(before.alerts)} alerts; {wrong or 'as watched'}")
+    closer = [(a.anomaly.cause, b.anomaly.evidence) for a, b in zip(before.alerts.values(), after.alerts.values(), strict=False)
+              if a.anomaly.evidence != b.anomaly.evidence]  # fmt: skip
+    print(f"evidence that differs: {closer or 'none'}")
+    world.standin.stop()
 
 
 if __name__ == "__main__":

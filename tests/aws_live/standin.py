@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -336,7 +337,10 @@ def main() -> None:
         print("AWS stands in; to use it:", *(f"export {name}={value}" for name, value in told.items()), sep="\n", flush=True)
         if not said.run:
             threading.Event().wait()
-        ended = subprocess.run(said.run, env=os.environ | told, cwd=made, check=False).returncode
+        running = subprocess.Popen(said.run, env=os.environ | told, cwd=made)
+        # Ctrl-C in a terminal reaches both: what runs ends by itself, with AWS there until then.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        ended = running.wait()
         world.stop()
         sys.exit(ended)
 

@@ -6,8 +6,10 @@ from decimal import Decimal
 import pytest
 
 from adapters.aws.live import open_live
-from adapters.aws.live.calls import Calls, Place, instant_of
+from adapters.aws.live.calls import TOKENS, Calls, Place, instant_of
+from adapters.aws.live.operations import operations
 from bot.errors import Unavailable, WrongInput
+from tests.aws_live.serialize import model
 
 HOME = Place("us-west-2")
 OTHER = "arn:aws:iam::444455556666:role/trnbot-reader"
@@ -77,3 +79,20 @@ def test_no_region_is_wrong_input(monkeypatch):
 def test_every_protocol_says_times_in_utc(said):
     assert instant_of(said) == datetime(2026, 11, 20, 12, tzinfo=UTC)
     assert instant_of(said).tzinfo is UTC
+
+
+def paged():
+    """Return every declared operation whose answers can have a next page, with what its answers and its calls name it."""
+    for one in operations().values():
+        service = {"servicequotas": "service-quotas"}.get(one.service, one.service)
+        made = model(service).operation_model("".join(x.capitalize() for x in one.operation.split("_")))
+        answers = [name for name in made.output_shape.members if "Token" in name and "Next" in name.title()]
+        if answers:
+            yield one.name, answers, made.input_shape.members
+
+
+def test_the_next_page_of_every_paged_call_is_asked_for():
+    found = list(paged())
+    assert len(found) > 15
+    for name, answers, takes in found:
+        assert any(answer in TOKENS and TOKENS[answer] in takes for answer in answers), name

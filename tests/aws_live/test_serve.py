@@ -28,8 +28,10 @@ def served(tmp_path: Path) -> Iterator[tuple[int, int]]:
             [*words, "--run", *bot], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
         )
         yield port, console
-        os.killpg(running.pid, signal.SIGTERM)
+        # As Ctrl-C in a terminal: every process of the group hears it, and nothing is left.
+        os.killpg(running.pid, signal.SIGINT)
         running.wait(20)
+    assert not health(console)
     assert b"Traceback" not in (tmp_path / "log").read_bytes()
 
 
@@ -41,7 +43,7 @@ def health(console: int) -> dict[str, object]:
         return {}
 
 
-def test_an_alert_is_open_and_the_cost_is_answered(served, tmp_path):
+def test_an_alert_is_open_and_lines_are_answered_until_the_end(served, tmp_path):
     port, console = served
     until = time.monotonic() + 90
     while not health(console).get("ticks") and time.monotonic() < until:
@@ -49,6 +51,7 @@ def test_an_alert_is_open_and_the_cost_is_answered(served, tmp_path):
     found = health(console)
     # The idle nodes, and the jump that Cost Anomaly Detection found.
     assert (found["open_alerts"], found["problem"], found["live"]) == (2, "", True)
+    # One address points S3, STS, Cost Explorer, CloudTrail and all others at the stand-in.
     environment = os.environ | {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "AKIASTANDIN",
@@ -58,6 +61,11 @@ def test_an_alert_is_open_and_the_cost_is_answered(served, tmp_path):
         "TRNBOT_SOURCE": "aws",
         "PYTHONPATH": str(ROOT),
     }
-    line = [sys.executable, "-m", "bot", "cost", "7d", "--json"]
-    answer = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, check=True, timeout=60)
-    assert float(json.loads(answer.stdout)["data"]["total"]["net_usd"]) > 1000
+
+    def said(*words: str) -> str:
+        line = [sys.executable, "-m", "bot", *words]
+        return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, check=True, timeout=90, text=True).stdout
+
+    assert float(json.loads(said("cost", "7d", "--json"))["data"]["total"]["net_usd"]) > 1000
+    assert "s3:GetObject" in said("self", "--json")
+    assert "us-west-2" in said("doctor")

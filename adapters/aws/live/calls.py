@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 45.0
 _GARBLED_ATTEMPTS = 3
 WORKERS = 4
 """Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
-_TOKENS = {
+TOKENS = {
     "NextContinuationToken": "ContinuationToken",
     "NextPageToken": "NextPageToken",
     "NextToken": "NextToken",
@@ -132,7 +132,7 @@ class Calls:
         while True:
             page = self.call(place, service, operation, units=units, optional=optional, **given, **said)
             yield page
-            after = next(({name: str(page[called])} for called, name in _TOKENS.items() if page.get(called)), {})
+            after = next(({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)), {})
             if not after or after == said:
                 return
             said = after

@@ -50,6 +50,8 @@ class ExportCache:
             self._next = now + timedelta(hours=1)
         except Unavailable:
             self._next = now + timedelta(minutes=10)
+        finally:
+            self.calls.tab.save()
 
     def refresh(self) -> int:
         """Fetch what is new or rewritten and drop what is gone; return how many files changed.
