@@ -63,7 +63,7 @@ def _serve(told: Connection) -> None:
 
 def main() -> None:
     """Print the figures."""
-    nodes = int((*sys.argv[1:2], 2_000)[0])
+    nodes = int(sys.argv[1]) if sys.argv[1:] else 2_000
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
     server.start()
