@@ -64,7 +64,8 @@ def _line(chart: Chart) -> Json:
         if points:
             data.append({"legend": _legend(series.name), "color": color, "values": points})
     if chart.band and data:
-        data += [_level(name, (at[0], at[-1]), y) for name, y in zip(("usual low", "usual high"), chart.band, strict=True)]
+        whole = float(math.floor(at[0]))  # the axis begins where its lines do: at a whole hour its labels are round
+        data += [_level(name, (whole, at[-1]), y) for name, y in zip(("usual low", "usual high"), chart.band, strict=True)]
     return {"type": "Chart.Line", "title": _title(chart), "xAxisTitle": title, "yAxisTitle": _unit(chart), "data": data}
 
 

@@ -1,0 +1,213 @@
+"""The life of an alert and of a setting, pressed and typed in the real clients; pictures for the docs on the way.
+
+With TRNBOT_SHOTS=docs/pictures the pictures are taken again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.playground import playground
+from tests.e2e.product import product, recording
+from tests.e2e.slackserver import FINANCE, free_port, slack_server
+from tests.e2e.test_product import ask, conversation, message, reached, slack_settings, until
+from tests.e2e.test_teams import CHROMIUM, FLAGS
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+SHOTS = os.environ.get("TRNBOT_SHOTS", "")
+STARVED = "2026-11-19T01:00"
+"""A time of the recording when 64 nodes starve; from there on it stands still."""
+FAST, STILL = {"TRNBOT_SPEED": "20000"}, {"TRNBOT_SPEED": "1"}
+SOON_MS = 40_000
+
+
+@dataclass
+class Screen:
+    """Hold a client's page, and take pictures of it."""
+
+    page: Any
+    name: str
+
+    async def sees(self, words: str) -> Any:
+        """Wait until the words stand on the page, and return the newest place."""
+        place = self.page.get_by_text(words).last
+        try:
+            await place.wait_for(timeout=SOON_MS)
+        except Exception:
+            await self.shot("failed")
+            raise
+        return place
+
+    async def press(self, label: str) -> None:
+        """Press the newest button of this label."""
+        await self.page.get_by_role("button", name=label, exact=True).last.click(timeout=SOON_MS)
+
+    async def shot(self, part: str = "", place: Any = None) -> None:
+        """Leave a picture of a place, or of the page, in its plain palette of colours."""
+        if SHOTS:
+            await self.page.wait_for_timeout(500)
+            path = Path(SHOTS) / f"{self.name}{'-' if part else ''}{part}.png"
+            await (place or self.page).screenshot(path=str(path))
+
+
+@asynccontextmanager
+async def screen(url: str, name: str, **size: Any) -> AsyncIterator[Screen]:
+    """Open a client in a browser."""
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"needs {CHROMIUM}")
+    api = pytest.importorskip("playwright.async_api")
+    async with api.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        page = await browser.new_page(viewport={"width": 1000, "height": 900}, **size)
+        await page.goto(url)
+        yield Screen(page, name)
+        await browser.close()
+
+
+async def say(slack: Screen, line: str) -> None:
+    """Type into the composer as a person does."""
+    await slack.page.locator(".composer-input").click()
+    await slack.page.keyboard.type(line)
+    await slack.page.keyboard.press("Enter")
+
+
+def newest(slack: Screen) -> Any:
+    return slack.page.locator(".msg").last
+
+
+async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path) -> None:
+    port = free_port()
+    with slack_server("socket", tmp_path) as server:
+        settings = slack_settings(server, "socket") | {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
+        with product(tmp_path, port, settings | FAST) as bot:
+            await message(server, FINANCE, "starved")
+            await until(lambda: reached(bot, STARVED), "the starved hours")
+        with product(tmp_path, port, settings | STILL):
+            async with screen(server.url, "slack") as slack:
+                await slack.page.get_by_text("finops-alerts").first.click()
+                await slack.sees("FIRING")
+                await slack.shot(place=slack.page.locator(".msg").first)
+                await decide_in_slack(slack)
+                await configure_in_slack(slack)
+
+
+async def decide_in_slack(slack: Screen) -> None:
+    """Acknowledge, snooze up to so many dollars, and look at what is muted and judged."""
+    alert = slack.page.locator(".msg").first
+    await slack.press("Acknowledge")
+    await alert.get_by_text("Acknowledged by").wait_for(timeout=SOON_MS)
+    await slack.shot("acknowledged", alert)
+    await alert.get_by_role("button", name="Snooze…").click()
+    modal = slack.page.locator(".modal, [role=dialog]").last
+    await modal.locator("input.bk-plain-input").first.wait_for(timeout=SOON_MS)
+    await modal.locator("select.bk-select").select_option("1d")
+    await modal.locator("input.bk-plain-input").nth(0).fill("$5,000")
+    await modal.locator("input.bk-plain-input").nth(1).fill("moving the data to FSx")
+    await slack.shot("snooze", modal)
+    await slack.press("Snooze")
+    await modal.wait_for(state="hidden", timeout=SOON_MS)
+    await alert.get_by_text("Snoozed by").wait_for(timeout=SOON_MS)
+    await slack.shot("snoozed", alert)
+    await say(slack, "/trn silences")
+    await slack.sees("moving the data to FSx")
+    await slack.shot("silences", newest(slack))
+
+
+async def configure_in_slack(slack: Screen) -> None:
+    """Open the form, preview, apply, read the history, and undo."""
+    await say(slack, "/trn config")
+    await slack.press("Change settings")
+    modal = slack.page.locator(".modal, [role=dialog]").last
+    await modal.locator("select.bk-select").first.select_option("starved", timeout=SOON_MS)
+    await slack.press("Show")
+    await modal.get_by_text("Nothing changes yet").wait_for(timeout=SOON_MS)
+    await slack.shot("config", modal)
+    await modal.locator("input[type=checkbox]").check()
+    for number in (1, 3):
+        await modal.locator("input.bk-plain-input").nth(number).fill("4h")
+    await slack.press("Preview")
+    await slack.page.get_by_role("button", name="Apply", exact=True).wait_for(timeout=SOON_MS)
+    await slack.shot("tried", modal if await modal.is_visible() else newest(slack))
+    if await modal.is_visible():  # an answer that takes more than two seconds comes into the form's own window
+        await slack.press("Close")
+    await say(slack, "/trn config set starved off")
+    await slack.sees("Preview: 0 alerts instead of 1")
+    await slack.shot("preview", newest(slack))
+    await slack.press("Apply")
+    await slack.sees("Applied as version 1")
+    await slack.shot("applied", newest(slack))
+    await say(slack, "/trn config history")
+    await slack.sees("Who changed")
+    await slack.shot("history", newest(slack))
+    await say(slack, "/trn config undo")
+    await slack.sees("Undone as version 2")
+    await slack.shot("undone", newest(slack))
+
+
+async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
+    port = free_port()
+    settings = {
+        "TRNBOT_SOURCE": f"recording:{recording('reference')}",
+        "TRNBOT_TEAMS_DEVELOPMENT": "1",
+        "TRNBOT_ADMINS": "teams:user-id-0",
+        "MicrosoftAppId": "",
+    }
+    with playground(f"http://127.0.0.1:{port}/api/messages") as url:
+        async with screen("about:blank", "teams") as teams:
+            with product(tmp_path, port, settings | STILL):
+                await teams.page.goto(url)
+                await teams.sees("Hello, trnbot watches")
+            heard = settings | {"TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}"}
+            with product(tmp_path, port, heard | FAST) as bot:
+                await teams.sees("FIRING")
+                await until(lambda: reached(bot, STARVED), "the starved hours")
+            with product(tmp_path, port, heard | STILL):
+                await decide_in_teams(teams)
+                await configure_in_teams(teams)
+
+
+async def decide_in_teams(teams: Screen) -> None:
+    """Acknowledge, and snooze up to so many dollars."""
+    await teams.shot()
+    await teams.press("Acknowledge")
+    await teams.sees("Acknowledged by")
+    await teams.shot("acknowledged")
+    await teams.press("Snooze…")
+    await teams.page.get_by_placeholder("for example 500").fill("5000")
+    await teams.page.get_by_placeholder("for all to read").fill("moving the data to FSx")
+    await teams.shot("snooze")
+    await teams.press("Snooze")
+    await teams.sees("Snoozed by")
+    await teams.shot("snoozed")
+    await ask(teams.page, "silences")
+    await teams.sees("moving the data to FSx")
+    await teams.shot("silences")
+
+
+async def configure_in_teams(teams: Screen) -> None:
+    """Open the form, preview, apply, read the history, and undo."""
+    await ask(teams.page, "config")
+    await teams.page.get_by_role("combobox").first.click()
+    await teams.page.get_by_role("option", name="starved", exact=True).click()
+    await teams.press("Show")
+    await teams.sees("Nothing changes yet")
+    await teams.shot("config")
+    await ask(teams.page, "config set starved off")
+    await teams.sees("Preview: 0 alerts instead of 1")
+    await teams.shot("preview")
+    await teams.press("Apply")
+    await teams.sees("Applied as version 1")
+    await teams.shot("applied")
+    await ask(teams.page, "config history")
+    await teams.sees("Who changed")
+    await teams.shot("history")
+    await ask(teams.page, "config undo")
+    await teams.sees("Undone as version 2")
+    await teams.shot("undone")
