@@ -80,7 +80,7 @@ def _who(version: Version) -> tuple[str | When, ...]:
 
 
 def _versions(versions: Sequence[Version]) -> Table:
-    columns = (Column("version"), Column("when"), Column("who"), Column("what"), Column("preview"))
+    columns = (Column("no."), Column("when"), Column("who"), Column("what"), Column("preview"))
     rows = tuple((str(v.number), clock(v.at), v.by_name or v.by, _what(v), _alerts(v.shown)) for v in versions[:_MOST])
     rest = f"and {len(versions) - _MOST} more; config history NUMBER shows one" if len(versions) > _MOST else ""
     return Table(columns, rows, rest=rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,15 +70,23 @@ def test_another_replica_takes_over_and_says_nothing_twice(tmp_path: Path, postg
     ):
         wait_for(lambda: leader.health()["ticks"] >= 5)
         assert other.health()["ticks"] == 0
+        assert answers(other)
         leader.process.send_signal(signal.SIGKILL)
         killed = time.monotonic()
-        wait_for(lambda: other.health()["ticks"] >= 1)
+        wait_for(lambda: answers(other) and other.health()["ticks"] >= 1)
         assert time.monotonic() - killed < HANDOVER_S
         wait_for(lambda: str(other.health()["ticked_at"]) >= "2026-11-17T05:00")
     store = open_store(postgres_url)
     kept = store.history(EVER, Labels())
     assert [alert.cause.value for alert in kept] == ["idle"]
     assert len(store.newest("web.messages", 100)) == 1
+
+
+def answers(bot: Product) -> bool:
+    """Ask on its console as a page of it does; fail where it does not answer."""
+    asked = urllib.request.Request(f"{bot.url}/ask", data=b"line=alerts", headers={"X-Trnbot": "console"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        return bool(answer.status == 200)
 
 
 def wait_for(look: Callable[[], bool], longest_s: float = 60) -> None:
