@@ -14,6 +14,7 @@ from detectors.streak import share_before, trailing
 from detectors.view import Floats, Mask, Numbers, View
 
 HIGHEST = "neuroncore_utilization_highest_ratio"
+SENT = "efa_tx_bytes_per_second"
 NOW = timedelta(minutes=5)
 DEEPER = 0.7
 """Share of `starved.deep` under which a drop needs no further sign."""
@@ -25,6 +26,8 @@ SLOWER = 1.3
 """Share of the usual latency from which executions are slower themselves."""
 LOWER = 0.5
 """Share of its usual under which even the highest reading of a step is low."""
+ALIKE = 0.15
+"""How far from its usual what a node sends over EFA may lie to count as usual."""
 EVIDENT = timedelta(minutes=15)
 """How long a shallow drop lasts before it is told where something shows that it is no evaluation."""
 RESTART = timedelta(minutes=10)
@@ -83,7 +86,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     if not deep.any():
         return np.zeros(view.n, dtype=bool), under("starved.over").astype(np.float64)
     soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_together(view, deep, ratio), needed - 1, needed))
-    soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed)
+    soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
     blind = np.isnan(view.beside("neuroncore_memory_used_bytes"))
     soon |= under("starved.deep", DEEPER) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
@@ -109,6 +112,12 @@ def _no_pause(view: View) -> Mask:
     surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
     slower = ratio_to(view.recent(view.latency, newest), view.beside("neuron_execution_latency_seconds")) >= SLOWER
     return np.asarray(_loader_busy(view) | surge | _network_full(view) | slower)
+
+
+def _in_step(view: View) -> Mask:
+    """Tell which nodes exchange as much data as ever, (n,): work that goes on, whatever two points of utilization say."""
+    sent = ratio_to(view.recent(view.metric(SENT), 1), view.beside(SENT))
+    return np.asarray(np.abs(sent - 1) <= ALIKE)
 
 
 def _highest(view: View) -> Floats:
