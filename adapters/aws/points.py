@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,13 @@ class Gatherer:
         kept = points if wanted.all() else points.take(wanted)
         if len(kept.series):
             self.parts.append(kept)
+
+    def take(self, later: Gatherer) -> None:
+        """Add what was gathered after this, as if it had been gathered here."""
+        numbers = np.array([self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers], dtype=np.int64)
+        for part in later.parts:
+            self.parts.append(replace(part, series=numbers[part.series]))
+        self.ignored.update(later.ignored)
 
     def drop_astray(self) -> int:
         """Leave out the points of another age than the rest and return how many: they would stretch a replay by years."""

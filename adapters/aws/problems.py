@@ -12,7 +12,8 @@ class Problems:
     """Hold one sentence for each thing that could not be read, at most `NAMED`, and count the rest by file."""
 
     def __init__(self) -> None:
-        self._named: list[str] = []
+        self._named: dict[str, str] = {}
+        """The file of each sentence."""
         self._rest: Counter[str] = Counter()
 
     def add(self, file: str, why: str, line: int | None = None, times: int = 1) -> None:
@@ -21,9 +22,18 @@ class Problems:
         if sentence in self._named:
             return
         if len(self._named) < NAMED:
-            self._named.append(sentence)
+            self._named[sentence] = file
             times -= 1
         self._rest[file] += times
+
+    def take(self, later: Problems) -> None:
+        """Add what was collected after these, as if it had been added here."""
+        for sentence, file in later._named.items():
+            if len(self._named) < NAMED:
+                self._named.setdefault(sentence, file)
+            else:
+                self._rest[file] += 1
+        self._rest.update(later._rest)
 
     def sentences(self) -> tuple[str, ...]:
         """Return the named ones and, per file, how many more there were."""
