@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,7 @@ from bot.ports import Ports
 
 NOW = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 WEEK = Window(NOW - timedelta(days=7), NOW)
+PRODUCT = dict(registry.COMMANDS)
 
 
 @command("probe", "A command for these tests.", examples=("probe 7d by team",))
@@ -39,6 +41,20 @@ async def probe(
 async def note_down(
     ports: Ports, request: Request, name: str = arg(None, "its id"), words: str = arg("", "text", rest=True)
 ) -> Any: ...
+
+
+OURS = {word: made for word, made in registry.COMMANDS.items() if word not in PRODUCT}
+for word in OURS:
+    del registry.COMMANDS[word]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def known() -> Iterator[None]:
+    """Know these commands here alone: elsewhere they would be the product's."""
+    registry.COMMANDS.update(OURS)
+    yield
+    for word in OURS:
+        del registry.COMMANDS[word]
 
 
 def read(text: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import logging
 import random
 from urllib.parse import parse_qs, urlencode
 
+import pytest
+
 from tests.babble import lines, spoilt
 from tests.slack.test_forged import BODIES, JSON, door, signed
 
@@ -27,6 +29,7 @@ def payload(dice, made, alert, n):
     return urlencode(fields if isinstance(fields, dict) else {"x": str(fields)}), kind
 
 
+@pytest.mark.timeout(300)
 async def test_no_signed_payload_breaks_the_door_or_changes_what_its_person_may_not(door, caplog):
     caplog.set_level(logging.INFO)
     dice, behind = random.Random(6), door.behind
