@@ -187,9 +187,10 @@ def _before(view: View, nodes: Labels, since: datetime, span: timedelta) -> floa
 
 
 def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> float:
-    """Return the node-hours that the named nodes worked within the span; nan where the frame does not reach back so far.
+    """Return the node-hours that the named nodes were used within the span; nan where the frame does not reach back so far.
 
-    A node that does not say where it is counts as there; of another type it never is.
+    A node that worked for half of what was seen of it was used all along, its start included. One that does not say where it
+    is counts as there; of another type it never is.
     """
     whole = view.whole
     rows = [i for i, x in enumerate(view.roster.labels) if _there(nodes, x)]
@@ -197,7 +198,9 @@ def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> flo
     if not rows or part.n_steps < 0.8 * ((end - start) / whole.step):
         return float("nan")
     level = utilization_of(part.pick(rows))
-    return float((level > view.number("idle.below")[rows][:, None]).sum() * (whole.step / timedelta(hours=1)))
+    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=1)
+    seen = (~np.isnan(level)).sum(axis=1)
+    return float(np.where(2 * busy >= seen, seen, busy).sum() * (whole.step / timedelta(hours=1)))
 
 
 def _there(nodes: Labels, node: Labels) -> bool:
