@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from adapters.charts.png import draw
+from adapters.store.memory import MemoryStore
 from adapters.teams.icons import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
@@ -116,6 +117,10 @@ class Client:
         raise AssertionError("the client never introduced the bot")
 
 
+async def nobody(_: Card) -> None:
+    """Tell no admin: nobody strange writes here."""
+
+
 @pytest.fixture
 async def client(browser: Any) -> AsyncIterator[Client]:
     shelf = Shelf()
@@ -128,6 +133,8 @@ async def client(browser: Any) -> AsyncIterator[Client]:
         clock=lambda: datetime.now(UTC),
         draw=draw,
         shelf=shelf,
+        turnstile=MemoryStore(),
+        tell=nobody,
         hints=[CommandHint("cost", "What Trainium costs.", "cost 7d by team")],
     )
     app = web.Application()
