@@ -117,7 +117,7 @@ class Client:
         raise AssertionError("the client never introduced the bot")
 
 
-async def nobody(_: Card) -> None:
+async def nobody(_: str) -> None:
     """Tell no admin: nobody strange writes here."""
 
 
