@@ -20,12 +20,12 @@ from adapters.slack.modal import ASK, FORM, Origin, answer_view, ask_view, first
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
 from adapters.slack.redact import redact
-from adapters.slack.seen import Seen
 from adapters.slack.tasks import Tasks
 from adapters.slack.typed import typed_line, without_mention
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.ports import CommandHint
+from bot.ports.seen import Seen
 
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0

@@ -24,7 +24,6 @@ from adapters.slack.patience import Patience
 from adapters.slack.people import Members
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
-from adapters.slack.seen import Seen
 from adapters.slack.sending import Sender
 from adapters.slack.tasks import Tasks
 from adapters.slack.workspaces import Workspace, Workspaces
@@ -32,6 +31,7 @@ from bot.cards.card import Card
 from bot.errors import Refused, WrongInput
 from bot.model.delays import Delays
 from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Turnstile
+from bot.ports.seen import Seen
 
 EVENTS_PATH = "/slack/events"
 _log = logging.getLogger("trnbot.slack")
@@ -73,7 +73,7 @@ class SlackSurface:
         self._tasks = Tasks()
         self._app = self._bolt(signing_secret)
         self._socket: AsyncSocketModeHandler | None = None
-        Listening(self._workspaces.of, hints, Seen(turnstile), self._tasks, self._installs).register(self._app)
+        Listening(self._workspaces.of, hints, Seen(turnstile, "slack.seen"), self._tasks, self._installs).register(self._app)
         self._installing: Sequence[Any] = ()
         if self._installs:
             oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))

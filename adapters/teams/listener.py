@@ -16,7 +16,6 @@ from adapters.teams.conversations import Conversation, Conversations, conversati
 from adapters.teams.hear import action_of, request_of, said_line, thread_of
 from adapters.teams.inputs import pressed_line, stands
 from adapters.teams.render import ANSWER_BYTES, render
-from adapters.teams.seen import Seen
 from adapters.teams.speech import CARD, MESSAGE, greeting, invoke_answer, is_short, message, typing, unshared
 from adapters.teams.strangers import REFUSAL
 from adapters.teams.voice import Voice
@@ -24,6 +23,7 @@ from bot.cards.card import Card, Text, plain
 from bot.errors import TrnbotError
 from bot.model.request import Request
 from bot.ports import Answer, Clock, CommandHint, Draw
+from bot.ports.seen import Seen
 
 log = logging.getLogger("trnbot.teams")
 

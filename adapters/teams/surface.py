@@ -19,7 +19,6 @@ from adapters.teams.hints import by_worth
 from adapters.teams.listener import PATIENCE_S, Listener
 from adapters.teams.people import Owners
 from adapters.teams.render import ALERT_BYTES, dumps
-from adapters.teams.seen import Seen
 from adapters.teams.speech import message
 from adapters.teams.strangers import Strangers
 from adapters.teams.trust import Trust
@@ -27,6 +26,7 @@ from adapters.teams.voice import Voice
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Tell, Turnstile
+from bot.ports.seen import Seen
 
 log = logging.getLogger("trnbot.teams")
 
@@ -83,7 +83,7 @@ class TeamsSurface:
         self._adapter = CloudAdapter(Trust(cloud, app_id, self._wire))
         self._voice = Voice(self._adapter, app_id)
         self._draw = draw
-        seen = Seen(turnstile)
+        seen = Seen(turnstile, "teams.seen")
         self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), seen, patience_s)
 
     async def belongs(self, user: str, group: str) -> bool:
