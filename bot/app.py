@@ -145,11 +145,13 @@ class App:
             return Role.ADMIN
         platform, _, person = user.partition(":")
         people = self.ports.people.get(platform)
-        groups = [name for kind, _, name in (one.partition(":") for one in self._admins) if kind == platform] if people else []
+        if people is None:
+            return Role.ANYONE
+        groups = [one.removeprefix(f"{platform}:") for one in self._admins if one.startswith(f"{platform}:")]
         failed: Unavailable | None = None
         for group in sorted(groups):
             try:
-                if people and await people.belongs(person, group):
+                if await people.belongs(person, group):
                     return Role.ADMIN
             except Unavailable as error:
                 failed = error

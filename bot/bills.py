@@ -79,11 +79,12 @@ def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> 
     except Unavailable as error:
         missing.append(str(error))
     outlook.findings(end)
-    kept = [FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"]
-    files = [(path, path.relative_to(root)) for root in kept for path in root.rglob("*") if path.name.endswith(_EXPORTS)]
-    for path, name in files:
-        (folder / "billing" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, folder / "billing" / name)
+    kept = FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"
+    files = [path for path in kept.rglob("*") if path.name.endswith(_EXPORTS)]
+    for path in files:
+        target = folder / "billing" / path.relative_to(kept)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     # Figures of whole days, so the hour is enough; metrics may end some minutes before the recording does.
     copied = open_answers(settings, live).copy_to(folder, end.replace(minute=0))
     return len(files) + copied, [*missing, *outlook.problems()]

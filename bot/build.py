@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bot.app import App
 from bot.cards.card import Card
 from bot.chats import chats, command_hints
+from bot.conflicts import LOOPBACK
 from bot.errors import Unavailable, WrongInput
 from bot.folders import folder_of
 from bot.knowledge import load_knowledge
@@ -236,7 +237,7 @@ def running_bot(settings: Settings, store: Any, opened: Opened, clock: Clock, sp
     more |= {"own_bill": opened.own_bill, "standing": standing}
     more |= {"drill": opened.recording().drill} if opened.live else {}
     ports = opened.ports(store, settings.policy, store, **more)
-    admins = (*settings["admins"], *(("web:local",) if settings["host"] in {"127.0.0.1", "localhost", "::1"} else ()))
+    admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
     door.append(App(ports, ports.channels, admins, time.monotonic))
     door[0].health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(door[0], clock, list(surfaces.values()))

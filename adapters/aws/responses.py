@@ -19,10 +19,18 @@ from adapters.aws.problems import Problems, why
 
 Found = TypeVar("Found")
 Pages = Sequence[Mapping[str, Any]]
+STAMP = "%Y%m%dT%H%M%SZ"
+"""How the name of an answer's file begins: the time it was given."""
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
 _ACCOUNT = re.compile(r"(?:(.*)\.)?(\d{12})")
 _UNREADABLE = (OSError, EOFError, zlib.error, orjson.JSONDecodeError)
-_UNLIKE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+UNLIKE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading an answer raises whose shape is not AWS's."""
+
+
+def stamped(text: str) -> datetime:
+    """Return the time that a file's name begins with."""
+    return datetime.strptime(text, STAMP).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class Responses:
                 self.problems.add(self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
                 continue
             service, operation, region = path.parts[-4:-1]
-            at = datetime.strptime(found[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            at = stamped(found[1])
             answer = Answer(service, operation, region, *said_in(found[2] or ""), at, path)
             index[service, operation][region, found[2] or ""].append(answer)
         self._index = {call: dict(places) for call, places in index.items()}
@@ -85,7 +93,7 @@ class Responses:
             return answer.at, translate(_pages(answer.path), answer)
         except _UNREADABLE as error:
             self.problems.add(self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped.")
-        except _UNLIKE as error:
+        except UNLIKE as error:
             said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
             self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({said}); skipped.")
         return None

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from detectors.rules.found import Found
-from detectors.rules.slow import FAMILY, SETTLED, middle_of, middling, ratio_to
+from detectors.rules.slow import FAMILY, SENT, SETTLED, middle_of, middling, ratio_to
 from detectors.streak import share_before, trailing
 from detectors.view import Floats, Mask, Numbers, View
 
 HIGHEST = "neuroncore_utilization_highest_ratio"
-SENT = "efa_tx_bytes_per_second"
 NOW = timedelta(minutes=5)
 DEEPER = 0.7
 """Share of `starved.deep` under which a drop needs no further sign."""

@@ -11,12 +11,11 @@ import numpy as np
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.rules.bill import LEAST_DAYS, Bill, Numbers
+from detectors.rules.bill import DAY, LEAST_DAYS, Bill, Numbers
 from detectors.rules.explain import Root, explain
 from detectors.usual import utilization_of
 from detectors.view import View
 
-DAY = timedelta(days=1)
 DEAREST = 2.5
 """More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
 HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")

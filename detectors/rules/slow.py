@@ -23,6 +23,7 @@ STEADY = timedelta(minutes=15)
 DIVERTED = 0.4
 """Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
 
+SENT = "efa_tx_bytes_per_second"
 FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
 _LOADER = (
     "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
@@ -137,7 +138,7 @@ def read_signs(view: View, rows: npt.NDArray[np.intp], settled: bool) -> Signs:
         latency_ratio=middle_of(latency),
         efa_share=middle_of(efa / view.roster.nic[rows]),
         efa=middle_of(efa),
-        efa_ratio=middle_of(ratio_to(efa, view.beside("efa_tx_bytes_per_second")[rows])),
+        efa_ratio=middle_of(ratio_to(efa, view.beside(SENT)[rows])),
         ena_ratio=middle_of(ratio_to(leaving, view.beside("network_out_bytes_per_second")[rows])),
         ena=middle_of(leaving),
         read_ratio=middle_of(ratio_to(arriving, view.beside("network_in_bytes_per_second")[rows])),
@@ -153,7 +154,7 @@ def middling(view: View, values: Floats, rows: npt.NDArray[np.intp]) -> Floats:
 
 def _quiet_usually(view: View, rows: npt.NDArray[np.intp]) -> bool:
     """Tell whether the nodes usually send next to nothing over EFA: single-node work."""
-    usual = view.beside("efa_tx_bytes_per_second")[rows]
+    usual = view.beside(SENT)[rows]
     return bool(np.isfinite(usual).any() and np.nanmedian(usual) < 1e8)
 
 

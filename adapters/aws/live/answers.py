@@ -6,17 +6,17 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.heard import json_of
+from adapters.aws.responses import STAMP, stamped
 from bot.errors import Unavailable
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json")
-_TIME = "%Y%m%dT%H%M%SZ"
 _KEPT_SETS = 2
 """The newest set of answers and the one before it, which a reader may still hold open."""
 
@@ -54,7 +54,7 @@ class Answers:
         folder = self.of(operation)
         folder.mkdir(parents=True, exist_ok=True)
         for about in sorted(answers, key=lambda name: name == first):
-            name = f"{at:{_TIME}}.{about}.json" if about else f"{at:{_TIME}}.json"
+            name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
             part = folder / f".{name}.part"
             part.write_bytes(json_of(answers[about]) + b"\n")
             part.replace(folder / name)
@@ -63,7 +63,7 @@ class Answers:
     def newest(self, operation: str, about: str = "") -> datetime | None:
         """Return when the newest answer about something was given."""
         times = [match[1] for match in self._named(self.of(operation)) if (match[2] or "") == about]
-        return datetime.strptime(max(times), _TIME).replace(tzinfo=UTC) if times else None
+        return stamped(max(times)) if times else None
 
     def of(self, operation: str) -> Path:
         """Return where an operation's answers lie."""
@@ -74,7 +74,7 @@ class Answers:
         files = [path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)]
         for path in files:
             at, dot, rest = path.name.partition(".")
-            named = min(at, f"{until:{_TIME}}") if until else at
+            named = min(at, f"{until:{STAMP}}") if until else at
             target = folder / path.relative_to(self.folder).with_name(named + dot + rest)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

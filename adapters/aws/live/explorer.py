@@ -14,6 +14,7 @@ import orjson
 from adapters.aws.live.answers import Answers, CapReached
 from adapters.aws.live.calls import Nothing
 from adapters.aws.live.operations import price_of
+from adapters.aws.responses import STAMP, UNLIKE
 from bot.errors import Unavailable
 
 HOURS_KEPT = timedelta(hours=8)
@@ -23,7 +24,6 @@ _TOP, _TAG = "accounts", "tag="
 _OPERATION = "get_cost_and_usage"
 _METRICS = ["UnblendedCost", "AmortizedCost", "NetUnblendedCost", "UsageQuantity"]
 _SETS_A_DAY = 3
-_UNLIKE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
 Pages = list[Mapping[str, Any]]
 Found = dict[str, Pages]
 
@@ -53,7 +53,7 @@ class Explorer:
             found = self._tagged(view, now) if view else self._whole(now)
         except Unavailable as error:
             self._failures[first] = (now, str(error))
-        except _UNLIKE as error:
+        except UNLIKE as error:
             self._failures[first] = (now, f"Cost Explorer gave an answer that cannot be read ({type(error).__name__}).")
         else:
             self._failures.pop(first, None)
@@ -110,7 +110,7 @@ class Explorer:
     def _calls_of(self, first: str, at: datetime) -> int:
         """Return how many pages a set of answers took."""
         if (first, at) not in self._asked:
-            files = self.answers.of(_OPERATION).glob(f"{at:%Y%m%dT%H%M%SZ}.*.json")
+            files = self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json")
             named = [(path, path.name.partition(".")[2].removesuffix(".json")) for path in files]
             mine = [path for path, name in named if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))]
             self._asked = {(first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)} | self._asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ import orjson
 
 from adapters.aws.live.calls import Place
 from adapters.aws.problems import Problems, why
-from adapters.aws.responses import Answer, Pages, said_in
+from adapters.aws.responses import STAMP, UNLIKE, Answer, Pages, said_in, stamped
 
 Found = TypeVar("Found")
 KEPT = timedelta(days=16)
@@ -94,7 +94,7 @@ class Heard:
             time, _, about = path.name.removesuffix(".json").partition(".")
             argument, account = said_in(about)
             if account == place.account:
-                at = datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+                at = stamped(time)
                 self._said.setdefault(Call(service, operation, place, argument), []).append(_Entry(at, path=path))
 
     def histories(
@@ -122,7 +122,7 @@ class Heard:
         answer = Answer(call.service, call.operation, place.region, call.argument, place.account, entry.at, Path(call.operation))
         try:
             return translate(orjson.loads(entry.text()), answer)
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        except (OSError, *UNLIKE) as error:
             said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
             self.problems.add(f"{call.operation} in {place}", f"not an answer that can be read ({said}).")
             return None
@@ -165,7 +165,7 @@ def _shared(before: Any, found: Any) -> Any:
 def file_of(call: Call, at: datetime) -> Path:
     """Return where a recording keeps an answer: the account, and what the call was about, tell apart calls of one time."""
     about = ".".join(word for word in (call.argument, call.place.account) if word)
-    name = f"{at:%Y%m%dT%H%M%SZ}.{about}.json" if about else f"{at:%Y%m%dT%H%M%SZ}.json"
+    name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
     return Path("api") / call.service / call.operation / call.place.region / name
 
 
