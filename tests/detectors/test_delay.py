@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from minutes import DAY, START, Crew, Fleet, spoken
+from crew import DAY, START, Crew
+from minutes import Fleet, spoken
 
 from bot.model.anomaly import Cause
 

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from minutes import START, Fleet, spoken
+from crew import START
+from minutes import Fleet, spoken
 from variants import AT, CALM, INCIDENTS, steady
 
 

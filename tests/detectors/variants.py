@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from minutes import DAY, GIB, TYPES, Crew, Fleet
+from crew import DAY, GIB, TYPES, Crew
+from minutes import Fleet
 
 SMALL = {"days": 2.0}
 

@@ -1,0 +1,57 @@
+"""What the tests of the config message share: a bot over a recording, and how to ask and press."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from bot import build
+from bot.app import App
+from bot.cards.card import Button, Buttons, Card, Form, Tone
+from bot.model.labels import Labels
+from bot.model.request import Request, User
+
+ADMIN, ANYONE = "chat:U1", "chat:U2"
+TINY = Labels(cluster="tiny")
+SET = "config set idle.below 15% for 10m cluster=tiny"
+
+
+def app(opened: build.Opened, store: Any, **more: Any) -> App:
+    ports = replace(opened.ports(store, build.settings_of({}).policy, store), **more)
+    return App(ports, ports.channels, (ADMIN, "chat:U3"), time.monotonic)
+
+
+def end(bot: App) -> datetime:
+    extent = bot.ports.source.extent()
+    assert extent
+    return extent.end
+
+
+async def ask(bot: App, line: str, user: str = ADMIN, **more: Any) -> Card:
+    return await bot.answer(Request(line, User(user, "dana"), more.get("at") or end(bot), more.get("surface", "chat")))
+
+
+async def changed(bot: App, line: str = SET, user: str = ADMIN) -> Card:
+    """Preview and apply."""
+    seen = await ask(bot, line, user)
+    assert seen.tone is not Tone.ERROR, seen
+    return await ask(bot, f"config apply {seen.data['preview']}", user)
+
+
+def refused(card: Card) -> str:
+    assert card.tone is Tone.ERROR, card
+    return str(card.data["error"])
+
+
+def buttons(card: Card) -> dict[str, Button]:
+    return {b.text: b for block in card.blocks if isinstance(block, Buttons) for b in block.buttons}
+
+
+def form(card: Card) -> Form:
+    return next(block for block in card.blocks if isinstance(block, Form))
+
+
+def below(bot: App) -> float:
+    return bot.ports.policy.at(TINY).number("idle.below")
