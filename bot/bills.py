@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(".trnbot/aws")
 """Where copies of what a live account answered lie."""
-_EXPORTS = (".parquet", ".csv", ".csv.gz")
+_EXPORTS = (".parquet", ".csv", ".csv.gz", ".zip")
 _MONTH = timedelta(days=30)
 
 

@@ -17,7 +17,7 @@ def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[],
     export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if live else "Put a CUR or FOCUS export under billing/ of it."
     return [
         *(_account(recording) if live else [_metrics(recording)]),
-        _tried("billing", lambda: _bill(bill()), export),
+        _billing(bill, export),
         *_serving(settings),
         _slack(settings),
         _teams(settings),
@@ -54,11 +54,19 @@ def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
         return Check(name, False, str(error), remedy)
 
 
-def _bill(bill: Billing) -> str:
+def _billing(bill: Callable[[], Billing], export: str) -> Check:
+    """Look at the bill: a file that is left out makes it smaller than the invoice, so it is not well."""
+    read = _tried("billing", lambda: _billed(bill()), export)
+    problems = bill().problems() if read.ok else ()
+    if not problems:
+        return read
+    remedy = "'about' names every file; have it delivered again as parquet or csv, or take a second copy away."
+    return Check(read.name, False, f"{read.found}; {_some(problems)}", remedy)
+
+
+def _billed(bill: Billing) -> str:
     newest = bill.tally(NO_TIME, ()).billed_through
-    found = f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
-    problems = bill.problems()
-    return f"{found}; {_some(problems)}" if problems else found
+    return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
 
 
 def _serving(settings: Settings) -> list[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
+_log = logging.getLogger("trnbot.billing")
 _LAYOUT = "2"
 """Grows when the tables or what they mean change: a cache of before is then loaded anew."""
 
@@ -49,6 +51,7 @@ class Bill:
         self._lock = Lock()
         self._files: dict[str, File] | None = None
         self._notes: list[str] = []
+        self._logged: set[str] = set()
         self._pods = False
         self._seen_frames: dict[tuple[datetime, int], Frame | None] = {}
         self._seen_hours: dict[datetime, Frame | None] = {}
@@ -108,8 +111,7 @@ class Bill:
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
         with self._reader() as db:
-            rows = db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()
-        return [*self._notes, *(row[0] for row in rows)]
+            return [*self._notes, *_problems(db)]
 
     def close(self) -> None:
         """Release the database."""
@@ -158,9 +160,17 @@ class Bill:
             with self._db.cursor() as db:
                 refresh(db, self._folder, self._answers, files, self._names)
                 self._pods = has_pods(db)
+                self._log(_problems(db))
             self._files = files
             # New dictionaries: a reader that still works on the tables of before keeps its own.
             self._seen_frames, self._seen_hours, self._seen_rates = {}, {}, {}
+
+    def _log(self, problems: Sequence[str]) -> None:
+        """Write each problem once, so that an export nobody asks about is not broken in silence."""
+        for sentence in problems:
+            if sentence not in self._logged:
+                self._logged.add(sentence)
+                _log.warning(sentence)
 
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
         db = self._connect(cache)
@@ -186,3 +196,7 @@ class Bill:
                 f"The billing cache {cache.name} cannot be used, the export is loaded anew: {type(problem).__name__}."
             )
             return duckdb.connect()
+
+
+def _problems(db: duckdb.DuckDBPyConnection) -> list[str]:
+    return [str(row[0]) for row in db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()]

@@ -14,6 +14,7 @@ from adapters.billing.lines import line_case
 from adapters.billing.normal import rows_of
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import Names, TagSet, read_tags
+from adapters.billing.unpack import Unreadable, unpacked
 
 _NAMED = 5
 
@@ -27,15 +28,22 @@ def prepare(db: duckdb.DuckDBPyConnection) -> None:
 def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: Names) -> tuple[Form | None, list[str]]:
     """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
     try:
-        source = _source(path)
+        with unpacked(path) as plain:
+            return _load(db, plain, shown, file, names)
+    except (duckdb.Error, Unreadable) as problem:
+        return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
+
+
+def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: Names) -> tuple[Form | None, list[str]]:
+    source = _source(path)
+    try:
         columns = _describe(db, source)
         if columns.form is None:
             return None, [f"{shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."]
         db.execute(sql("stage", rows=rows_of(columns, source)))
-        problems = _rejected(db, path, shown) + _stow(db, shown, file, names)
+        return columns.form, _rejected(db, path, shown) + _stow(db, shown, file, names)
     except duckdb.Error as problem:
-        return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
-    return columns.form, problems
+        raise Unreadable(_short(problem, path, shown)) from problem
 
 
 def load_answers(

@@ -15,7 +15,8 @@ from adapters.billing.load import load, load_answers, prepare
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import Names
 
-_ENDINGS = (".parquet", ".csv", ".csv.gz")
+_BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", ".etag", ".crc", "_SUCCESS")
+"""What AWS and people put beside an export: manifests, table definitions, notes."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,10 @@ class Answers:
 
 
 def list_files(folder: Path, answers: Answers) -> dict[str, File]:
-    """Return the export files under the folder by relative path, and what Cost Explorer answered as one more."""
+    """Return the files under the folder by relative path, and what Cost Explorer answered as one more.
+
+    A file that is no export is listed too: what cannot be read is named, never passed over.
+    """
     exports = sorted(_walk(str(folder), ""), key=lambda one: one.path.split("/"))
     return {one.path: one for one in (*exports, *_answered(answers))}
 
@@ -58,7 +62,7 @@ def _walk(folder: str, below: str) -> Iterator[File]:
             path = below + entry.name
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, path + "/")
-            elif entry.name.endswith(_ENDINGS) and not entry.name.startswith(".") and entry.is_file():
+            elif not entry.name.endswith(_BESIDE) and not entry.name.startswith(".") and entry.is_file():
                 stat = entry.stat()
                 yield File(path, f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)
 

@@ -1,8 +1,11 @@
 """Broken, rewritten, copied: what a folder of exports goes through."""
 
+import logging
 import os
 import threading
+import zipfile
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -180,3 +183,41 @@ def test_how_far_a_bill_reaches_is_told_whatever_its_currencies(exports):
         bill.tally(EVER, ("currency",), [Filter("currency", ("USD",))]).billed_through,
     )
     assert found.billed_through
+
+
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, source in members.items():
+            file.writestr(f"{name}.csv", source)
+    return path
+
+
+def test_a_zip_of_aws_is_read(exports, november):
+    plain = exports.put("bill.csv", [exports.line(cost="1.5"), exports.line(cost="half")])
+    folder = exports.folder / "billing" / "20261101-20261201" / "0a1b"
+    folder.mkdir(parents=True)
+    zipped(folder / "report-1.csv.zip", report=plain.read_text())
+    plain.unlink()
+    bill = exports.bill()
+    assert bill.tally(november, ()).total.net == Decimal("1.5")
+    assert bill.problems() == ["20261101-20261201/0a1b/report-1.csv.zip: 1 broken row skipped (row 2: no readable amount)."]
+
+
+def test_what_cannot_be_read_is_named_and_logged_once(exports, november, caplog):
+    billing = exports.folder / "billing"
+    (billing / "torn.zip").write_bytes(b"PK\x03\x04 torn")
+    zipped(billing / "empty.csv.zip")
+    (billing / "bill.xlsx").write_bytes(b"PK")
+    for beside in ("report-Manifest.json", "create_table.sql", "README.md", "_SUCCESS"):
+        (billing / beside).write_text("{}")
+    bill = exports.bill(exports.line())
+    with caplog.at_level(logging.WARNING, "trnbot.billing"):
+        assert bill.tally(november, ()).total.net == 1
+        exports.put("more.csv", [exports.line(exports.day + timedelta(hours=7))])
+        assert bill.tally(november, ()).total.net == 2
+    assert bill.problems() == [
+        "bill.xlsx could not be read and is left out: '.xlsx' is no kind of file that is read; have it exported as parquet or csv.",
+        "empty.csv.zip could not be read and is left out: the zip holds no .csv file.",
+        "torn.zip could not be read and is left out: the zip is broken: File is not a zip file.",
+    ]
+    assert [record.getMessage() for record in caplog.records] == bill.problems()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from adapters.billing import open_billing
 from bot.checks import examine
 from bot.errors import Unavailable
 from bot.settings import read_settings
@@ -34,3 +36,20 @@ def test_the_address_where_workspaces_install_is_told() -> None:
     public = {"TRNBOT_PUBLIC_URL": "https://trn.example", "TRNBOT_WEB_TOKEN": "correct horse battery"}
     ((ok, sentence),) = found(OAUTH | public, "Slack")
     assert (ok, sentence) == (True, "installed by OAuth at https://trn.example/slack/install, by T1, T2")
+
+
+def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
+    columns = "line_item_usage_start_date,line_item_unblended_cost"
+    (tmp_path / "whole.csv").write_text(f"{columns}\n2026-11-02T00:00:00Z,3\n")
+
+    def billing() -> tuple[bool, str]:
+        bill = open_billing(tmp_path)
+        (check,) = (x for x in examine(read_settings({}), nothing, lambda: bill) if x.name == "billing")
+        bill.close()
+        return check.ok, check.found
+
+    assert billing() == (True, "billed through 2026-11-02 00:00 UTC")
+    (tmp_path / "torn.csv.gz").write_bytes(b"no gzip")
+    ok, found = billing()
+    assert not ok
+    assert found.startswith("billed through 2026-11-02 00:00 UTC; torn.csv.gz could not be read")

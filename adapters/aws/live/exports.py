@@ -18,7 +18,7 @@ from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.trouble import code_of
 from bot.errors import Unavailable, WrongInput
 
-_ENDINGS = (".parquet", ".csv", ".csv.gz")
+_ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
 _INDEX = ".etags.json"
 _ASSEMBLY = re.compile(r"(?P<month>.*/\d{8}-\d{8})/(?P<assembly>[0-9a-f-]{20,})/")
 """A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file; only the newest assembly of a month counts."""
