@@ -56,15 +56,20 @@ def open_live(
     Spot Advisor's data is, `attempts` how often a call is tried, `haste` divides the time that a tick's reading may take.
     Nothing is called yet. Raise `WrongInput` where no region is known.
     """
+    asked = _places(regions, roles)
+    calls = Calls(clock, daily_usd=daily_usd, usage=usage, stopwatch=stopwatch, attempts=attempts)
+    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
+    walks = [Walk(calls, address, Place(asked[0].region), FIRST) for address in streams]
+    means = Means(stopwatch, pause, journal, advisor, haste)
+    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means)
+
+
+def _places(regions: Sequence[str], roles: Sequence[str]) -> tuple[Place, ...]:
+    """Return each role in each region; the process's own region where none is named."""
     default = boto3.Session().region_name
     named = tuple(regions) or ((default,) if default else ())
     if not named:
         raise WrongInput(
             "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
         )
-    calls = Calls(clock, daily_usd=daily_usd, usage=usage, stopwatch=stopwatch, attempts=attempts)
-    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
-    asked = tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
-    walks = [Walk(calls, address, Place(named[0]), FIRST) for address in streams]
-    means = Means(stopwatch, pause, journal, advisor, haste)
-    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means)
+    return tuple(Place(region, "" if role == OWN else role) for role in (roles or (OWN,)) for region in named)
