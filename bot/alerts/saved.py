@@ -1,4 +1,4 @@
-"""Count what stopped because somebody acted: an estimate, by what each alert wasted an hour when it ended."""
+"""Count what stopped because somebody acted: an estimate, by what each alert wasted an hour at its worst."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from bot.alerts.news import news
 from bot.alerts.route import audience, listeners
 from bot.alerts.track import recent, track
 from bot.alerts.value import PriceOf, value
+from bot.alerts.worst import at_worst
 from bot.model.alert import Alert, Notice
 from bot.model.anomaly import Detection
 from bot.model.memory import Memory
@@ -45,7 +46,8 @@ def step(
     tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
     onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
     valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now, onset.get(alert.key)) for alert in tracked]
-    marked = mute(valued, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
+    known = [at_worst(alert, now) for alert in valued]
+    marked = mute(known, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
     return Outcome(tuple(marked), tell(memory, marked, policy, channels, now, routes))
 
 

@@ -25,6 +25,16 @@ class Waste:
     priced_at: date | None = None
 
 
+@dataclass(frozen=True)
+class Worst:
+    """Hold what an alert was at its worst, newest sight of it: what it is remembered by when it has ended."""
+
+    anomaly: Anomaly
+    usd_per_hour: Decimal
+    most_usd_per_hour: Decimal
+    """The most that an hour ever cost, at this sight or at one before."""
+
+
 class Doing(StrEnum):
     """Name what a person can decide about an alert."""
 
@@ -63,6 +73,7 @@ class Alert:
     owner: str = ""
     """The name in the owner tag of most of its things, "" where they have none."""
     things_at_worst: int = 0
+    worst: Worst | None = None
     claims: tuple[str, ...] = ()
     """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
 
