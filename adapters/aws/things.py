@@ -13,6 +13,7 @@ _LABELS: Mapping[str, str] = {
     "InstanceId": "instance",
     "NeuronCore": "core",
     "FullPodName": "pod",
+    "PodName": "job",
     "Namespace": "namespace",
     "FileSystemId": "resource",
     "VolumeId": "resource",

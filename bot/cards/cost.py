@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from bot.advice.owner import OwnerHint
 from bot.cards.card import (
     Align,
     Block,
@@ -26,6 +27,7 @@ from bot.cards.card import (
 from bot.cards.cost_chart import cost_charts, named, short
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, expected_data, money_data, use_texts
+from bot.cards.owners import DERIVED, derived_data, hint_texts, is_derived, split_data, split_texts
 from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.nowcast import Expected, Nowcast
@@ -54,6 +56,8 @@ class CostAnswer:
     problems: Sequence[str] = ()
     commitments: tuple[Commitment, ...] = ()
     """How commitments were used, as the provider says."""
+    hints: Sequence[OwnerHint] = ()
+    """Whose the untagged cost may be."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -66,10 +70,12 @@ def cost_card(answer: CostAnswer) -> Card:
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
-    told = [*_hints(tally), *use_texts(answer.commitments), *aged]
+    told = [*_hints(tally), *hint_texts(answer.hints, tally), *split_texts(tally), *use_texts(answer.commitments), *aged]
     blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *cost_charts(answer.over_time), *told]
     blocks.append(Buttons(tuple(_buttons(answer))))
-    return Card(title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected))
+    return Card(
+        title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints)
+    )
 
 
 def cost_data(tally: Tally) -> dict[str, Any]:
@@ -78,7 +84,9 @@ def cost_data(tally: Tally) -> dict[str, Any]:
         "window": {"start": tally.window.start, "end": tally.window.end},
         "by": list(tally.by),
         "currency": tally.currency,
-        "rows": [{"key": dict(row.key), **money_data(row.money), "estimated": row.estimated} for row in tally.rows],
+        "rows": [
+            {"key": dict(row.key), **money_data(row.money), "estimated": row.estimated, **derived_data(row)} for row in tally.rows
+        ],
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
         "rest": None,
@@ -137,14 +145,16 @@ def _table(tally: Tally) -> Table:
         *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share")),
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
-    lines = [
-        (*(named(row.key[name], name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows
-    ]
+    lines = [(*(_named(row, name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows]
     if folded:
         lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
     note = f"{folded} smaller rows are folded into one." if folded else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
     return Table(columns, tuple(lines), (*_first("total", len(tally.by)), *_amounts(tally.total, tally)), caption, note)
+
+
+def _named(row: Spend, dimension: str) -> str:
+    return named(row.key[dimension], dimension) + (DERIVED if is_derived(row, dimension) else "")
 
 
 def _ranked(tally: Tally) -> list[Spend]:

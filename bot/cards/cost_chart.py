@@ -61,7 +61,8 @@ def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
     whole = [at for at in times if step != "day" or _is_whole(at, tally)] or times
     values = [value or 0.0 for value in _values(tally, whole, {})]
     low, high = (amount_of(Decimal(str(value)), tally) for value in (min(values), max(values)))
-    return f"Between {low} and {high} a {step}, highest: {short(whole[values.index(max(values))])}."
+    each = "an hour" if step == "hour" else f"a {step}"
+    return f"Between {low} and {high} {each}, highest: {short(whole[values.index(max(values))])}."
 
 
 def _is_whole(at: str, tally: Tally) -> bool:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+from bot.advice.owner import OwnerHint
+from bot.allocation import Allocation
 from bot.cards.card import Card
 from bot.cards.cost import CostAnswer, cost_card
 from bot.commands.registry import arg, command
 from bot.costs.nowcast import Expected, Nowcast, expected, month_end
-from bot.costs.tally import Change, comparable, settled_until
+from bot.costs.tally import Change, comparable, settled_until, untagged
 from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
 from bot.outlook import Outlook
-from bot.ports import Billing, Ports
+from bot.ports import Ports
 
 _TIME = ("hour", "day", "month")
 
@@ -37,7 +40,7 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    asked = _Asked(ports.billing, ports.outlook, window, by, where)
+    asked = _Asked(Allocation(ports, request.at), ports.billing.problems, ports.outlook, window, by, where)
     return cost_card(await asyncio.to_thread(asked.answer, request))
 
 
@@ -45,7 +48,8 @@ async def cost(
 class _Asked:
     """Hold one question; every method may block."""
 
-    billing: Billing
+    billing: Allocation
+    problems: Callable[[], Sequence[str]]
     outlook: Outlook
     window: Window
     by: tuple[str, ...]
@@ -61,9 +65,14 @@ class _Asked:
             self._change(tally, request),
             self._nowcast(tally, request),
             self._expected(tally, request),
-            self.billing.problems(),
+            self.problems(),
             used,
+            self._hints(tally),
         )
+
+    def _hints(self, tally: Tally) -> Sequence[OwnerHint]:
+        """Guess whose the untagged cost is where teams are asked for."""
+        return self.billing.hints(self.window, self.where) if "team" in tally.by and untagged(tally, "team").amortised > 0 else ()
 
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""

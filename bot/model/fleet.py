@@ -41,6 +41,11 @@ class InstanceType:
     asof: date
     note: str = ""
 
+    @property
+    def has_neuron(self) -> bool:
+        """Tell whether its cores are NeuronCores."""
+        return self.accelerator.startswith(("Trainium", "Inferentia"))
+
 
 @dataclass(frozen=True)
 class Instance:

@@ -23,6 +23,10 @@ class Money:
     net: Decimal = ZERO
     amortised: Decimal = ZERO
 
+    def __neg__(self) -> Money:
+        """Turn every amount's sign."""
+        return Money(-self.gross, -self.discounts, -self.credits, -self.tax, -self.net, -self.amortised)
+
     def __add__(self, other: Money) -> Money:
         """Add amount by amount."""
         return Money(
@@ -48,6 +52,24 @@ class Filter:
         return f"{self.dimension}{'!=' if self.negated else '='}{','.join(self.values)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """State what of a row's amortised cost the bill does not say so: it was split by NeuronCores, or its owner was derived."""
+
+    amortised: Decimal = ZERO
+    unused: Decimal = ZERO
+    """Of it the share of cores that pods held and did not use, as far as utilization was read."""
+    idle: Decimal = ZERO
+    """What cores that no pod held cost, in the row of no pod."""
+    owners: tuple[tuple[str, str], ...] = ()
+    """Teams of pods that carry none, each with what it was derived from: `namespace` or `job`."""
+
+    def __add__(self, other: Derived) -> Derived:
+        """Add amounts, join the ways."""
+        owners = tuple(dict.fromkeys((*self.owners, *other.owners)))
+        return Derived(self.amortised + other.amortised, self.unused + other.unused, self.idle + other.idle, owners)
+
+
 @dataclass(frozen=True)
 class Spend:
     """State one group's money within a window; `estimated` while AWS may still rewrite it."""
@@ -55,6 +77,7 @@ class Spend:
     key: Mapping[str, str]
     money: Money
     estimated: bool = False
+    derived: Derived | None = None
 
 
 @dataclass(frozen=True)
@@ -68,3 +91,5 @@ class Tally:
     currency: str = "USD"
     billed_through: datetime | None = None
     sources: tuple[str, ...] = field(default_factory=tuple)
+    split: Window | None = None
+    """The hours for which pods' requests were known, where nodes were split by them."""

@@ -151,10 +151,12 @@ def test_cores_are_a_frame_of_their_own(build, at):
 def test_pods_are_known_by_their_full_name(build, at):
     sets = {"ClusterName": "llama", "Namespace": "search", "PodName": "train", "FullPodName": "train-0"}
     build.add("pod_neuroncore_utilization", sets, dict.fromkeys(range(30), (2, 100)))
+    build.add("pod_neuroncore_request", sets, dict.fromkeys(range(30), (1, 16)))
     del sets["FullPodName"]
     build.add("pod_neuroncore_utilization", sets, dict.fromkeys(range(30), (4, 400)))
     frame = build.open().read(at(30)).frames["pod"]
-    assert [(x.namespace, x.pod) for x in frame.things] == [("search", "train-0")]
+    assert [(x.namespace, x.pod, x.job) for x in frame.things] == [("search", "train-0", "train")]
+    assert frame.of("neuroncore_request_count")[0, -1] == 16
     assert frame.of(RATIO)[0, -1] == pytest.approx(0.5)
 
 

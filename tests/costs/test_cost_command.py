@@ -10,7 +10,8 @@ from adapters.billing import open_billing
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.commands.cost import cost
 from bot.commands.line import understand
-from bot.errors import WrongInput
+from bot.errors import Unavailable, WrongInput
+from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from bot.outlook import NoOutlook
 
@@ -24,6 +25,13 @@ def line(at, amount, team="search", service="AmazonEC2", kind="Usage"):
     return ["1", kind, service, f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}", amount, tags]
 
 
+class NoSource:
+    """A source that cannot be read."""
+
+    def read(self, now):
+        raise Unavailable("no metrics")
+
+
 @pytest.fixture
 def ask(tmp_path):
     """Return a function that answers a line over 40 days of two teams, one untagged row, a credit."""
@@ -34,7 +42,7 @@ def ask(tmp_path):
     rows += [line(days[3], "7.77", ""), line(days[2], "-20", "", kind="Credit")]
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook())
+    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook(), source=NoSource(), knowledge=load_knowledge())
 
     async def answer(words):
         call = understand(words, NOW)

@@ -1,0 +1,144 @@
+"""Split what Neuron nodes cost among the pods that held their cores: whole to the last digit, and called derived."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.costs.apportion import QUANTUM, apportion
+from bot.costs.occupancy import Occupancy, Shares
+from bot.costs.owner import derived_owner
+from bot.model.labels import Labels
+from bot.model.spend import Derived, Filter, Money, Spend, Tally
+
+Key = tuple[str, ...]
+OWNERS = ("pod", "namespace", "team")
+"""The dimensions that a pod says."""
+_STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+
+
+@dataclass
+class _Pool:
+    """Hold what one key's nodes of one cluster cost, by time: to be split at once."""
+
+    spend: Spend
+    total: Money = field(default_factory=Money)
+    by_time: dict[int, Money] = field(default_factory=lambda: defaultdict(Money))
+    estimated: bool = False
+
+    def add(self, at: int, row: Spend) -> None:
+        self.total += row.money
+        self.by_time[at] += row.money
+        self.estimated |= row.estimated
+
+
+def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, seen: Occupancy) -> list[Spend]:
+    """Return `rows` (keyed by `by`, cluster and `step`) in parts by pod, as changes: each whole once less, its parts once more.
+
+    Rows of clusters without pods, and of hours that were not read, are left as they are.
+    """
+    shares = {cluster: seen.of(cluster) for cluster in {x.cluster for x in seen.pods}}
+    pools: dict[Key, _Pool] = {}
+    for row in rows:
+        known, at = shares.get(row.key["cluster"]), _place(row.key[step], seen, step)
+        if known and at is not None and known.read[at]:
+            key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
+            pools.setdefault(key, _Pool(row)).add(at, row)
+    return [change for pool in pools.values() for change in _changes(pool, shares[pool.spend.key["cluster"]])]
+
+
+def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
+    """Return `rows` of pods that carry no team as changes that give them a derived one."""
+    changes = []
+    for row in rows:
+        owner, way = derived_owner(_pod(row.key))
+        if owner:
+            derived = Derived(row.money.amortised, owners=((owner, way),))
+            changes += [_less(row, row.money), replace(row, key={**row.key, "team": owner}, derived=derived)]
+    return changes
+
+
+def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
+    """Return the tally with changes that pass the filters; rows of nothing fall away."""
+    rows: dict[Key, Spend] = {tuple(row.key.values()): row for row in tally.rows}
+    for change in changes:
+        if all(_keeps(one, change.key) for one in where):
+            key = {name: change.key[name] for name in tally.by}
+            rows[tuple(key.values())] = _joined(rows.get(tuple(key.values())), replace(change, key=key))
+    kept = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
+    kept.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+    return replace(tally, rows=tuple(kept), total=sum((row.money for row in kept), Money()))
+
+
+def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
+    times = list(pool.by_time)
+    held, unused = shares.held[:, times], shares.unused[:, times]
+    mine = np.flatnonzero(held.any(axis=1))
+    if not len(mine):
+        return
+    amounts = np.array([[float(x) for x in (*_amounts(pool.by_time[at]), pool.by_time[at].amortised)] for at in times])
+    parts = held[mine] @ amounts
+    weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
+    lost, idle = unused[mine] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
+    # Nothing is idle where pods held it all: a rest of floating point is no cost.
+    weights[-1][np.abs(weights[-1]) < float(QUANTUM)] = 0
+    gross, discounts, credits, tax, amortised = (
+        apportion(whole, column)
+        for whole, column in zip((*_amounts(pool.total), pool.total.amortised), weights.T.tolist(), strict=True)
+    )
+    moneys = [
+        Money(g, d, c, t, g + d + c + t, a) for g, d, c, t, a in zip(gross, discounts, credits, tax, amortised, strict=True)
+    ]
+    yield _less(pool.spend, pool.total)
+    yield replace(pool.spend, money=moneys[-1], estimated=pool.estimated, derived=Derived(idle=_rounded(idle)))
+    for n, row in enumerate(mine):
+        yield _part(pool, shares.pods[row], moneys[n], _rounded(lost[n]))
+
+
+def _part(pool: _Pool, pod: Labels, money: Money, unused: Decimal) -> Spend:
+    said = pool.spend.key.get("team", "") or pod.team
+    owner, way = (said, "") if said else derived_owner(pod)
+    key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": owner}
+    return Spend(key, money, pool.estimated, Derived(money.amortised, unused, owners=((owner, way),) if way else ()))
+
+
+def _rounded(amount: float) -> Decimal:
+    return Decimal(float(amount)).quantize(QUANTUM)
+
+
+def _less(row: Spend, money: Money) -> Spend:
+    return replace(row, money=-money, estimated=False, derived=None)
+
+
+def _joined(one: Spend | None, other: Spend) -> Spend:
+    if one is None:
+        return other
+    derived = one.derived + other.derived if one.derived and other.derived else one.derived or other.derived
+    return Spend(one.key, one.money + other.money, one.estimated or other.estimated, derived)
+
+
+def _keeps(one: Filter, key: Mapping[str, str]) -> bool:
+    """Tell whether a filter on an owner keeps a key; the bill has applied every other."""
+    return one.dimension not in OWNERS or (key[one.dimension] in one.values) is not one.negated
+
+
+def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
+    return money.gross, money.discounts, money.credits, money.tax
+
+
+def _pod(key: Mapping[str, str]) -> Labels:
+    return Labels(cluster=key.get("cluster", ""), namespace=key["namespace"], pod=key["pod"])
+
+
+def _place(text: str, seen: Occupancy, step: str) -> int | None:
+    """Return which column of the occupancy a time is, None where nothing was read of it."""
+    at = datetime.fromisoformat(text)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    length = _STEPS[step]
+    n = (at - seen.start) // length
+    return n if 0 <= n < seen.held.shape[1] else None
