@@ -23,6 +23,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
+from bot.cards.spread import Spread, spread_data, spread_texts
 from bot.cards.words import counted
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Cluster, Instance
@@ -59,21 +60,22 @@ class NodeRow:
         return self.price.usd_per_hour if self.price else Decimal(0)
 
 
-def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading) -> Card:
-    """Summarise by cluster, or list the nodes of one."""
+def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, spread: Sequence[Spread] = ()) -> Card:
+    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones."""
     if not rows:
         return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
     per_hour = _sum(rows)
     trouble = _trouble(rows)
     blocks: list[Block] = [text(trouble)] if trouble else []
+    blocks += spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
     blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
-    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
-    return Card(title, Tone.WARNING if trouble else Tone.INFO, tuple(blocks), data)
+    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, **spread_data(spread)}
+    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data)
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str) -> Card:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 
 from bot.cards.card import Card
 from bot.cards.fleet import NodeRow, fleet_card, idle_card
+from bot.cards.spread import Spread
 from bot.commands.registry import arg, command
-from bot.errors import WrongInput, nearest
+from bot.errors import TrnbotError, WrongInput, nearest
 from bot.model.anomaly import NodeState
 from bot.model.frame import Frame
+from bot.model.placement import Scattered, scattered
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.ports import Ports
+from bot.model.spend import Filter
+from bot.model.window import Window
+from bot.ports import Billing, Ports
 from bot.pricing import Pricing
 from bot.watch import Watch
 
+_WEEK = timedelta(days=7)
+_CROSSES = re.compile(r"DataTransfer-(Regional|xAZ)", re.IGNORECASE)
+"""Usage types of bytes between zones of a region, of both kinds that AWS bills."""
 _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 
@@ -28,7 +38,27 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """Summarise the fleet, or list one cluster's nodes."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)
-    return fleet_card(_of_cluster(rows, cluster), cluster, reading)
+    mine = _of_cluster(rows, cluster)
+    jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
+    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.billing, jobs, request.at))
+
+
+def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
+    """Return jobs in several zones with what the bill says of crossing them; may block."""
+    return [_crossing(billing, job, Window(at - _WEEK, at)) for job in jobs]
+
+
+def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
+    """Ask for the traffic of the job's cluster, else of all: tags seldom reach this line of the bill."""
+    for where in ([Filter("cluster", (job.cluster,))] if job.cluster else [], []):
+        try:
+            rows = billing.tally(window, ("usage_type",), where).rows
+        except TrnbotError:
+            continue
+        crossing = sum((row.money.amortised for row in rows if _CROSSES.search(row.key["usage_type"])), Decimal(0))
+        if crossing:
+            return Spread(job, crossing, window, bool(where))
+    return Spread(job)
 
 
 @command("idle", "Nodes that do nothing, and what they cost an hour.", examples=("idle", "idle llama"))

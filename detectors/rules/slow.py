@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause
+from bot.model.placement import scattered
 from detectors.progress import pace
 from detectors.rules import closer
 from detectors.rules.found import Found, Words
@@ -83,7 +84,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
         cause=cause,
         usual=(signs.low, signs.high),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
-        evidence=(*_evidence(signs, len(rows)), *closer.cores(view, rows)),
+        evidence=(*_evidence(signs, len(rows)), *_zones(view, rows), *closer.cores(view, rows)),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
         suggestions=_suggestions(cause, signs),
@@ -199,6 +200,12 @@ def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
     if not np.isnan(signs.read_ratio):
         said.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
     return tuple(said)
+
+
+def _zones(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+    """Say in which zones the job stands where it is more than one."""
+    cluster = view.roster.labels[rows[0]].cluster
+    return tuple(f"{one.job} stands in several zones: {one}" for one in scattered(view.reading) if one.cluster == cluster)
 
 
 def _suggestions(cause: Cause, signs: Signs) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Fleet:
     cluster: str = "llama"
     instance_type: str = "trn1.32xlarge"
     job: str = ""
+    zones: tuple[str, ...] = ("",)
     step: timedelta = STEP
     seed: int = 1
     metrics: dict[str, np.ndarray] = field(default_factory=dict)
@@ -95,8 +96,14 @@ class Fleet:
         return self
 
     def labels(self, i):
+        zone = self.zones[i % len(self.zones)]
         return Labels(
-            cluster=self.cluster, instance=self.ids[i], instance_type=self.instance_type, region="us-west-2", job=self.job
+            cluster=self.cluster,
+            instance=self.ids[i],
+            instance_type=self.instance_type,
+            region="us-west-2",
+            zone=zone,
+            job=self.job,
         )
 
     def frame(self):

@@ -134,3 +134,10 @@ def test_slow_executions_that_send_nothing_over_efa_take_another_path():
     fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.45, neuron_execution_latency=2.1, efa=0.1)
     fleet.metrics["network_out_bytes_per_second"][:] = np.nan
     assert only(World(fleet).at(hours(31))).cause is Cause.COLLECTIVE_PATH
+
+
+def test_a_drop_of_a_job_in_two_zones_says_so():
+    scattered = Fleet(4, job="a", zones=("us-west-2b", "us-west-2c")).starve(hours(30), hours(33))
+    assert "a stands in several zones: us-west-2b (2) and us-west-2c (2)" in only(World(scattered).at(hours(31))).evidence
+    alike = only(World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33))).at(hours(31)))
+    assert not any("zones" in said for said in alike.evidence)
