@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
-from slack_sdk.errors import SlackClientError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack.failures import explained
+from adapters.slack.failures import code_of, explained
 from adapters.slack.modal import Origin, answer_view, working
 from adapters.slack.objects import Json
 from adapters.slack.patience import Patience
@@ -25,6 +25,9 @@ from bot.model.delays import Delays
 from bot.model.request import Request, User
 from bot.ports import Answer, Clock
 
+_FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+_LOOKS = 4
+"""How often the modal is looked for that a submission was answered with."""
 _log = logging.getLogger("trnbot.slack")
 
 
@@ -54,11 +57,15 @@ class Desk:
         clock: Clock,
         delays: Delays,
         prefix: str = "",
+        *,
+        patience_s: float = 0.5,
     ) -> None:
         self._client, self._sender, self._pictures = client, sender, pictures
         self._answer, self._clock, self._delays = answer, clock, delays
         self._prefix = prefix
         """What tells addresses of this workspace from those of the first: "" or `T123/`."""
+        self._patience_s = patience_s
+        """How long Slack may take to show the modal that a submission was answered with."""
 
     async def ask(self, line: str, asker: Asker) -> Card:
         """Return the bot's answer to a line."""
@@ -83,31 +90,48 @@ class Desk:
         else:
             await self._sender.post(asker.channel or asker.user, card, thread=asker.thread, line=line)
 
-    async def tell_in_modal(self, line: str, asker: Asker, trigger: str, *, push: bool = False) -> None:
+    async def tell_in_modal(self, line: str, asker: Asker, trigger: str) -> None:
         """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
-        opens = self._client.views_push if push else self._client.views_open
         try:
-            opened: Any = await opens(trigger_id=trigger, view=working())
-        except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+            opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
+        except _FAILURES as error:
             _log.info("modal not opened: %s", type(error).__name__)
             return await self.tell(line, asker)
-        card = await self.ask(line, asker)
-        await self.show(opened["view"]["id"], card, Origin(asker.channel, asker.thread))
-        if card.public and asker.channel:
-            await self.deliver(card, line, asker)
-        return None
+        return await self._fill({"view_id": opened["view"]["id"]}, await self.ask(line, asker), line, asker)
 
-    async def show(self, view: str, card: Card, origin: Origin) -> None:
-        """Put a card into an open modal."""
-        async with explained():
-            await self._client.views_update(view_id=view, view=answer_view(card, origin))
+    async def go_on_in_modal(self, view: str, line: str, asker: Asker) -> None:
+        """Answer a press in the modal where it was pressed; another on top would need a fresh trigger, and three is the most."""
+        try:
+            await self._client.views_update(view_id=view, view=working())
+        except _FAILURES as error:
+            _log.info("modal gone: %s", type(error).__name__)
+            return await self.tell(line, asker)
+        return await self._fill({"view_id": view}, await self.ask(line, asker), line, asker)
 
-    async def show_late(self, view: str, asked: asyncio.Task[Card], line: str, asker: Asker) -> None:
-        """Put an answer that took long into its modal, and where all read it when it is for all."""
-        card = await asked
-        await self.show(view, card, Origin(asker.channel, asker.thread))
-        if card.public or not asker.private:
+    async def show_late(self, name: str, asked: asyncio.Task[Card], line: str, asker: Asker) -> None:
+        """Put an answer that took long into the modal `working(name)`, which Slack may not have made yet."""
+        card, _ = await asyncio.gather(asked, asyncio.sleep(self._patience_s))
+        await self._fill({"external_id": name}, card, line, asker)
+
+    async def _fill(self, where: dict[str, str], card: Card, line: str, asker: Asker) -> None:
+        """Put a card into an open modal, and where all read it when it is for all; tell the person when the modal is closed."""
+        filled = await self._filled(where, answer_view(card, Origin(asker.channel, asker.thread)))
+        if not filled or (card.public and asker.channel) or not asker.private:
             await self.deliver(card, line, asker)
+
+    async def _filled(self, where: dict[str, str], view: Json) -> bool:
+        """Tell whether Slack still had the modal; one with a name of its own may be a moment late."""
+        for left in range(_LOOKS if "external_id" in where else 1, 0, -1):
+            try:
+                await self._client.views_update(view=view, **where)
+                return True
+            except _FAILURES as error:
+                code = code_of(error) if isinstance(error, SlackApiError) else type(error).__name__
+                if code != "not_found" or left == 1:
+                    _log.info("modal not filled: %s", code)
+                    return False
+            await asyncio.sleep(self._patience_s)
+        return False
 
     async def show_home(self, user: str) -> None:
         """Publish App Home: the answer to `home`."""
@@ -146,7 +170,7 @@ class Desk:
         hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[Patience(self._delays, 2)])
         try:
             answer = await hook.send_dict(body)
-        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (*_FAILURES, ValueError) as error:
             _log.info("response address failed: %s", type(error).__name__)
             return False
         return answer.status_code == 200

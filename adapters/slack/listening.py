@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from slack_bolt.response import BoltResponse
 from adapters.slack.asking import Asker, Desk
 from adapters.slack.hints import usage_hint
 from adapters.slack.installs import Installs
-from adapters.slack.modal import ASK, FORM, Origin, answer_view, ask_view, first_input, submitted_line, working
+from adapters.slack.modal import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.mrkdwn import cut, line
 from adapters.slack.objects import Json
 from adapters.slack.redact import redact
@@ -37,7 +38,10 @@ WorkspaceOf = Callable[[str], Awaitable[Workspace]]
 
 
 class Listening:
-    """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home."""
+    """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
+
+    What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
+    """
 
     def __init__(
         self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Seen, tasks: Tasks, installs: Installs | None = None
@@ -62,9 +66,7 @@ class Listening:
     async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
         await ack()
-        if not await self._seen.again(body.get("trigger_id", "")):
-            desk, typed = await self._desk(context), typed_line(body.get("text") or "")
-            self._tasks.spawn(desk.tell(typed, self._asker(body, body.get("channel_id", ""))))
+        self._tasks.spawn(self._type_command(body, context))
 
     async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
@@ -99,35 +101,12 @@ class Listening:
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
         await ack()
-        action = (body.get("actions") or [{}])[0]
-        if await self._seen.again(body.get("trigger_id", "")):
-            return
-        desk = await self._desk(context)
-        asker = self._presser(body)
-        typed, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
-        if action.get("type", "button") != "button" or not typed:
-            self._tasks.spawn(desk.deliver(_STALE, "help", asker))
-            return
-        view = (body.get("view") or {}).get("type", "")
-        if view or action_id.startswith("opens"):
-            work = desk.tell_in_modal(typed, asker, body.get("trigger_id", ""), push=view == "modal")
-        else:
-            mine = bool((body.get("container") or {}).get("is_ephemeral")) and typed.startswith("share ")
-            work = desk.tell(typed, replace(asker, pressed_share=mine))
-        self._tasks.spawn(work)
+        self._tasks.spawn(self._type_button(body, context))
 
     async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
         await ack()
-        found = body.get("message") or {}
-        channel = (body.get("channel") or {}).get("id", "")
-        origin = Origin(channel, found.get("thread_ts") or found.get("ts", "") if channel else "")
-        words = without_mention(found.get("text") or "").split(maxsplit=1)
-        known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
-        filled = typed_line(" ".join(words)) if known else ""
-        view = ask_view(usage_hint(self._hints), filled, origin)
-        desk = await self._desk(context)
-        self._tasks.spawn(desk.open(body.get("trigger_id", ""), view))
+        self._tasks.spawn(self._open_shortcut(body, context))
 
     async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""
@@ -145,8 +124,9 @@ class Listening:
         asked = self._tasks.spawn(desk.ask(submitted, asker))
         await asyncio.wait({asked}, timeout=_ANSWER_WITHIN_S)
         if not asked.done():
-            await ack(response_action="update", view=working())
-            self._tasks.spawn(desk.show_late(view.get("id", ""), asked, submitted, asker))
+            name = f"trnbot-{secrets.token_hex(12)}"
+            await ack(response_action="update", view=working(name))
+            self._tasks.spawn(desk.show_late(name, asked, submitted, asker))
             return
         await self._close(ack, view, asked.result(), submitted, asker, desk)
 
@@ -155,16 +135,52 @@ class Listening:
         _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 
+    async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
+        if not await self._seen.again(body.get("trigger_id", "")):
+            desk, typed = await self._desk(context), typed_line(body.get("text") or "")
+            await desk.tell(typed, self._asker(body, body.get("channel_id", "")))
+
+    async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
+        action = (body.get("actions") or [{}])[0]
+        if await self._seen.again(body.get("trigger_id", "")):
+            return
+        desk = await self._desk(context)
+        asker = self._presser(body)
+        typed, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
+        view = body.get("view") or {}
+        if action.get("type", "button") != "button" or not typed:
+            await desk.deliver(_STALE, "help", asker)
+        elif view.get("type") == "modal":
+            await desk.go_on_in_modal(str(view.get("id") or ""), typed, asker)
+        elif view or action_id.startswith("opens"):
+            await desk.tell_in_modal(typed, asker, body.get("trigger_id", ""))
+        else:
+            mine = bool((body.get("container") or {}).get("is_ephemeral")) and typed.startswith("share ")
+            await desk.tell(typed, replace(asker, pressed_share=mine))
+
+    async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
+        found = body.get("message") or {}
+        channel = (body.get("channel") or {}).get("id", "")
+        origin = Origin(channel, found.get("thread_ts") or found.get("ts", "") if channel else "")
+        words = without_mention(found.get("text") or "").split(maxsplit=1)
+        known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
+        filled = typed_line(" ".join(words)) if known else ""
+        view = ask_view(usage_hint(self._hints), filled, origin)
+        await (await self._desk(context)).open(body.get("trigger_id", ""), view)
+
     async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker, desk: Desk) -> None:
         block = first_input(view)
         if card.tone is Tone.ERROR and block:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
             return
-        if view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks):
+        pressed = view.get("callback_id") == PRESS
+        goes_on = pressed or (view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks))
+        if goes_on:
             await ack(response_action="update", view=answer_view(card, Origin(asker.channel, asker.thread)))
-            return
-        await ack()
-        self._tasks.spawn(desk.deliver(card, submitted, asker))
+        else:
+            await ack()
+        if not goes_on or (pressed and card.public and asker.channel):
+            self._tasks.spawn(desk.deliver(card, submitted, asker))
 
     async def _desk(self, context: AsyncBoltContext) -> Desk:
         return (await self._of(context.team_id or "")).desk

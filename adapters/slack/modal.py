@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from adapters.slack import mrkdwn
@@ -23,11 +23,12 @@ from adapters.slack.limits import (
 )
 from adapters.slack.objects import Json, plain_text
 from adapters.slack.render import view_blocks
-from bot.cards.card import Card, Field, FieldKind, Form, quiet
+from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
 
 _ON = ("true", "yes", "on")
-FORM, ASK, SHOWN = "trn_form", "trn_ask", "trn_shown"
+FORM, ASK, PRESS, SHOWN = "trn_form", "trn_ask", "trn_press", "trn_shown"
+"""What a modal is: a form, the place to type a line, a card whose first button is pressed at its foot, a card to read."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,36 @@ class Origin:
         return Origin(**{name: str(found.get(name, "")) for name in ("channel", "thread", "line")})
 
 
-def working() -> Json:
-    """Return the modal that stands while the answer is made; Slack's trigger lives three seconds."""
-    return _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
+def working(name: str = "") -> Json:
+    """Return the modal that stands while the answer is made; by its name (`external_id`) it can be found again."""
+    view = _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
+    return {**view, "external_id": name} if name else view
 
 
 def answer_view(card: Card, origin: Origin) -> Json:
-    """Return the modal for an answer: its form to fill in, else the card to read."""
+    """Return the modal for an answer: its form to fill in, else the card to read, its main button at the foot."""
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
     if form is None:
-        return {**_view(SHOWN, card.title, view_blocks(card)), "private_metadata": origin.dump()}
+        return _press_view(card, origin) or {
+            **_view(SHOWN, card.title, view_blocks(card)),
+            "private_metadata": origin.dump(),
+        }
     return form_view(form, Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))), origin)
+
+
+def _press_view(card: Card, origin: Origin) -> Json | None:
+    """Return the card with its main button as the modal's own, None where it has none; not every client sends a button inside."""
+    rows = [block for block in card.blocks if isinstance(block, Buttons)]
+    main = next((one for row in rows for one in row.buttons if one.style is ButtonStyle.PRIMARY), None)
+    if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
+        return None
+    rest = Card(card.title, card.tone, tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())))
+    submit = plain_text(main.text, VIEW_BUTTON)
+    return {**_view(PRESS, card.title, view_blocks(rest)), "private_metadata": metadata, "submit": submit}
+
+
+def _without(block: Block, button: Button) -> Block:
+    return Buttons(tuple(one for one in block.buttons if one != button)) if isinstance(block, Buttons) else block
 
 
 def form_view(form: Form, around: Card, origin: Origin) -> Json:

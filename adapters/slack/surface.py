@@ -85,9 +85,8 @@ class SlackSurface:
         client = _client(token, self._api_url, self.delays)
         pictures = Pictures(client, draw, shelf)
         sender = Sender(client, pictures, Pace(interval_s, self.delays), patience_s=interval_s)
-        return Workspace(
-            token, prefix, client, sender, Desk(client, sender, pictures, answer, clock, self.delays, prefix), Members(client)
-        )
+        desk = Desk(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
+        return Workspace(token, prefix, client, sender, desk, Members(client))
 
     def _bolt(self, signing_secret: str) -> AsyncApp:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""

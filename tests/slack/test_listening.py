@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from bot.cards.card import Button, Buttons, Card, Chart, ChartKind, Field, FieldKind, Form, Tone, text
+from bot.cards.card import Button, Buttons, Card, Chart, ChartKind, Tone, text
 
 MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
 DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
-FORM = Form("Snooze", "snooze a1", (Field("for", "How long", FieldKind.CHOICE, "1h", (("1h", "1 hour"), ("1d", "1 day"))),))
 
 
 def titles(body):
@@ -51,15 +50,6 @@ async def test_what_all_can_see_has_nothing_to_share(workspace, slack, bot):
     assert "share" not in json.dumps(slack.sent("chat.postMessage"))
     await workspace.command("cost 7d")
     assert "share cost 7d" in json.dumps(slack.sent("response"))
-
-
-async def test_a_button_in_a_modal_shares_in_the_channel_the_modal_was_opened_from(workspace, slack, bot):
-    await workspace.press("why a1", "opens:1")
-    view = {"type": "modal", "private_metadata": slack.sent("views.update")[0]["view"]["private_metadata"]}
-    bot.card = Card("Why", public=True)
-    await workspace.press("share why a1", channel=None, message=None, view=view, container={"type": "view"}, response_url="")
-    assert slack.sent("views.push")
-    assert slack.sent("chat.postMessage")[0]["channel"] == "C1"
 
 
 @pytest.mark.parametrize(
@@ -162,84 +152,11 @@ async def test_a_picture_that_is_not_ready_is_tried_again_then_left_to_its_summa
     assert (len(slack.sent("response")), last) == (refused + 1, "image" if refused == 1 else "context")
 
 
-async def test_a_button_that_opens_shows_a_working_modal_then_the_form(workspace, slack, bot):
-    bot.card = Card("Snooze", blocks=(FORM,))
-    await workspace.press("snooze a1", "opens:1")
-    assert [m for m, _ in slack.calls if m.startswith("views")] == ["views.open", "views.update"]
-    view = slack.sent("views.update")[0]["view"]
-    assert view["callback_id"] == "trn_form"
-    assert view["blocks"][0]["element"]["initial_option"]["value"] == "1h"
-    assert json.loads(view["private_metadata"]) == {"channel": "C1", "thread": "", "line": "snooze a1"}
-
-
-async def test_a_trigger_that_is_too_old_still_gets_an_answer_with_a_button_to_the_form(workspace, slack, bot):
-    slack.failing["views.open"] = ["expired_trigger_id"]
-    bot.card = Card("Snooze", blocks=(FORM,))
-    await workspace.press("snooze a1", "opens:1")
-    (button,) = slack.sent("response")[0]["blocks"][-1]["elements"]
-    assert (button["value"], button["action_id"][:5]) == ("snooze a1", "opens")
-
-
-def submitted(value, **view):
-    state = {"for": {"for": {"type": "static_select", "selected_option": {"value": value}}}}
-    metadata = json.dumps({"channel": "C1", "thread": "5.5", "line": "snooze a1"})
-    blocks = [{"type": "input", "block_id": "for"}]
-    return {"callback_id": "trn_form", "private_metadata": metadata, "state": {"values": state}, "blocks": blocks} | view
-
-
-async def test_a_form_submits_its_line_and_the_answer_comes_back_to_the_channel(workspace, slack, bot):
-    assert await workspace.submit(submitted("1 d")) == (200, "")
-    assert (bot.asked[0].line, bot.asked[0].channel) == ('snooze a1 for="1 d"', "slack:C1")
-    (answer,) = slack.sent("chat.postEphemeral")
-    assert (answer["channel"], answer["thread_ts"]) == ("C1", "5.5")
-
-
-async def test_a_form_that_is_answered_by_a_form_goes_on_in_the_same_modal(workspace, slack, bot):
-    bot.card = Card("Settings of idle", blocks=(Form("Idle", "config set", (Field("idle.below", "Share"),)),))
-    status, body = await workspace.submit(submitted("idle"))
-    view = json.loads(body)["view"]
-    assert (status, json.loads(body)["response_action"], view["callback_id"]) == (200, "update", "trn_form")
-    assert json.loads(view["private_metadata"]) == {"channel": "C1", "thread": "5.5", "line": "config set"}
-    assert slack.sent("chat.postEphemeral") == []
-
-
-async def test_a_wrong_form_stays_open_and_says_why(workspace, bot):
-    bot.card = Card("'9z' is not a length of time; write 30m, 2h, 3d or 1w.", Tone.ERROR)
-    status, body = await workspace.submit(submitted("9z"))
-    assert (status, json.loads(body)["response_action"]) == (200, "errors")
-    assert json.loads(body)["errors"] == {"for": bot.card.title}
-
-
-@pytest.mark.parametrize("metadata", ["", "{", '"x"', "null"])
-async def test_a_modal_of_another_time_is_refused_in_one_sentence(workspace, bot, metadata):
-    _, body = await workspace.submit(submitted("1d", private_metadata=metadata))
-    assert json.loads(body)["response_action"] == "update"
-    assert bot.asked == []
-
-
-async def test_the_message_shortcut_asks_in_the_thread_of_the_message(workspace, slack, bot):
-    found = {"ts": "5.5", "text": "<@U0BOT> ack a1"}
-    payload = {"type": "message_action", "callback_id": "trn_ask", "channel": {"id": "C1"}, "message": found}
-    await workspace.interact(payload)
-    view = slack.sent("views.open")[0]["view"]
-    assert view["blocks"][0]["element"]["initial_value"] == "ack a1"
-    state = {"values": {"line": {"line": {"type": "plain_text_input", "value": "ack a1"}}}}
-    await workspace.submit({"callback_id": "trn_ask", "private_metadata": view["private_metadata"], "state": state})
-    (answer,) = slack.sent("chat.postMessage")
-    assert (answer["thread_ts"], bot.asked[0].line) == ("5.5", "ack a1")
-
-
 async def test_app_home_shows_the_home_card(workspace, slack, bot):
     await workspace.event({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "home"})
     assert bot.asked[0].line == "home"
     view = slack.sent("views.publish")[0]["view"]
     assert view["type"] == "home"
-
-
-async def test_a_button_in_app_home_answers_in_a_modal(workspace, slack, bot):
-    bot.card = Card("Why", blocks=(text("because"), Buttons((Button("Back", "home"),))))
-    await workspace.press("why a1", channel=None, message=None, view={"type": "home"}, container={"type": "view"})
-    assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Why"
 
 
 async def test_slack_is_acknowledged_before_the_answer_is_ready(workspace, slack, bot):
@@ -250,16 +167,6 @@ async def test_slack_is_acknowledged_before_the_answer_is_ready(workspace, slack
     ready.set()
     await workspace.drain()
     assert len(slack.sent("response")) == 1
-
-
-async def test_a_modal_whose_answer_takes_long_says_so_and_is_filled_later(workspace, slack, bot):
-    ready = asyncio.Event()
-    bot.before = ready.wait
-    _, body = await workspace.submit(submitted("1d"), drain=False)
-    assert json.loads(body)["response_action"] == "update"
-    ready.set()
-    await workspace.drain()
-    assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Cost of 7 days"
 
 
 @pytest.mark.parametrize(
