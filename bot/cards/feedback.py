@@ -46,7 +46,15 @@ def feedback_card(found: Sequence[Score], window: Window) -> Card:
     useful, wrong = sum(one.useful for one in found), sum(one.wrong for one in found)
     data = {"rules": [_score_data(one) for one in found], "useful": useful, "wrong": wrong}
     if not found:
-        none = text("Press ", Strong("Not an anomaly"), " on a wrong alert; type ", Code("useful ID"), " for one that helped.")
+        none = text(
+            "Press ",
+            Strong("Not an anomaly"),
+            " on a wrong alert; ",
+            Strong("Useful"),
+            " stands on the answer to ",
+            Code("why ID"),
+            ".",
+        )
         return Card(f"Nobody judged an alert · {period(window)}", Tone.INFO, (none,), data)
     rows = tuple((one.rule, str(one.useful), str(one.wrong), f"{one.precision:.0%}") for one in found[:_MOST])
     blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(found)))]

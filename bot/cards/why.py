@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.cards.alert import alert_data, cause_words, headline, money_line, price_words
-from bot.cards.card import Block, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.cards.decided import decided
 from bot.model.alert import Alert, Decision, Silence
 
@@ -28,6 +28,7 @@ def why_card(
     blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
     blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
+    blocks += [Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly", f"not-an-anomaly {alert.id}")))]
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
 
 
