@@ -15,6 +15,7 @@ from bot.alerts.suspects import suspects
 from bot.cards.alert import notice_card, worth
 from bot.cards.card import Button, Buttons, Card, Form, Tone, text
 from bot.cards.charts import alert_chart
+from bot.cards.thread import thread_line
 from bot.commands.line import Call, named, understand
 from bot.deliver import deliver, intents, surface_of
 from bot.digest import post_digests
@@ -169,7 +170,8 @@ class App:
         said = [*changes.said, *intents(notices, memory.said)]
         await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
         draw = partial(_card, memory=memory, reading=reading, routes=self.ports.routes)
-        sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw)
+        line = partial(thread_line, silences=(*memory.silences, *memory.slept))
+        sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw, line)
         self.health.undelivered = sent.failed
         await attend(sent, self.ports.shelf, now, partial(self.tell_admins, now=now))
 

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.alerts.news import said_of
-from bot.cards.alert import worth
-from bot.cards.card import Card, Tone
-from bot.cards.decided import decided_words
-from bot.cards.money import usd
+from bot.cards.card import Card
 from bot.errors import Refused, TrnbotError
 from bot.model.alert import Notice, Reason, Said
 from bot.model.anomaly import Severity
@@ -24,6 +21,8 @@ AT_ONCE = 8
 ENOUGH = 3
 """Failures of a channel in one tick after which it is left alone until the next."""
 CardOf = Callable[[Notice], Card]
+LineOf = Callable[[Notice, Said, Card], Card]
+"""Draws the thread's line of what changed since something was said."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,12 @@ def intents(notices: Sequence[Notice], said: Sequence[Said]) -> list[Said]:
 
 
 async def deliver(
-    notices: Iterable[Notice], said: Sequence[Said], surfaces: Mapping[str, Surface], store: Store, card_of: CardOf
+    notices: Iterable[Notice],
+    said: Sequence[Said],
+    surfaces: Mapping[str, Surface],
+    store: Store,
+    card_of: CardOf,
+    line_of: LineOf,
 ) -> Delivered:
     """Send each channel its notices, dearest first, and write each as soon as it was said.
 
@@ -53,7 +57,7 @@ async def deliver(
     queues: dict[str, list[Notice]] = {}
     for notice in sorted(notices, key=_urgency):
         queues.setdefault(notice.channel, []).append(notice)
-    mouth = _Mouth({one.id: one for one in said}, surfaces, store, card_of)
+    mouth = _Mouth({one.id: one for one in said}, surfaces, store, card_of, line_of)
     spoken = await asyncio.gather(*(mouth.channel(queue) for queue in queues.values()), return_exceptions=True)
     told = [_whole(one) for one in spoken]
     failures = {name: errors for name, (_, errors) in zip(queues, told, strict=True) if errors}
@@ -82,6 +86,7 @@ class _Mouth:
     surfaces: Mapping[str, Surface]
     store: Store
     card_of: CardOf
+    line_of: LineOf
     free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -119,7 +124,7 @@ async def _say(notice: Notice, said: Said | None, mouth: _Mouth, card: Card) -> 
     if said is None or new or not _threaded(notice, said):
         return done
     try:
-        await surface.reply(channel, message, thread_line(notice, card))
+        await surface.reply(channel, message, mouth.line_of(notice, said, card))
     except TrnbotError:
         await mouth.write(said)
         raise
@@ -160,22 +165,6 @@ def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, 
 
 class Undeliverable(Refused):
     """Say that a channel has no surface."""
-
-
-def thread_line(notice: Notice, card: Card) -> Card:
-    """Return the short line that the thread keeps of a change."""
-    worst = max(notice.alerts, key=worth)
-    match notice.reason:
-        case Reason.DECIDED:
-            return Card(decided_words(worst), Tone.INFO)
-        case Reason.WORSE if worst.waste:
-            return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
-        case Reason.REMINDER:
-            return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone)
-        case Reason.MORE:
-            return Card(f"Fires again: {card.title}", card.tone)
-        case _:
-            return Card(card.title, card.tone)
 
 
 def _urgency(notice: Notice) -> tuple[int, bool, float]:

@@ -16,6 +16,7 @@ from bot.ports import Changes, Memory
 
 KEEP_CLOSED = timedelta(days=15)
 KEEP_SAID = timedelta(days=1)
+KEEP_SLEPT = timedelta(days=1)
 
 
 class MemoryStore:
@@ -35,10 +36,12 @@ class MemoryStore:
     def load(self, now: datetime) -> Memory:
         """Return what the watch needs at `now`."""
         recent = [x for x in self._closed.values() if x.closed is None or x.closed > now - KEEP_CLOSED]
+        standing = [x for x in self._silences.values() if x.ended_at is None]
         return Memory(
             alerts=self._ordered([*self._open.values(), *recent]),
             said=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
-            silences=tuple(x for x in self._silences.values() if x.ended_at is None and x.ends > now),
+            silences=tuple(x for x in standing if x.ends > now),
+            slept=tuple(x for x in standing if now - KEEP_SLEPT < x.ends <= now),
             ticked_at=self._ticked_at,
         )
 

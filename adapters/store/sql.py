@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
 from adapters.store.lead import Lead
-from adapters.store.memory import KEEP_CLOSED, KEEP_SAID
+from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
 from adapters.store.rows import Row, alert_row, decision_of, decision_row, said_row, silence_row
 from adapters.store.tables import ALERTS, ATTEMPTS, DECISIONS, SAID, SHELF, SILENCES, TICKS, VERSIONS
 from bot.errors import Unavailable, WrongInput
@@ -45,11 +45,13 @@ class SqlStore:
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
             told = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
-            wanted = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now)
+            standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
+            silences = _bodies(connection, SILENCES, standing, Silence)
             return Memory(
                 alerts=_alerts(connection, recent),
                 said=_bodies(connection, SAID, told, Said),
-                silences=_bodies(connection, SILENCES, wanted, Silence),
+                silences=tuple(x for x in silences if x.ends > now),
+                slept=tuple(x for x in silences if x.ends <= now),
                 ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
             )
 

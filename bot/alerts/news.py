@@ -54,7 +54,7 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return Reason.DECIDED
     if not speaking:
         return None
-    return _grown(said, alerts, policy) or _reminder(said, speaking, policy, now)
+    return _reminder(said, speaking, policy, now) or _grown(said, alerts, policy)
 
 
 def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None:
@@ -70,9 +70,11 @@ def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None
 
 
 def _reminder(said: Said, speaking: Sequence[Alert], policy: Policy, now: datetime) -> Reason | None:
+    """Remind at each multiple of `alert.remind_after` since the opening, however often the message was edited meanwhile."""
+    every = policy.duration("alert.remind_after")
     urgent = [a for a in speaking if a.severity is Severity.CRITICAL and a.acknowledged is None]
-    late = now - said.at >= policy.duration("alert.remind_after")
-    return Reason.REMINDER if urgent and late else None
+    due = any((now - a.opened) // every > (max(said.at, a.opened) - a.opened) // every for a in urgent)
+    return Reason.REMINDER if due else None
 
 
 def _things(alerts: Sequence[Alert]) -> int:

@@ -11,6 +11,7 @@ from bot.alerts.mute import mute
 from bot.alerts.news import news
 from bot.alerts.route import audience, listeners
 from bot.alerts.track import recent, track
+from bot.alerts.urgent import urgent
 from bot.alerts.value import PriceOf, value
 from bot.alerts.worst import at_worst
 from bot.model.alert import Alert, Notice
@@ -46,7 +47,7 @@ def step(
     tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
     onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
     valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now, onset.get(alert.key)) for alert in tracked]
-    known = [at_worst(alert, now) for alert in valued]
+    known = [urgent(at_worst(alert, now), policy) for alert in valued]
     marked = mute(known, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
     return Outcome(tuple(marked), tell(memory, marked, policy, channels, now, routes))
 

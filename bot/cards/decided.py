@@ -19,14 +19,6 @@ def muted_words(alert: Alert) -> str:
     return words.get(kind, alert.muted_by)
 
 
-def decided_words(alert: Alert) -> str:
-    """Say in one line what people decided last."""
-    if alert.muted_by.startswith("silence:"):
-        return muted_words(alert).capitalize()
-    ack = alert.acknowledged
-    return f"Acknowledged by {ack.by_name or ack.by}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
-
-
 def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
     """Say publicly who acknowledged, and who snoozed until when."""
     blocks: list[Block] = []

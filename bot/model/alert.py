@@ -79,6 +79,8 @@ class Alert:
 
     launched_by: str = ""
     """Who or what launched most of the things, in words; asked of CloudTrail, it may come after the opening."""
+    costly: bool = False
+    """Whether it wastes so much an hour that it is critical, whatever its cause."""
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -97,8 +99,8 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return how soon a person must look."""
-        return self.anomaly.severity
+        """Return how soon a person must look: what its cause asks for, or its dollars do."""
+        return Severity.CRITICAL if self.costly else self.anomaly.severity
 
     @property
     def firing(self) -> bool:

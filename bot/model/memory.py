@@ -18,8 +18,11 @@ class Memory:
     said: tuple[Said, ...] = ()
     """What channels were told of incidents not over, or over within the last day."""
     silences: tuple[Silence, ...] = ()
+    """What people keep quiet now."""
     ticked_at: datetime | None = None
     """The last tick that was saved whole."""
+    slept: tuple[Silence, ...] = ()
+    """Silences that time has ended within the last day: who asked to be woken, and when."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,15 @@ _OWN = "trnbot's own default"
 ALERTING: tuple[Setting, ...] = (
     Setting("alert.least_usd_per_hour", Unit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
     Setting(
+        "alert.critical_usd_per_hour",
+        Unit.USD,
+        Decimal("500"),
+        "waste from which an alert is critical whatever its cause: reminded, escalated, told in quiet hours",
+        _OWN,
+        1,
+        1_000_000,
+    ),
+    Setting(
         "alert.resolve_after",
         Unit.DURATION,
         timedelta(minutes=15),

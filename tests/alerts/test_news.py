@@ -77,3 +77,18 @@ def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
     over = replace(said_of(told(FIRST), "m1"), over=True)
     (incident,) = group([alert(name="a2", opened=LATER)], [over], "web:alerts")
     assert incident.id != "n1"
+
+
+def test_a_reminder_comes_at_its_hours_however_often_the_message_was_edited() -> None:
+    after = POLICY.duration("alert.remind_after")
+    heard = []
+    said = said_of(told(CRITICAL), "m1")
+    for hours in range(1, 13):
+        at = NOON + timedelta(hours=hours)
+        dearer = replace(CRITICAL, waste=waste("100", str(100 * 2**hours)))
+        found = news(Incident("n1", "web:alerts", (dearer,), said), POLICY, at)
+        assert found is not None
+        heard.append(found.reason)
+        said = said_of(found, "m1")
+    every = int(after / timedelta(hours=1))
+    assert [i + 1 for i, reason in enumerate(heard) if reason is Reason.REMINDER] == list(range(every, 13, every))

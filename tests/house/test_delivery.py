@@ -23,7 +23,7 @@ from tests.builders import NOON, anomaly
 from tests.house.test_app import Chat, Script, app, ask
 
 MINUTE = timedelta(minutes=1)
-COSTS = {"bert": 50, "gpt": 400, "llama": 900, "moe": 10, "tiny": 200}
+COSTS = {"bert": 50, "gpt": 400, "llama": 450, "moe": 10, "tiny": 200}
 CRITICAL = "moe"
 
 

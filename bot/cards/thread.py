@@ -1,0 +1,65 @@
+"""Write the line that a message's thread keeps of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.cards.alert import worth
+from bot.cards.card import Card, Mention, Tone
+from bot.cards.money import usd
+from bot.model.alert import Alert, Notice, Reason, Said, Silence
+
+
+def thread_line(notice: Notice, said: Said, card: Card, silences: Sequence[Silence] = ()) -> Card:
+    """Return the short line about what changed since `said`; `card` is what the message now shows.
+
+    `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
+    woken, when that time has come, and the owner of what nobody looks after.
+    """
+    worst = max(notice.alerts, key=worth)
+    match notice.reason:
+        case Reason.DECIDED:
+            return _awake(worst, notice, said, silences, card) or Card(_decided(worst, said, silences), Tone.INFO)
+        case Reason.WORSE if worst.waste:
+            return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
+        case Reason.REMINDER:
+            return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions)
+        case Reason.MORE:
+            return Card(f"Fires again: {card.title}", card.tone)
+        case _:
+            return Card(card.title, card.tone)
+
+
+def _decided(alert: Alert, said: Said, silences: Sequence[Silence]) -> str:
+    """Say the newest decision: an acknowledgement since what was said, else who keeps the alert quiet, else how it stands."""
+    ack = alert.acknowledged
+    snooze = next((one for one in silences if alert.muted_by == f"silence:{one.id}"), None)
+    if snooze is None or (ack and ack.at > said.at):
+        return f"Acknowledged by {ack.by_name or ack.by}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
+    who, why = snooze.by_name or snooze.by, f": {snooze.reason}" if snooze.reason else ""
+    if snooze.pattern:
+        return f"Muted as not an anomaly by {who}{why}"
+    ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
+    return f"Snoozed by {who} until {snooze.ends:%b} {snooze.ends.day}, {snooze.ends:%H:%M} UTC{ceiling}{why}"
+
+
+def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence], card: Card) -> Card | None:
+    """Say that a snooze has ended by its time or its ceiling, to who set it; None where none has."""
+    if not alert.firing or alert.muted_by:
+        return None
+    for silence in silences:
+        words = _why_awake(alert, notice, said, silence)
+        if words and silence.alert == alert.id:
+            return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.by_name or silence.by),))
+    return None
+
+
+def _why_awake(alert: Alert, notice: Notice, said: Said, silence: Silence) -> str:
+    cost = alert.waste.so_far if alert.waste else None
+    who = silence.by_name or silence.by
+    if said.at < silence.ends <= notice.at:
+        return f"the time that {who} gave it is over" + (f", it has cost {usd(cost)}" if cost else "")
+    ceiling = silence.ceiling_usd
+    if ceiling is not None and cost is not None and said.usd_so_far < ceiling <= cost and notice.at < silence.ends:
+        return f"it has cost {usd(cost)}, and {who} asked to hear of it at {usd(ceiling)}"
+    return ""
