@@ -9,10 +9,12 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.beside import side_by_side
 from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.points import LAST_SECOND, Gatherer, Ints, Points, Series
 
 _AT_ONCE = 1 << 19
+_ALONE = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Batch:
         return Batch(self.keys, self.starts, self.points.take(np.arange(len(self.points.series))))
 
 
-def batches(gatherer: Gatherer) -> Iterator[Batch]:
-    """Yield a batch for each shape, taking the points out of the gatherer; of two records of one point the later read wins."""
+def batches(gatherer: Gatherer) -> list[Batch]:
+    """Return a batch for each shape, taking the points out of the gatherer; of two records of one point the later read wins."""
     parts, gatherer.parts = gatherer.parts, []
     spoken = np.zeros(len(gatherer.numbers), dtype=np.bool_)
     for part in parts:
@@ -65,10 +67,13 @@ def batches(gatherer: Gatherer) -> Iterator[Batch]:
             place[gatherer.numbers[series]], shape_of[gatherer.numbers[series]] = i, shape
     apart = _apart(parts, shape_of, len(shapes))
     del parts
-    for keys, mine in zip(shapes, apart, strict=True):
-        points = _in_order(Points.joined(mine), place)
-        mine.clear()
-        yield Batch(keys, _starts(points.series, len(keys)), points)
+
+    def batch(shape: int) -> Batch:
+        points = _in_order(Points.joined(apart[shape]), place)
+        apart[shape].clear()
+        return Batch(shapes[shape], _starts(points.series, len(shapes[shape])), points)
+
+    return side_by_side(batch, range(len(shapes)))
 
 
 def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: int) -> list[list[Points]]:
@@ -87,10 +92,16 @@ def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: i
 
 
 def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
-    """Join parts of a few hundred points, as lines give them, to some that are worth a look each."""
+    """Join parts of a few hundred points, as lines give them, to some that are worth a look each; larger ones stay alone."""
     few: list[Points] = []
     points = 0
     for part in parts:
+        if len(part.series) >= _ALONE:
+            if few:
+                yield Points.joined(few)
+            yield part
+            few, points = [], 0
+            continue
         few.append(part)
         points += len(part.series)
         if points >= _AT_ONCE:

@@ -69,13 +69,18 @@ def _value(batch: Batch, statistic: Statistic, period: Ints, things: Doubles, fi
     if statistic is Statistic.LAST:
         return points.peak[last]
     if statistic is Statistic.LARGEST:
-        return np.asarray(np.maximum.reduceat(points.peak, first))
-    total = np.add.reduceat(points.total, first)
+        return _reduced(np.maximum, points.peak, first)
+    total = _reduced(np.add, points.total, first)
     if statistic is Statistic.EVENTS:
-        return np.asarray(total)
-    share = np.add.reduceat(_weight(batch, statistic, period, things), first)
+        return total
+    share = _reduced(np.add, _weight(batch, statistic, period, things), first)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(share > 0, total / share, np.nan))
+
+
+def _reduced(by: np.ufunc, values: Doubles, first: Ints) -> Doubles:
+    """Return the values of each bin reduced to one; mostly each bin has one."""
+    return values if len(first) == len(values) else np.asarray(by.reduceat(values, first))
 
 
 def _weight(batch: Batch, statistic: Statistic, period: Ints, things: Doubles) -> Doubles:

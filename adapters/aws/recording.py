@@ -133,7 +133,7 @@ class Recording:
         """Points of metric names that mean nothing here, by `namespace metric`."""
         self._grid, self._prices, self._problems = grid, prices, problems
         self._most = max(1, int(history.total_seconds()) // grid.step)
-        ordered = list(batches(gatherer))
+        ordered = batches(gatherer)
         feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind, gatherer.catalogue))}
         every = [source for found in feeding.values() for source in found]
         self._extent = _extent(every)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.aws.batch import Batch, merged
+from adapters.aws.beside import side_by_side
 from adapters.aws.catalogue import Catalogue, Target
 from adapters.aws.grid import Grid, binned
 from adapters.aws.neuron_monitor import NAMESPACE
@@ -104,9 +105,13 @@ def sheet(kind: str, feeding: Sequence[Source], grid: Grid, base: int, cores: Ma
     place = {thing: i for i, thing in enumerate(order)}
     row = {metric: i for i, metric in enumerate(metrics)}
     rates = _scrape_rates(feeding, cores)
-    for source in sorted(feeding, key=lambda source: -source.target.rank):
-        scales = _scales(source, feeding)
-        _write(values[row[source.target.metric]], source, scales, grid, base, place, rates)
+
+    def fill(metric: str) -> None:
+        for source in sorted(feeding, key=lambda source: -source.target.rank):
+            if source.target.metric == metric:
+                _write(values[row[metric]], source, _scales(source, feeding), grid, base, place, rates)
+
+    side_by_side(fill, metrics)
     first = np.array(list(order.values()), dtype=np.int64)
     return Sheet(
         kind, grid.step, base, tuple(order), details, seen, first, tuple(metrics), np.array(list(metrics.values())), values
@@ -192,4 +197,7 @@ def _write(
     known = np.isfinite(value)
     for later in range(int(found.stands.max(initial=0)) + 1):
         standing = known & (found.stands >= later) & (found.bin + later >= base)
-        plane[found.bin[standing] - base + later, column[standing]] = value[standing]
+        if standing.all():
+            plane[found.bin - base + later, column] = value
+        else:
+            plane[found.bin[standing] - base + later, column[standing]] = value[standing]

@@ -111,7 +111,7 @@ class Ledger:
         numbers = np.unique(points.series)
         dense = Points(np.searchsorted(numbers, points.series), points.seconds, points.count, points.total, points.peak)
         gatherer = Gatherer({self.series[n]: i for i, n in enumerate(numbers.tolist())}, [dense], catalogue=self.catalogue)
-        ordered = list(batches(gatherer))
+        ordered = batches(gatherer)
         return {kind: found for kind in KINDS if (found := sources(ordered, kind, self.catalogue))}
 
     def _see(self, end: int) -> None:
