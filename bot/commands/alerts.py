@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.alert import notice_card
@@ -78,7 +78,11 @@ async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert
 @command(
     "snooze",
     "Mute an alert for a time, or until it has cost too much.",
-    examples=("snooze a1b2c3d4e 1h", "snooze a1b2c3d4e 1d ceiling=500 reason=migration"),
+    examples=(
+        "snooze a1b2c3d4e 1h",
+        "snooze a1b2c3d4e 1d ceiling=500 reason=migration",
+        'snooze a1b2c3d4e until="mon 09:00 Europe/Berlin"',
+    ),
     changes=True,
 )
 async def snooze(
@@ -86,11 +90,14 @@ async def snooze(
     request: Request,
     name: str = arg(None, "the alert's id"),
     length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; asks when left out"),
+    until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
     ceiling: Decimal | None = arg("", "wake again when it has cost so many USD", keyword=True),
     reason: str = arg("", "why", keyword=True),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""
     found = await find_alert(ports, request, name)
+    if until is not None:
+        length = until - request.at
     if length is None:
         return snooze_form(found)
     if not timedelta(0) < length <= timedelta(days=30):

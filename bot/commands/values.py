@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.commands.registry import Parameter
 from bot.errors import WrongInput, nearest
+from bot.model.hours import read_moment
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_duration
 
@@ -88,6 +89,10 @@ def _words(text: str, _: str, __: datetime) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _moment(text: str, _: str, now: datetime) -> datetime:
+    return read_moment(text, now)
+
+
 _READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
     str: lambda text, _, __: text,
     int: _whole,
@@ -96,6 +101,7 @@ _READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
     Decimal: _number,
     Window: lambda text, _, now: Window.parse(text, now),
     timedelta: lambda text, _, __: parse_duration(text),
+    datetime: _moment,
     WORDS: _words,
 }
 _NAMES: Mapping[Any, str] = {
@@ -106,6 +112,7 @@ _NAMES: Mapping[Any, str] = {
     Decimal: "amount",
     Window: "window",
     timedelta: "duration",
+    datetime: "time",
     WORDS: "list",
     FILTERS: "filters",
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bot.errors import WrongInput
+from bot.model.window import parse_duration
 
 OFF = "off"
 """Stands for no hours at all."""
@@ -79,6 +80,44 @@ def read_weekly(text: str) -> Weekly:
     if not found or day not in DAYS:
         raise WrongInput(f"'{text}' is not a time of the week; write mon 09:00 Europe/Berlin.")
     return Weekly(DAYS.index(day), time(int(found[2]), int(found[3])), _zone(found[4] or "UTC"))
+
+
+_SOON = "36h, 18:00, mon 09:00 Europe/Berlin, or 2026-11-23 09:00"
+
+
+def read_moment(text: str, now: datetime) -> datetime:
+    """Return the moment after `now` that a person means, in UTC; raise `WrongInput`.
+
+    A length of time (`36h`), a time of the day or of the week (the next one), or a date with or without a time, each
+    with a zone behind it (UTC where none is said).
+    """
+    word = text.strip()
+    found = re.fullmatch(r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?", word)
+    if not found or not (found[1] or found[3]):
+        return now + _length(word)
+    zone = _zone(found[5] or "UTC")
+    try:
+        at = time(int(found[3] or 0), int(found[4] or 0))
+        first = date.fromisoformat(found[1]) if found[1] else now.astimezone(zone).date()
+    except ValueError:
+        raise WrongInput(f"'{text}' is no time that a clock or a calendar shows; write {_SOON}.") from None
+    days = [first] if found[1] else [first + timedelta(days=i) for i in range(9) if _is_day(first + timedelta(days=i), found[2])]
+    moments = (datetime.combine(day, at, zone).astimezone(UTC) for day in days)
+    meant = next((moment for moment in moments if moment > now), None)
+    if meant is None:
+        raise WrongInput(f"'{text}' is past, or no day; write {_SOON}.")
+    return meant
+
+
+def _is_day(day: date, name: str | None) -> bool:
+    return name is None or DAYS[day.weekday()] == name.lower()
+
+
+def _length(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except WrongInput:
+        raise WrongInput(f"'{text}' is no time; write {_SOON}.") from None
 
 
 def _zone(name: str) -> ZoneInfo:

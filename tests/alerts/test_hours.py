@@ -12,7 +12,7 @@ import pytest
 from bot.alerts.mute import mute
 from bot.errors import WrongInput
 from bot.model.anomaly import Severity
-from bot.model.hours import read_quiet_hours
+from bot.model.hours import read_moment, read_quiet_hours
 from bot.model.policy import Policy
 from bot.policy.schema import SETTINGS, default_policy
 from tests.builders import NOON, alert, anomaly, waste
@@ -74,3 +74,38 @@ def test_zones_are_known_where_the_system_has_none() -> None:
     environ = {**os.environ, "PYTHONTZPATH": ""}
     done = subprocess.run([sys.executable, "-c", line], env=environ, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == "mon 09:00 Europe/Berlin\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("36h", "2026-11-22T00:00"),
+        ("2026-11-23 09:00", "2026-11-23T09:00"),
+        ("2026-11-23T09:00", "2026-11-23T09:00"),
+        ("2026-11-23T09:00Z", "2026-11-23T09:00"),
+        ("2026-11-23", "2026-11-23T00:00"),
+        ("2026-11-23 09:00 Europe/Berlin", "2026-11-23T08:00"),
+        ("2026-07-23 09:00@Europe/Berlin", "past"),
+        ("18:00", "2026-11-20T18:00"),
+        ("9:00", "2026-11-21T09:00"),
+        ("12:00", "2026-11-21T12:00"),
+        ("00:30 Asia/Kolkata", "2026-11-20T19:00"),
+        ("mon 09:00", "2026-11-23T09:00"),
+        ("Friday 09:00 Europe/Berlin", "2026-11-27T08:00"),
+        ("fri 13:00", "2026-11-20T13:00"),
+        ("mon", "no time"),
+        ("25:00", "no time that a clock"),
+        ("2026-02-30", "no time that a clock"),
+        ("xyz 09:00", "is past, or no day"),
+        ("tomorrow", "no time"),
+        ("9:00 Berlin", "not a time zone"),
+        ("", "no time"),
+    ],
+)
+def test_a_moment_is_read_as_it_is_meant(text: str, moment: str) -> None:
+    """At noon of Friday, 20 November 2026."""
+    if moment[0].isdigit():
+        assert f"{read_moment(text, NOON):%Y-%m-%dT%H:%M}" == moment
+    else:
+        with pytest.raises(WrongInput, match=moment):
+            read_moment(text, NOON)

@@ -51,7 +51,7 @@ async def test_what_passes_its_ceiling_wakes_who_asked_for_it() -> None:
 
 async def test_what_has_slept_long_enough_wakes_who_asked_for_it(url: str) -> None:
     store = open_store(url)
-    snoozed, awake = await lines("snooze ID 10m", ticks=5, store=store)
+    snoozed, awake = await lines("snooze ID until=12:11", ticks=5, store=store)
     store.close()
     assert (snoozed.mentions, awake.mentions) == ((), (ALICE,))
     assert awake.title.startswith("Awake again: the time that dana gave it is over, it has cost $")
