@@ -80,6 +80,10 @@ class Pricing:
                 kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
             case FileSystem():
                 kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
+        quotes = self._ports.prices.quotes(kind, thing.labels.region, self._now)
+        quoted = [price for price in quotes if price.instance_type == kind]
+        if quoted:
+            return replace(quoted[-1], usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")))
         return storage_price(kind, gib, thing.labels.region, self._ports.knowledge.storage_prices())
 
     def _week(self) -> Window:

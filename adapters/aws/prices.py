@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -64,21 +65,42 @@ def listed(pages: Pages, answer: Answer) -> tuple[Price, ...]:
 
 def _listed(product: Mapping[str, Any], answer: Answer) -> Iterator[Price]:
     of = product["product"]["attributes"]
-    if not _is_plain_linux(of):
+    kind, unit, hours = _what(of)
+    if not kind:
         return
     for term in (product.get("terms") or {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = _usd(dimension["pricePerUnit"].get("USD", "0"))
-            if dimension.get("unit", "Hrs") == "Hrs" and usd > 0:
+            if dimension.get("unit", unit) == unit and usd > 0:
                 yield Price(
-                    of["instanceType"],
-                    usd,
+                    kind,
+                    usd / hours,
                     Market.ON_DEMAND,
                     Basis.LISTED,
                     region=of.get("regionCode", ""),
                     asof=answer.at.date(),
                     source=f"AWS Price List, effective {str(term.get('effectiveDate', 'unsaid'))[:10]}",
                 )
+
+
+def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Return what a product is an hour of, "" for one that is not asked for, its unit, and how many hours that is.
+
+    Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
+    """
+    if _is_plain_linux(of):
+        return of["instanceType"], "Hrs", 1
+    stored = _STORAGE.fullmatch(of.get("usagetype", ""))
+    if stored and stored["volume"]:
+        return f"ebs:{stored['volume']}", "GB-Mo", _HOURS_A_MONTH
+    if stored and str(of.get("operation", "")).endswith(":Lustre"):
+        return f"fsx:{stored['tier']}", "GB-Mo", _HOURS_A_MONTH
+    return "", "", 1
+
+
+_STORAGE = re.compile(r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))")
+"""Usage types of storage, as the bill has them too (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
+_HOURS_A_MONTH = 730
 
 
 def _is_plain_linux(of: Mapping[str, Any]) -> bool:

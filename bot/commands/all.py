@@ -16,7 +16,8 @@ from bot.commands import (
     own,
     routes,
     savings,
+    storage,
     tune,
 )
 
-FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, feedback, fleet, migrate, own, routes, savings, tune)
+FAMILIES = (about, alerts, backtest, config, cost, digest, doctor, feedback, fleet, migrate, own, routes, savings, storage, tune)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price, StoragePrice
 
-_HOURS_A_MONTH = 730
+HOURS_A_MONTH = 730
 _ORDER = list(Basis)
 _COMMITTED = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 
@@ -45,7 +45,7 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
     found = min((p for p in listed if p.kind == kind), key=lambda p: p.region != region, default=None)
     if found is None:
         return None
-    usd = (found.usd_per_gib_month * gib / _HOURS_A_MONTH).quantize(Decimal("0.000001"))
+    usd = (found.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))
     return Price(kind, usd, Market.ON_DEMAND, Basis.FALLBACK, found.region, found.asof, found.source)
 
 

@@ -57,7 +57,10 @@ class Prices(Protocol):
     """Quote hours."""
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return every known price at `now`, any basis and market; empty when none is known."""
+        """Return every known price at `now`, any basis and market; empty when none is known.
+
+        A kind of storage (`ebs:gp3`, `fsx:125`) has the list price of an hour of one GiB.
+        """
         ...
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import numpy as np
-
 from bot.model.anomaly import Anomaly, Cause, Severity
-from bot.model.fleet import FileSystem, Reservation, Volume
-from bot.model.frame import Frame
+from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
-from bot.model.window import Window
+from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
 from detectors.rules.found import Words, thing_anomaly
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -23,19 +20,12 @@ _CAPACITY = (
     "Move nodes of this type that run on demand elsewhere into it.",
 )
 SOON = timedelta(hours=1)
-_OPERATIONS = (
-    "fsx_read_operations_count",
-    "fsx_write_operations_count",
-    "fsx_metadata_operations_count",
-    "fsx_read_bytes",
-    "fsx_write_bytes",
-)
 
 
 def find_orphans(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
-        since = _detached_since(view, volume)
+        since = detached_since(volume, view.reading.frame("volume"))
         if since is not None and _long_enough(view, volume.labels, since):
             yield _orphan(
                 view, volume.labels, since, f"Volume of {volume.size_gib:,} GiB", "attached to nothing", "volume", _VOLUME
@@ -100,60 +90,16 @@ def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
     return policy.on("orphaned_storage.on") and view.now - since >= policy.duration("orphaned_storage.for")
 
 
-def _detached_since(view: View, volume: Volume) -> datetime | None:
-    """Return since when a volume is surely attached to nothing: EBS has metrics only while attached."""
-    if volume.state != "available" or volume.attached_to:
-        return None
-    last = _last_reading(
-        view.reading.frame("volume"), volume.labels.resource, ("ebs_read_bytes", "ebs_write_bytes", "ebs_idle_seconds")
-    )
-    return max(volume.created_at, last) if last else volume.created_at
-
-
 def _idle_since(view: View, system: FileSystem) -> datetime | None:
     """Return since when nobody used a file system: no client, no operation, and readings that say so."""
     frame = view.reading.frame("file_system")
-    row = _row(frame, system.labels.resource)
-    if frame is None or row is None:
-        return None
-    if not _quiet(frame.pick([row]).last(SOON))[0].all():
+    own = own_frame(frame, system.labels.resource)
+    if own is None or not quiet_steps(own.last(SOON))[0].all():
         return None
     longest = view.policy.at(system.labels.only(("cluster", "team", "region", "account"))).duration("orphaned_storage.for")
-    part = frame.pick([row]).last(longest)
-    quiet, read = _quiet(part)
+    part = own.last(longest)
+    quiet, read = quiet_steps(part)
     if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
         return None
     known = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
-    return known.anomaly.window.start if known else _first_quiet(frame.pick([row]))
-
-
-def _quiet(part: Frame) -> tuple[np.ndarray, np.ndarray]:
-    """Return which steps show no use, and which were read at all, each (n_steps,); an unread step shows no use."""
-    clients = part.of("fsx_client_connections_count")[0]
-    uses = np.stack([part.of(name)[0] for name in _OPERATIONS])
-    read = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
-    return ~(clients > 0) & ~(uses > 0).any(axis=0), read
-
-
-def _first_quiet(frame: Frame) -> datetime:
-    quiet, read = _quiet(frame)
-    used = np.flatnonzero(~quiet)
-    first = int(used[-1]) + 1 if len(used) else int(np.argmax(read))
-    return Window(frame.start + first * frame.step, frame.end).start
-
-
-def _last_reading(frame: Frame | None, resource: str, metrics: Iterable[str]) -> datetime | None:
-    row = _row(frame, resource)
-    if frame is None or row is None:
-        return None
-    read = np.zeros(frame.n_steps, dtype=bool)
-    for name in metrics:
-        read |= ~np.isnan(frame.of(name)[row])
-    at = np.flatnonzero(read)
-    return frame.start + (int(at[-1]) + 1) * frame.step if len(at) else None
-
-
-def _row(frame: Frame | None, resource: str) -> int | None:
-    if frame is None:
-        return None
-    return next((i for i, x in enumerate(frame.things) if x.resource == resource), None)
+    return known.anomaly.window.start if known else quiet_since(own)

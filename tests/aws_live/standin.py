@@ -159,8 +159,8 @@ class StandIn:
 def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Keep what the call is about."""
     if name == "get_products":
-        wanted = next(f["Value"] for f in given["Filters"] if f["Field"] == "instanceType")
-        return found | {"PriceList": [x for x in found["PriceList"] if f'"{wanted}"' in x]}
+        wanted = [f["Value"] for f in given["Filters"] if f["Field"] in ("instanceType", "productFamily")]
+        return found | {"PriceList": [x for x in found["PriceList"] if all(f'"{value}"' in x for value in wanted)]}
     if name == "describe_capacity_block_offerings":
         return {
             "CapacityBlockOfferings": [x for x in found["CapacityBlockOfferings"] if x["InstanceType"] == given["InstanceType"]]

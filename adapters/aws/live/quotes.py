@@ -82,6 +82,7 @@ def _calls(
         filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
         yield Call("pricing", "get_products", _everywhere(regions[0]), name), {"ServiceCode": "AmazonEC2", "Filters": filters}
     for place in regions:
+        yield from (_storage(service, place) for service in ("AmazonEC2", "AmazonFSx"))
         wanted = [
             {"Name": "instance-type", "Values": list(types)},
             {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
@@ -92,6 +93,14 @@ def _calls(
         for name in filter(_BLOCKS.match, running):
             given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
             yield Call("ec2", "describe_capacity_block_offerings", place, name), given
+
+
+def _storage(service: str, place: Place) -> tuple[Call, Mapping[str, Any]]:
+    """Return the call for what a region's storage costs: EBS volumes are products of EC2."""
+    wanted = {"productFamily": "Storage", "regionCode": place.region}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    about = f"{service}-{place.region}"
+    return Call("pricing", "get_products", _everywhere(place), about), {"ServiceCode": service, "Filters": filters}
 
 
 def _placement(place: Place, name: str, regions: Sequence[str]) -> tuple[Call, Mapping[str, Any]]:

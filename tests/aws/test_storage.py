@@ -1,0 +1,111 @@
+"""Storage that nobody uses: from recorded answers of AWS to the list with its dollars a month."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from botocore.session import get_session
+from botocore.validate import ParamValidator
+
+from adapters.billing import open_billing
+from bot.cards.card import Table
+from bot.commands.storage import storage
+from bot.knowledge import load_knowledge
+from bot.model.anomaly import Detection
+from bot.model.memory import Memory
+from bot.model.request import Request, User
+from bot.policy.schema import default_policy
+from bot.ports import Ports
+from tests.builders import FIVE
+
+FSX = {"FileSystemId": "fs-0123456789abcdef0"}
+
+
+class Nothing:
+    """A store that remembers nothing."""
+
+    def load(self, now):
+        return Memory()
+
+    def versions(self, most):
+        return ()
+
+
+def answered(build, service, operation, response, at, shape):
+    """Record an answer that botocore's own model takes for one."""
+    model = get_session().get_service_model(service).operation_model(shape)
+    assert not ParamValidator().validate(response, model.output_shape).has_errors()
+    build.api(f"{service}/{operation}/us-west-2/{at:%Y%m%dT%H%M%SZ}.json", json.dumps(response, default=str))
+
+
+def volume(name, at, kind="gp3", size=100, state="available", **more):
+    return {"VolumeId": name, "Size": size, "VolumeType": kind, "State": state, "CreateTime": at, **more}
+
+
+def listed(usage_type, usd, **more):
+    of = {"usagetype": usage_type, "regionCode": "us-west-2", **more}
+    dimension = {"unit": "GB-Mo", "pricePerUnit": {"USD": usd}}
+    term = {"effectiveDate": "2026-09-01T00:00:00Z", "priceDimensions": {"x": dimension}}
+    return json.dumps({"product": {"attributes": of}, "terms": {"OnDemand": {"y": term}}})
+
+
+@pytest.fixture
+def ask(build, at, tmp_path):
+    """Return the answer to `storage` over two loose volumes, an attached one, and a file system without clients."""
+    build.node("node_neuroncore_utilization", {m: (32, m) for m in range(120)})
+    zeros = dict.fromkeys(range(120), (1, 0))
+    for name in ("ClientConnections", "DataReadOperations", "DataWriteOperations", "MetadataOperations"):
+        build.add(name, FSX, zeros, namespace="AWS/FSx")
+    tags = [{"Key": "team", "Value": "search"}]
+    volumes = [
+        volume("vol-0a", at(-9000), size=500, Tags=tags),
+        volume("vol-0b", at(-50), "io2", size=8),
+        volume("vol-0c", at(-9000), state="in-use", Attachments=[{"InstanceId": "i-1", "State": "attached"}]),
+    ]
+    system = {**FSX, "StorageCapacity": 1200, "CreationTime": at(-9000), "FileSystemType": "LUSTRE",
+              "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}}  # fmt: skip
+    answered(build, "ec2", "describe_volumes", {"Volumes": volumes}, at(0), "DescribeVolumes")
+    answered(build, "fsx", "describe_file_systems", {"FileSystems": [system]}, at(0), "DescribeFileSystems")
+
+    async def answer(cluster="", prices=()):
+        if prices:
+            build.api("pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": list(prices)})
+        (tmp_path / "none").mkdir(exist_ok=True)
+        seen, state = build.open(), Nothing()
+        ports = Ports(source=seen, billing=open_billing(tmp_path / "none"), prices=seen, knowledge=load_knowledge(),
+                      store=state, detect=lambda *_: Detection(), base=default_policy(), versions=state, shelf=state,
+                      replays=None, interval=FIVE)  # fmt: skip
+        return await storage(ports, Request("storage", User("u"), at(115), "web"), cluster)
+
+    return answer
+
+
+async def test_each_is_listed_with_its_dollars_a_month(ask, at):
+    card = await ask()
+    found = {one["resource"]: one for one in card.data["storage"]}
+    assert set(found) == {"vol-0a", "vol-0b", FSX["FileSystemId"]}
+    assert found["vol-0a"]["usd_per_month"] == Decimal("40.00")
+    assert found["vol-0a"]["unused_since"] == at(-9000)
+    assert found[FSX["FileSystemId"]]["usd_per_month"] == Decimal("174.00")
+    assert found["vol-0b"]["usd_per_month"] is None
+    assert card.data["usd_per_month"] == Decimal("214.00")
+    assert card.title == "2 volumes and 1 file system used by nobody: $214 a month"
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert [(row[0], row[4], row[5]) for row in table.rows] == [
+        (FSX["FileSystemId"], "–", "$174"), ("vol-0a", "search", "$40.00"), ("vol-0b", "–", "?")]  # fmt: skip
+
+
+async def test_the_price_list_comes_before_the_dated_fallback(ask):
+    prices = [listed("USW2-EBS:VolumeUsage.gp3", "0.0880"), listed("USW2-EBS:VolumeUsage.io2", "0.125"),
+              listed("USW2-EBS:VolumeP-IOPS.io2", "0.065"), listed("USW2-Storage.SSD.125", "0.20", operation="CreateFileSystem:Lustre"),
+              listed("USW2-Storage.SSD.125", "9", operation="CreateFileSystem:Windows")]  # fmt: skip
+    card = await ask(prices=prices)
+    found = {one["resource"]: str(one["usd_per_month"]) for one in card.data["storage"]}
+    assert found == {"vol-0a": "44.00", "vol-0b": "1.00", FSX["FileSystemId"]: "240.00"}
+    assert "price list of 2026-11-17" in card.data["storage"][0]["price"]
+
+
+async def test_nothing_unused_is_said(ask):
+    card = await ask("llama")
+    assert card.data["storage"] == []
+    assert card.title == "No storage of llama stands unused"
