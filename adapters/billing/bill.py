@@ -29,7 +29,7 @@ from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "2"
+_LAYOUT = "3"
 """Grows when the tables or what they mean change: a cache of before is then loaded anew."""
 
 

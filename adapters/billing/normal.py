@@ -61,6 +61,8 @@ FOCUS_NAMES = {
     "pricing": ("pricingcategory",),
     "commitment": ("commitmentdiscounttype",),
     "commitment_category": ("commitmentdiscountcategory",),
+    "commitment_id": ("commitmentdiscountid",),
+    "status": ("commitmentdiscountstatus",),
     "quantity": ("consumedquantity",),
     "unit": ("consumedunit",),
 }

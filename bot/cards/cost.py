@@ -58,6 +58,8 @@ class CostAnswer:
     """How commitments were used, as the provider says."""
     hints: Sequence[OwnerHint] = ()
     """Whose the untagged cost may be."""
+    unused: Decimal = Decimal(0)
+    """What of the amortised cost is commitment that no usage took."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -70,7 +72,14 @@ def cost_card(answer: CostAnswer) -> Card:
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
-    told = [*_hints(tally), *hint_texts(answer.hints, tally), *split_texts(tally), *use_texts(answer.commitments), *aged]
+    told = [
+        *_hints(tally),
+        *hint_texts(answer.hints, tally),
+        *split_texts(tally),
+        *_unused(answer),
+        *use_texts(answer.commitments),
+        *aged,
+    ]
     blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *cost_charts(answer.over_time), *told]
     blocks.append(Buttons(tuple(_buttons(answer))))
     return Card(
@@ -155,6 +164,14 @@ def _table(tally: Tally) -> Table:
 
 def _named(row: Spend, dimension: str) -> str:
     return named(row.key[dimension], dimension) + (DERIVED if is_derived(row, dimension) else "")
+
+
+def _unused(answer: CostAnswer) -> list[Text]:
+    """Say apart what was committed to and used by nothing: it is in the amortised sum, in nobody's usage."""
+    if answer.unused <= 0:
+        return []
+    amount = amount_of(answer.unused, answer.tally)
+    return [quiet(f"{amount} of the amortised cost is commitment that nothing used (Savings Plans, reserved instances).")]
 
 
 def _ranked(tally: Tally) -> list[Spend]:

@@ -68,7 +68,15 @@ class _Asked:
             self.problems(),
             used,
             self._hints(tally),
+            self._unused(),
         )
+
+    def _unused(self) -> Decimal:
+        """Return what was committed to and not used: the amortised part of fees; 0 where the bill does not tell lines."""
+        try:
+            return self.billing.tally(self.window, (), [*self.where, Filter("line", ("commitment",))]).total.amortised
+        except WrongInput:
+            return Decimal(0)
 
     def _hints(self, tally: Tally) -> Sequence[OwnerHint]:
         """Guess whose the untagged cost is where teams are asked for."""

@@ -20,7 +20,7 @@ DEAREST = 2.5
 """More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
 HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
 _ROUTE = re.compile(r"NatGateway-Bytes|DataTransfer-Regional|DataTransfer-xAZ|AWS-Out-Bytes|DataTransfer-Out", re.IGNORECASE)
-_FEE = re.compile(r"SavingsPlan|^(?:\w+-)?(?:EC2SP|ComputeSP):|HeavyUsage", re.IGNORECASE)
+_FEE = re.compile(r"Savings ?Plan|^(?:\w+-)?(?:EC2SP|ComputeSP):|HeavyUsage", re.IGNORECASE)
 _EMPTY = re.compile(r"Unused(?:Box|Ded)", re.IGNORECASE)
 _SCOPES = ("cluster", "team", "region", "account")
 _PLACES = (("account", "region", "service"), ("account", "service"), ("cluster",), ("team",), ("project",), ("account",))

@@ -157,3 +157,17 @@ async def test_an_empty_answer_says_so(ask):
 async def test_what_cannot_be_asked_names_the_nearest(ask, words, hint):
     with pytest.raises(WrongInput, match=hint):
         await ask(words)
+
+
+async def test_unused_commitment_is_said_apart(tmp_path):
+    (tmp_path / "billing").mkdir()
+    columns = [*COLUMNS, "savings_plan_total_commitment_to_date", "savings_plan_used_commitment"]
+    fee = line(NOW - timedelta(days=3), "15", service="ComputeSavingsPlans", kind="SavingsPlanRecurringFee")
+    with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([columns, [*line(NOW - timedelta(days=3), "10"), "", ""], [*fee, "15", "12.5"]])
+    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook(), source=NoSource(), knowledge=load_knowledge())
+    request = Request("cost", User("u"), NOW, "web")
+    card = await cost(ports, request, **understand("cost 7d by service", NOW).arguments)
+    assert "$2.50 of the amortised cost is commitment that nothing used" in str(card.blocks)
+    card = await cost(ports, request, **understand("cost 7d by service service=AmazonEC2", NOW).arguments)
+    assert "nothing used" not in str(card.blocks)

@@ -1,5 +1,19 @@
 -- FOCUS columns: focus.finops.org/focus-specification (1.0, 1.2) and AWS's table dictionary of the two exports.
-WITH line AS (SELECT {aliases} FROM {source})
+-- What a commitment left unused is a row of its own: it goes to the line of the fee it is part of.
+WITH every AS (SELECT {aliases} FROM {source}),
+fee AS (
+    SELECT commitment_id AS fee_id, arg_max(coalesce(service_code, service), money(billed)) AS fee_service,
+        arg_max(coalesce(x_usage_type, sku_usage_type, sku_meter), money(billed)) AS fee_usage_type,
+        arg_max(region, money(billed)) AS fee_region
+    FROM every WHERE category = 'Purchase' AND commitment_id IS NOT NULL GROUP BY commitment_id
+), line AS (
+    SELECT * REPLACE (
+        CASE WHEN fee_id IS NULL THEN service_code ELSE coalesce(fee_service, service_code) END AS service_code,
+        CASE WHEN fee_id IS NULL THEN x_usage_type ELSE coalesce(fee_usage_type, x_usage_type) END AS x_usage_type,
+        CASE WHEN fee_id IS NULL THEN region ELSE fee_region END AS region
+    )
+    FROM every LEFT JOIN fee ON status ILIKE 'unused' AND commitment_id = fee_id
+)
 SELECT
     coalesce(payer, '') AS payer,
     coalesce(currency, 'USD') AS currency,
@@ -40,6 +54,7 @@ SELECT
     CASE WHEN category IN ('Credit', 'Tax') OR (class = 'Correction' AND money(billed) < 0) THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
     CASE
         WHEN coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
+            AND coalesce(status, '') NOT ILIKE 'unused'
             AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
                      ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
             THEN try_cast(quantity AS DOUBLE)
