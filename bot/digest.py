@@ -19,6 +19,7 @@ from bot.model.labels import Labels
 from bot.model.memory import Memory
 from bot.model.window import Window
 from bot.ports import Ports, Shelf
+from bot.runs import parities
 
 log = logging.getLogger("trnbot.digest")
 SENT, SUBSCRIBED = "digests", "digest.subscriptions"
@@ -92,7 +93,8 @@ def week_of(ports: Ports, memory: Memory, inventory: Inventory, window: Window, 
     """Return what a digest of the window tells at `now`; may block."""
     known = ports.store.history(window, Labels())
     saved = saved_within(known, window, inventory.running, now)
-    return Week(window, saved, [alert for alert in memory.alerts if alert.firing], memory.silences)
+    firing = [alert for alert in memory.alerts if alert.firing]
+    return Week(window, saved, firing, memory.silences, parities(ports, now))
 
 
 def subscribe_digest(shelf: Shelf, channel: str, at: str) -> None:

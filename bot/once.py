@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from bot import build
 from bot.cards.card import Card
 from bot.chats import command_hints
-from bot.commands.line import Call
-from bot.commands.registry import find_command
+from bot.commands.line import Call, understand
 from bot.errors import Unavailable, WrongInput
 from bot.model.codec import encode
 from bot.model.request import Request, User
@@ -25,7 +24,7 @@ from bot.model.window import Window, parse_instant
 from bot.options import Options, typed_line
 from bot.settings import Settings
 
-SOURCELESS = {"help", "config"}
+SOURCELESS = {"breakeven", "checklist", "config", "cuda", "decide", "help", "roadmap", "wait"}
 """Lines that need nothing to watch."""
 EXAMINING = {"about", "doctor"}
 """Lines that say what is wrong with a source."""
@@ -36,7 +35,7 @@ PREVIEWED = {"set", "import"}
 def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     options.words = options.words or ["help"]
-    find_command(options.words)  # a word that means nothing is told before a source is asked for
+    understand(typed_line(options.words), build.wall_clock())  # a line that means nothing is told before a source is asked for
     settings = build.settings_of(options.values)
     named = options.values.get("source", "")
     about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""

@@ -8,10 +8,12 @@ from decimal import Decimal
 
 from bot.alerts.saved import Saving
 from bot.cards.alert import cause_words, where, worth
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
+from bot.cards.compare import compare_data, sentence
 from bot.cards.decided import muted_words
 from bot.cards.money import usd
 from bot.cards.words import about, counted, period
+from bot.costs.compare import Comparison
 from bot.model.alert import Alert, Silence
 from bot.model.window import Window
 
@@ -29,6 +31,8 @@ class Week:
     saved: Sequence[Saving]
     firing: Sequence[Alert]
     silences: Sequence[Silence] = ()
+    parities: Sequence[tuple[str, Comparison | None]] = ()
+    """Each open migration, with the comparison of its run and its baseline where both tell."""
 
 
 def digest_card(week: Week) -> Card:
@@ -39,11 +43,13 @@ def digest_card(week: Week) -> Card:
     saved, wasting = _sum(one.usd_per_hour for one in week.saved), _sum(map(_per_hour, speaking))
     so_far = _sum(one.usd_so_far for one in week.saved)
     blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]
+    blocks += [_parity(name, found) for name, found in week.parities]
     title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
     data = {
         "window": week.window,
         "saved": {"alerts": len(week.saved), "usd_per_hour": saved, "usd_so_far": so_far, "estimate": True},
         "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
+        "migrations": [{"name": name, **(compare_data(found) if found else {})} for name, found in week.parities],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": _sum(map(_per_hour, muted))},
     }
     tone = Tone.WARNING if speaking else Tone.GOOD
@@ -56,6 +62,13 @@ def digest_here_card(channel: str, at: str) -> Card:
         f"This channel gets the weekly digest, {at}" if at else "This channel no longer gets the weekly digest by subscription"
     )
     return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+
+
+def _parity(name: str, found: Comparison | None) -> Text:
+    """Tell an open migration's cost parity."""
+    if found is None:
+        return text(Strong(f"Migration {name}"), ": its run or its baseline no longer reports; 'migration close' ends it.")
+    return text(Strong(f"Migration {name}"), f": {sentence(found)}")
 
 
 def _saved(found: Sequence[Saving], so_far: Decimal) -> list[Block]:

@@ -114,6 +114,7 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     """Give each word to the parameter it names, or to the next free one in order."""
     known = {p.word: p for p in command.parameters}
     filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
+    rest = bool(command.parameters) and command.parameters[0].arg.rest
     given: dict[str, list[str]] = {}
     queue = list(words)
     while queue:
@@ -123,14 +124,14 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             _give(command, given, known[name], [word.value, *_commas(word.value, queue)])
         elif filters and word.equals > 0:
             given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
-        elif word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
+        elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
             raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, known)}.")
         elif bare := _bare_name(word, known):
             if not queue:
                 raise WrongInput(f"'{bare}' needs a value after it ({known[bare].arg.meaning}).")
             first = queue.pop(0).text
             _give(command, given, known[bare], [first, *_commas(first, queue)])
-        elif word.text.startswith("--") and not word.quoted:
+        elif not rest and word.text.startswith("--") and not word.quoted:
             raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), known)}.")
         else:
             _place(command, given, word, queue)

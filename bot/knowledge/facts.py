@@ -10,7 +10,20 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import TypeVar
 
-from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
+from bot.model.claims import (
+    Chip,
+    ClaimKind,
+    Claims,
+    Conflict,
+    Effort,
+    Note,
+    Package,
+    Programme,
+    Question,
+    Saving,
+    SpeedUp,
+    Transfer,
+)
 from bot.model.fleet import InstanceType, Market
 from bot.model.price import Basis, Price, StoragePrice
 
@@ -65,8 +78,18 @@ class Facts:
 
     @cached_property
     def _claims(self) -> Claims:
-        speedups, savings = _each("speedups.csv", _speedup), _each("savings.csv", _saving)
-        return Claims(tuple(speedups), tuple(savings), tuple(_each("conflicts.csv", _conflict)))
+        return Claims(
+            tuple(_each("speedups.csv", _speedup)),
+            tuple(_each("savings.csv", _saving)),
+            tuple(_each("conflicts.csv", _conflict)),
+            tuple(_each("transfer.csv", _transfer)),
+            tuple(_each("programmes.csv", _programme)),
+            tuple(_each("notes.csv", _note)),
+            tuple(_each("cuda.csv", _package)),
+            tuple(_each("questions.csv", _question)),
+            tuple(_each("efforts.csv", _effort)),
+            tuple(_each("chips.csv", _chip)),
+        )
 
 
 def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
@@ -121,3 +144,37 @@ def _saving(row: Row) -> Saving:
 def _conflict(row: Row) -> Conflict:
     asof = date.fromisoformat(row["asof"])
     return Conflict(row["subject"], row["vendor_says"], row["aws_says"], row["source"], asof)
+
+
+def _transfer(row: Row) -> Transfer:
+    return Transfer(row["route"], Decimal(row["usd_per_gb"]), row["source"], date.fromisoformat(row["asof"]))
+
+
+def _programme(row: Row) -> Programme:
+    asof = date.fromisoformat(row["asof"])
+    return Programme(row["name"], row["amount"], row["who"], row["route"], row["kind"], row["source"], asof)
+
+
+def _note(row: Row) -> Note:
+    asof = date.fromisoformat(row["asof"])
+    return Note(row["topic"], row["subject"], row["says"], row["state"], row["source"], asof)
+
+
+def _package(row: Row) -> Package:
+    return Package(row["name"], row["reason"], row["instead"], row["source"], date.fromisoformat(row["asof"]))
+
+
+def _question(row: Row) -> Question:
+    asof = date.fromisoformat(row["asof"])
+    return Question(row["key"], row["asks"], int(row["weight"]), row["why"], row["source"], asof)
+
+
+def _effort(row: Row) -> Effort:
+    low, high, asof = Decimal(row["months_low"]), Decimal(row["months_high"]), date.fromisoformat(row["asof"])
+    saving = Decimal(row["saving_ratio"]) if row["saving_ratio"] else None
+    return Effort(row["name"], low, high, saving, row["says"], row["source"], asof)
+
+
+def _chip(row: Row) -> Chip:
+    bf16, fp8, asof = float(row["bf16_tflops"]), float(row["fp8_tflops"]), date.fromisoformat(row["asof"])
+    return Chip(row["name"], bf16, fp8, int(row["memory_gib"]), row["source"], asof)

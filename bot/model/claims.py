@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from enum import StrEnum
 
 
@@ -58,9 +59,108 @@ class Conflict:
 
 
 @dataclass(frozen=True)
+class Transfer:
+    """State the USD of moving one GB: `inter-region`, `internet`, `cross-zone`."""
+
+    route: str
+    usd_per_gb: Decimal
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Programme:
+    """State a programme of credits as others describe it: the amount, who may apply, and how."""
+
+    name: str
+    amount: str
+    who: str
+    route: str
+    kind: str
+    """`programme`, or `vendor claim` where AWS itself does not say it."""
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Note:
+    """State one sentence about a topic, with how firm it is: `GA`, `announced`, `documented`, `claim`, `case`."""
+
+    topic: str
+    subject: str
+    says: str
+    state: str
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Package:
+    """State a Python package that needs CUDA: `name` may end in `*`."""
+
+    name: str
+    reason: str
+    instead: str
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Question:
+    """State one yes-or-no question whose yes speaks for Trainium (`weight` > 0) or for GPUs (< 0)."""
+
+    key: str
+    asks: str
+    weight: int
+    why: str
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Effort:
+    """State a class of porting effort or a stated case: engineer-months, and what it saves where that is said."""
+
+    name: str
+    months_low: Decimal
+    months_high: Decimal
+    saving_ratio: Decimal | None
+    says: str
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Chip:
+    """State one chip's dense peaks and its memory."""
+
+    name: str
+    bf16_tflops: float
+    fp8_tflops: float
+    memory_gib: int
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
 class Claims:
     """Hold everything that is said and not measured here."""
 
     speedups: tuple[SpeedUp, ...] = ()
     savings: tuple[Saving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    programmes: tuple[Programme, ...] = ()
+    notes: tuple[Note, ...] = ()
+    packages: tuple[Package, ...] = ()
+    questions: tuple[Question, ...] = ()
+    efforts: tuple[Effort, ...] = ()
+    chips: tuple[Chip, ...] = ()
+
+    def transfer(self, route: str) -> Transfer:
+        """Return the price of a route; raise `KeyError` for one that is not listed."""
+        return {x.route: x for x in self.transfers}[route]
+
+    def of(self, topic: str) -> tuple[Note, ...]:
+        """Return the notes of a topic."""
+        return tuple(x for x in self.notes if x.topic == topic)

@@ -47,6 +47,7 @@ from bot.policy.schema import SETTINGS, default_policy
 from bot.ports import Check
 from tests import builders
 from tests.builders import FIVE, NOON
+from tests.cards.asked import ASKED
 from tests.cards.tuning import TUNING
 
 HOSTILE = "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` " + "long" * 40
@@ -325,6 +326,7 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
         [s for key, s in SETTINGS.items() if key.startswith("idle.")], default_policy(), "idle", Labels(cluster="llama-70b"), None
     ),
     **TUNING,
+    **ASKED,
     "config_export": lambda: export_card("\n".join(write_policy(default_policy()).splitlines()[:12]) + "\n"),
     "cost": cost,
     "cost_month": cost_month,

@@ -16,8 +16,10 @@ from bot.app import App
 from bot.cards.card import Buttons, Card, Tone
 from bot.commands import all as commands
 from bot.errors import Unavailable
+from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
+from bot.model.claims import Claims
 from bot.model.delays import Delays
 from bot.model.policy import Policy
 from bot.model.price import Price
@@ -57,6 +59,15 @@ class Fleet:
 
     def spot_history(self, *_: Any) -> Sequence[tuple[datetime, Price]]:
         return ()
+
+    def placement(self, *_: Any) -> Sequence[Any]:
+        return ()
+
+    def interruptions(self, *_: Any) -> Sequence[Any]:
+        return ()
+
+    def claims(self) -> Claims:
+        return load_knowledge().claims()
 
     def types(self) -> Mapping[str, Any]:
         return {}

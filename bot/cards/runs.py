@@ -1,0 +1,169 @@
+"""Show what training runs cost: all of them in a table, or one with every unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Column,
+    Facts,
+    Series,
+    Table,
+    Text,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.lines import quote
+from bot.cards.money import usd
+from bot.cards.words import clock, counted
+from bot.costs.training import RunCost
+from bot.model.price import Price
+
+_R = Align.RIGHT
+_MOST, _BARS = 15, 24
+
+
+def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
+    """List runs, the dearest first."""
+    if not runs:
+        told = text(
+            "No run reports. A trainer tells epochs, tokens and loss as CloudWatch metrics in Trn/Training (docs/recording.md)."
+        )
+        return Card("No training run reports", Tone.INFO, (told,), {"runs": []})
+    columns = (
+        Column("run"),
+        Column("cost", _R),
+        Column("an epoch", _R),
+        Column("epochs", _R),
+        Column("a billion tokens", _R),
+        Column("nodes", _R),
+    )
+    rows = tuple(
+        (name, usd(x.usd), _or(x.usd_per_epoch), _done(x), _or(x.usd_per_billion_tokens), f"{x.nodes:.1f}")
+        for name, x in runs[:_MOST]
+    )
+    rest = f"and {counted(len(runs) - _MOST, 'more run')}" if len(runs) > _MOST else ""
+    first = runs[0][0]
+    buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
+    buttons += [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")] if len(runs) > 1 else []
+    note = quiet("An estimate: hours of the nodes at the price of today, lost and repeated work included; storage apart.")
+    title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were seen"
+    blocks = (Table(columns, rows, rest=rest), note, Buttons(tuple(buttons)))
+    return Card(title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]})
+
+
+def run_card(
+    name: str,
+    cost: RunCost,
+    types: Sequence[str],
+    by: str,
+    prices: Sequence[Price],
+    unpriced: int,
+    storage: Mapping[str, Decimal] | None,
+) -> Card:
+    """Show one run with every unit, what is in it, and what is not."""
+    extra = sum((storage or {}).values(), Decimal(0))
+    blocks: list[Block] = [text(_lead(cost, extra)), _units(cost)]
+    if storage:
+        rows = tuple((line, usd(amount)) for line, amount in sorted(storage.items(), key=lambda x: -x[1]))
+        blocks.append(
+            Table(
+                (Column("beside the nodes"), Column("billed", _R)),
+                rows,
+                ("total", usd(extra)),
+                "From the bill, while the run was seen",
+            )
+        )
+    if len(cost.epochs) > 1:
+        blocks.append(_chart(cost))
+    blocks += [_about(types, by, unpriced), *(quiet(f"Price: {price}, {price.region}.") for price in prices[:3])]
+    words = quote(name)
+    shown = Buttons(
+        (
+            Button("All runs", "runs"),
+            Button("Keep as baseline", f"baseline keep {words}"),
+            Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
+        )
+    )
+    title = f"{name}: {usd(cost.usd_per_epoch)} an epoch" if cost.usd_per_epoch is not None else f"{name}: {usd(cost.usd)} so far"
+    data = run_data(cost) | {"run": name, "counted_by": by, "storage_usd": extra if storage is not None else None}
+    return Card(title, Tone.INFO, (*blocks, shown), data)
+
+
+def run_data(cost: RunCost) -> dict[str, Any]:
+    """Return a run's numbers for scripts."""
+    return {
+        "cluster": cost.run.labels.cluster,
+        "since": cost.since,
+        "until": cost.until,
+        "whole": cost.whole,
+        "nodes": round(cost.nodes, 2),
+        "usd": cost.usd,
+        "epochs": len(cost.epochs),
+        "partial_epoch": cost.partial_epoch,
+        "partial_usd": cost.partial_usd,
+        "usd_per_epoch": cost.usd_per_epoch,
+        "hours_per_epoch": cost.hours_per_epoch,
+        "usd_per_billion_tokens": cost.usd_per_billion_tokens,
+        "usd_per_billion_parameters": cost.usd_per_billion_parameters,
+        "usd_per_checkpoint": cost.usd_per_checkpoint,
+        "checkpoints": cost.checkpoints,
+        "attempts": cost.run.attempts,
+        "loss": cost.run.loss,
+        "estimated": True,
+    }
+
+
+def _lead(cost: RunCost, extra: Decimal) -> str:
+    since = "since its start" if cost.whole else f"since {clock(cost.since)}, when it was first seen"
+    seen = f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f} nodes)."
+    if cost.usd_per_epoch is None:
+        return f"{seen} No epoch has been finished meanwhile, so there is no price of one."
+    share = f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}." if extra and cost.usd else ""
+    hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
+    return f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each.{share} {seen}"
+
+
+def _units(cost: RunCost) -> Facts:
+    pairs = [("an epoch", _or(cost.usd_per_epoch))]
+    if cost.partial_epoch is not None:
+        pairs.append(("under way", f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far"))
+    pairs += [
+        ("a billion tokens", _or(cost.usd_per_billion_tokens)),
+        ("a billion parameters", _or(cost.usd_per_billion_parameters)),
+        ("a checkpoint", f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)" if cost.checkpoints else "not reported"),
+    ]
+    return Facts(tuple(pairs))
+
+
+def _chart(cost: RunCost) -> Chart:
+    shown = cost.epochs[-_BARS:]
+    series = (Series("an epoch", tuple(float(x.usd) for x in shown)),)
+    low, high = min(x.usd for x in shown), max(x.usd for x in shown)
+    summary = f"The last {len(shown)} epochs cost {usd(low)} to {usd(high)}."
+    return Chart(ChartKind.BAR, "Cost of an epoch", "$", series, categories=tuple(f"{x.number}" for x in shown), summary=summary)
+
+
+def _about(types: Sequence[str], by: str, unpriced: int) -> Text:
+    missing = f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
+    lost = "Every attempt counts, so work that was lost and repeated is in it."
+    return quiet(f"An estimate: hours of {', '.join(types) or 'no node'}, found by {by}, at the price of today. {lost}{missing}")
+
+
+def _done(cost: RunCost) -> str:
+    partial = f" + {cost.partial_epoch * 100:.0f} %" if cost.partial_epoch is not None else ""
+    return f"{len(cost.epochs)}{partial}"
+
+
+def _or(amount: Decimal | None) -> str:
+    return usd(amount) if amount is not None else "not reported"

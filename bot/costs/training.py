@@ -1,0 +1,225 @@
+"""Say what a training run costs: an epoch, a token, a checkpoint, a target loss; every attempt counts, lost work included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.fleet import Instance
+from bot.model.frame import Frame
+from bot.model.run import Run
+
+Doubles = npt.NDArray[np.float64]
+CENT = Decimal("0.01")
+_BILLION = Decimal(10**9)
+_SMOOTH = timedelta(hours=1)
+_LATER = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class Paid:
+    """State one node of a run: when it ran, and the USD of an hour."""
+
+    started_at: datetime
+    ended_at: datetime | None
+    usd_per_hour: Decimal
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """State one finished epoch: USD and hours from the end of the one before, repeated work included."""
+
+    number: int
+    usd: Decimal
+    hours: float
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """State a run's cost over the time that was seen; None where the run does not report what is needed."""
+
+    run: Run
+    since: datetime
+    until: datetime
+    whole: bool
+    """Whether the run's first step was seen; else everything counts from `since` on."""
+    nodes: float
+    """Mean over the time."""
+    usd: Decimal
+    epochs: tuple[Epoch, ...]
+    partial_epoch: float | None
+    """Share of the epoch that is under way."""
+    partial_usd: Decimal
+    tokens: float | None
+    checkpoints: int | None
+    losses: tuple[tuple[float, Decimal, float], ...]
+    """Each new lowest loss (mean of an hour) with the USD and the hours until it was reached."""
+
+    @property
+    def usd_per_epoch(self) -> Decimal | None:
+        """Return the USD of all finished epochs over their number."""
+        return mean_usd([x.usd for x in self.epochs]) if self.epochs else None
+
+    @property
+    def hours_per_epoch(self) -> float | None:
+        """Return the hours of all finished epochs over their number."""
+        return sum(x.hours for x in self.epochs) / len(self.epochs) if self.epochs else None
+
+    @property
+    def usd_per_billion_tokens(self) -> Decimal | None:
+        """Return USD over the tokens gained; work done twice gains none."""
+        return _over(self.usd, Decimal(str(self.tokens)) / _BILLION) if self.tokens else None
+
+    @property
+    def usd_per_billion_parameters(self) -> Decimal | None:
+        """Return USD over the model's size."""
+        size = self.run.parameters
+        return _over(self.usd, Decimal(str(size)) / _BILLION) if size else None
+
+    @property
+    def usd_per_checkpoint(self) -> Decimal | None:
+        """Return USD over the checkpoints written meanwhile."""
+        return _over(self.usd, Decimal(self.checkpoints)) if self.checkpoints else None
+
+    def usd_between(self, high: float, low: float) -> tuple[Decimal, float] | None:
+        """Return USD and hours from loss `high` down to `low`, None where either was not passed."""
+        ends = [next(((usd, hours) for loss, usd, hours in self.losses if loss <= at), None) for at in (high, low)]
+        if ends[0] is None or ends[1] is None:
+            return None
+        return ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
+
+
+def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
+    """Return the mean to the cent."""
+    return (sum(amounts, Decimal(0)) / len(amounts)).quantize(CENT, ROUND_HALF_EVEN)
+
+
+def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
+    """Return what a run cost while it was seen; `series` holds its one row; None where it never reported.
+
+    A node counts from its start to its end, or to the run's last report: also while it restarts, waits or compiles.
+    """
+    known = np.flatnonzero(~np.isnan(series.values[0]).all(axis=1))
+    if not known.size:
+        return None
+    first, last = int(known[0]), int(known[-1])
+    cut = replace(series, start=series.start + first * series.step, values=series.values[:, first : last + 1])
+    node_hours, spent = _spent(cut, nodes)
+    epochs = _line(cut, "run_epoch_count")
+    whole = first > 0 and (epochs is None or epochs[0] < 0.5)
+    finished = _epochs(epochs, spent, cut.step, whole)
+    partial = float(epochs[-1] % 1) if epochs is not None else None
+    total = _usd(spent[-1])
+    after = total - _usd(_at(epochs, spent, math.floor(epochs[-1]))) if epochs is not None and finished else Decimal(0)
+    tokens = _line(cut, "run_tokens_count")
+    hours = cut.n_steps * (cut.step / timedelta(hours=1))
+    return RunCost(
+        run,
+        cut.start,
+        cut.end,
+        whole,
+        node_hours / hours,
+        total,
+        finished,
+        partial,
+        after,
+        float(tokens[-1] - (0 if whole else tokens[0])) if tokens is not None else None,
+        _checkpoints(cut),
+        _losses(cut, spent),
+    )
+
+
+def paid(instances: Sequence[tuple[Instance, Decimal]]) -> tuple[Paid, ...]:
+    """Return the nodes of a run with the price of each one's hour."""
+    return tuple(Paid(one.launched_at, one.ended_at, usd) for one, usd in instances)
+
+
+def _spent(cut: Frame, nodes: Sequence[Paid]) -> tuple[float, Doubles]:
+    """Return node-hours, and the USD spent up to the start and the end of every step (n + 1 values)."""
+    hours, dollars = 0.0, np.zeros(cut.n_steps)
+    step = cut.step.total_seconds()
+    edges = np.arange(cut.n_steps) * step
+    for node in nodes:
+        begun = (node.started_at - cut.start).total_seconds()
+        ended = (node.ended_at - cut.start).total_seconds() if node.ended_at else math.inf
+        up = (np.minimum(edges + step, ended) - np.maximum(edges, begun)).clip(0, step) / 3600
+        hours += float(up.sum())
+        dollars += up * float(node.usd_per_hour)
+    return hours, np.append(0.0, np.cumsum(dollars))
+
+
+def _line(cut: Frame, metric: str) -> Doubles | None:
+    """Return the highest value reached by each step; None where it is not reported. A restart gains nothing."""
+    values = cut.of(metric)[0].astype(np.float64)
+    if np.isnan(values).all():
+        return None
+    reached: Doubles = np.fmax.accumulate(values)
+    begin = reached[~np.isnan(reached)][0]
+    return np.where(np.isnan(reached), begin, reached)
+
+
+def _epochs(line: Doubles | None, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
+    if line is None:
+        return ()
+    first = 0 if whole else math.ceil(line[0])
+    ends = list(range(first, math.floor(line[-1]) + 1))
+    marks = [
+        (0.0, 0.0) if whole and n == 0 else (_at(line, spent, n), _when(line, n) * (step / timedelta(hours=1))) for n in ends
+    ]
+    pairs = zip(ends[1:], marks, marks[1:], strict=False)
+    return tuple(Epoch(n, _usd(b[0]) - _usd(a[0]), b[1] - a[1]) for n, a, b in pairs)
+
+
+def _when(line: Doubles, value: float) -> float:
+    """Return the step at which a line passes a value, between two readings by proportion; step i ends at i + 1."""
+    i = int(np.searchsorted(line, value, side="left"))
+    if i == 0:
+        return 1.0
+    below, above = float(line[i - 1]), float(line[i])
+    return i + (value - below) / (above - below)
+
+
+def _at(line: Doubles, spent: Doubles, value: float) -> float:
+    """Return the USD spent when the line passed a value."""
+    return float(np.interp(_when(line, value), np.arange(spent.size), spent))
+
+
+def _checkpoints(cut: Frame) -> int | None:
+    """Count the checkpoints written: times that the newest one's own time moved on, a restore apart."""
+    age = cut.of("run_checkpoint_age_seconds")[0].astype(np.float64)
+    steps = cut.of("run_step_count")[0].astype(np.float64)
+    at = np.flatnonzero(~np.isnan(age))
+    if at.size < 2:
+        return None
+    written = at * cut.step.total_seconds() - age[at]
+    moved = np.diff(written) > _LATER.total_seconds()
+    fell = np.diff(steps[at]) < 0
+    return int((moved & ~fell).sum())
+
+
+def _losses(cut: Frame, spent: Doubles) -> tuple[tuple[float, Decimal, float], ...]:
+    loss = cut.of("run_loss")[0].astype(np.float64)
+    width = min(cut.steps(_SMOOTH), loss.size)
+    known = ~np.isnan(loss)
+    sums, counts = (np.convolve(x, np.ones(width))[: loss.size] for x in (np.where(known, loss, 0.0), known.astype(float)))
+    found, lowest = [], math.inf
+    for i in np.flatnonzero((counts >= max(1, width // 2)) & known):
+        mean = float(sums[i] / counts[i])
+        if mean < lowest:
+            lowest = mean
+            found.append((mean, _usd(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1))))
+    return tuple(found)
+
+
+def _usd(amount: float) -> Decimal:
+    return Decimal(repr(float(amount))).quantize(CENT, ROUND_HALF_EVEN)
+
+
+def _over(usd: Decimal, count: Decimal) -> Decimal:
+    return (usd / count).quantize(CENT, ROUND_HALF_EVEN)

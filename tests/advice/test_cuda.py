@@ -1,0 +1,86 @@
+"""What keeps a code base on CUDA: a requirements file, a pip freeze, names in a line."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from types import SimpleNamespace
+
+import pytest
+
+from bot.advice.cuda import audit, normal, requirements
+from bot.cards.card import Tone
+from bot.commands.cuda import cuda
+from bot.commands.line import understand
+from bot.errors import WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.request import Request, User
+from tests.builders import NOON
+
+PACKAGES = load_knowledge().claims().packages
+FILE = """# training
+--index-url https://example.invalid/simple
+-r other.txt
+torch==2.5.1+cu124
+jax[cuda12]==0.4.30
+nvidia-cublas-cu12==12.4.5.8
+flash_attn==2.7.0.post2  # fast
+Flash.Attn>=2
+numpy>=1.26 ; python_version >= "3.9"
+-e git+https://github.com/x/apex.git#egg=apex
+xformers @ https://example.invalid/xformers.whl
+
+transformers==4.46.0
+"""
+
+
+def ask(line: str, surface: str = "terminal"):
+    call = understand(line, NOON)
+    return asyncio.run(
+        cuda(SimpleNamespace(knowledge=load_knowledge()), Request(line, User("u"), NOON, surface), **call.arguments)
+    )
+
+
+def test_a_requirements_file_is_read_as_pip_reads_it():
+    names = [x.name for x in requirements(FILE)]
+    assert names == ["torch", "jax", "nvidia-cublas-cu12", "flash-attn", "numpy", "apex", "xformers", "transformers"]
+
+
+def test_what_needs_cuda_is_found_with_a_reason_and_what_to_take_instead():
+    found = {x.requirement.name: x for x in audit(requirements(FILE), PACKAGES)}
+    assert set(found) == {"torch", "jax", "nvidia-cublas-cu12", "flash-attn", "apex", "xformers"}
+    assert all(x.reason and x.instead and x.source for x in found.values())
+
+
+def test_plain_torch_needs_no_cuda():
+    assert audit(requirements("torch==2.5.1\nnumpy==1.26.0"), PACKAGES) == ()
+
+
+def test_a_real_pip_freeze_of_a_machine_without_gpus_is_clean():
+    lines = [f"{x.metadata['Name']}=={x.version}" for x in importlib.metadata.distributions()]
+    wanted = requirements("\n".join(lines))
+    assert len(wanted) >= len({normal(x.metadata["Name"]) for x in importlib.metadata.distributions()})
+    assert audit(wanted, PACKAGES) == ()
+
+
+@pytest.mark.parametrize("pasted", ["torch==2.5.1+cu124 flash-attn==2.7 numpy", "torch==2.5.1+cu124\nflash-attn==2.7\nnumpy"])
+def test_what_is_pasted_in_chat_is_read(pasted):
+    card = ask(f"/trn cuda {pasted}", "slack")
+    assert card.title == "2 of 3 packages need CUDA"
+    assert card.tone is Tone.WARNING
+
+
+def test_a_file_is_read_in_a_terminal_alone(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text(FILE, encoding="utf-8")
+    assert ask(f"cuda {path}").data["packages"] == 8
+    with pytest.raises(WrongInput, match="read in a terminal"):
+        ask(f"cuda {path}", "slack")
+    with pytest.raises(WrongInput, match="cannot be read"):
+        ask(f"cuda {path}.txt")
+
+
+def test_nothing_is_asked_for_and_nonsense_is_told():
+    assert ask("cuda").data["packages"] == 0
+    with pytest.raises(WrongInput, match="No package"):
+        ask('cuda "=== --"')

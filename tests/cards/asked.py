@@ -1,0 +1,152 @@
+"""Build the cards of the planning questions: spot, runs, break-even, the ten questions, credits, roadmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+
+from bot.advice.breakeven import Porting
+from bot.advice.credits import Burn
+from bot.advice.cuda import audit, requirements
+from bot.advice.decide import decide
+from bot.advice.spot import Job, offer, ranked, zones
+from bot.advice.wait import waiting
+from bot.cards.breakeven import breakeven_card
+from bot.cards.card import Card
+from bot.cards.checklist import Step, checklist_card
+from bot.cards.compare import compare_card
+from bot.cards.credits import credits_card
+from bot.cards.cuda import cuda_card
+from bot.cards.decide import questions_card, verdict_card
+from bot.cards.roadmap import roadmap_card, wait_card
+from bot.cards.runs import run_card, runs_card
+from bot.cards.spot import SpotAnswer, spot_card
+from bot.costs.compare import Sample, compare
+from bot.costs.training import Epoch, RunCost
+from bot.knowledge import load_knowledge
+from bot.model.fleet import Market
+from bot.model.labels import Labels
+from bot.model.price import Basis, Interruption, PlacementScore, Price
+from bot.model.run import Run
+from bot.model.spend import Money, Tally
+from bot.model.window import Window, month_of
+from tests.builders import NOON, price
+
+CLAIMS = load_knowledge().claims()
+KIND = "trn1.32xlarge"
+_DAY = timedelta(days=1)
+
+
+def _change(days: float, usd: str, zone: str) -> tuple[object, Price]:
+    at = NOON - days * _DAY
+    return at, Price(KIND, Decimal(usd), Market.SPOT, Basis.SPOT, zone[:-1], at.date(), "EC2 spot price history", zone)
+
+
+def spot() -> Card:
+    window = Window(NOON - 14 * _DAY, NOON)
+    changes = [_change(20, "6.10", "us-west-2a"), _change(3, "6.40", "us-west-2a"), _change(20, "2.15", "us-east-2c")]
+    job = Job(nodes=16, hours=Decimal(100), data_gb=Decimal(5000), home="us-west-2")
+    bands = tuple(
+        Interruption(KIND, region, band, 0.8, NOON - 90 * _DAY) for region, band in (("us-west-2", "<5%"), ("us-east-2", ">20%"))
+    )
+    scores = (PlacementScore(KIND, "us-east-2", "use2-az3", 9, NOON),)
+    found = zones(changes, window)  # type: ignore[arg-type]
+    route = CLAIMS.transfer("inter-region")
+    offers = ranked([offer(x, job, bands, scores, price(region=x.region), route.usd_per_gb) for x in found])
+    return spot_card(SpotAnswer(KIND, window, job, offers, bands, scores, route, Decimal("6.25"), NOON))
+
+
+def spot_bands() -> Card:
+    bands = (Interruption(KIND, "us-west-2", "<5%", 0.69, NOON), Interruption(KIND, "us-east-2", "10-15%", 0.9, NOON))
+    window = Window(NOON - 14 * _DAY, NOON)
+    return spot_card(SpotAnswer(KIND, window, Job(), (), bands, (), CLAIMS.transfer("inter-region"), None, NOON))
+
+
+def breakeven() -> Card:
+    port = Porting(Decimal(2), Decimal(200_000), Decimal(20_000), Decimal("0.3"), Decimal("0.4"))
+    return breakeven_card(port, CLAIMS.efforts[0], CLAIMS.of("risk"), "JAX: vendor texts differ.", 12)
+
+
+def questions() -> Card:
+    return questions_card(CLAIMS.questions, {"stable": True}, "llama", "7B")
+
+
+def verdict() -> Card:
+    answers = {q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions}
+    return verdict_card(decide(CLAIMS.questions, answers), "llama", 7e9, CLAIMS.of("managed"), CLAIMS.of("sizing"))
+
+
+def cuda() -> Card:
+    wanted = requirements("torch==2.5.1+cu124\nflash-attn==2.7\nnumpy==1.26\n<b>x==1")
+    return cuda_card(wanted, audit(wanted, CLAIMS.packages))
+
+
+def credit() -> Card:
+    total = Money(Decimal(415_924), Decimal(-10_271), Decimal(-2_250), Decimal(7_519), Decimal(410_922), Decimal(400_000))
+    month = month_of(NOON)
+    burn = Burn(Decimal("150.00"), 12, date(2026, 11, 6), Decimal(3_000), date(2026, 12, 8))
+    return credits_card(Tally(Window(month.start, NOON), (), (), total), burn, CLAIMS.programmes)
+
+
+def checklist() -> Card:
+    steps = [Step(n, note) for n, note in enumerate(CLAIMS.of("devops"), 1)]
+    return checklist_card("llama", "devops", [replace(steps[0], done_by="dana", done_at=NOON), *steps[1:]])
+
+
+def roadmap() -> Card:
+    return roadmap_card(CLAIMS.of("roadmap"), CLAIMS.of("energy"), CLAIMS.of("claim"))
+
+
+def wait() -> Card:
+    now, later = CLAIMS.chips[1], CLAIMS.chips[2]
+    found = waiting(now, later, True, Decimal(9), Decimal(80_000), Decimal(4), Decimal(20_000))
+    return wait_card(found, now, later, "fp8", Decimal(4))
+
+
+def _cost(name: str = "llama-8b") -> RunCost:
+    run = Run(
+        Labels(cluster="llama", job=name), NOON - 9 * _DAY, NOON, epochs=9.4, tokens=4e11, parameters=8e9, loss=2.1, attempts=3
+    )
+    epochs = tuple(Epoch(n, Decimal(1900 + 25 * n), 5.5 + n / 10) for n in range(4, 9))
+    return RunCost(run, NOON - 2 * _DAY, NOON, False, 16.0, Decimal("12384.00"), epochs, 0.4, Decimal("702.10"), 1.5e11, 44, ())
+
+
+def runs() -> Card:
+    return runs_card([("llama-8b", _cost()), ("<!channel> vit", _cost("<!channel> vit"))])
+
+
+def run() -> Card:
+    storage = {"FSx": Decimal("199.10"), "S3": Decimal("128.55"), "data-transfer": Decimal("27.40")}
+    return run_card("llama-8b", _cost(), (KIND,), "the project tag", (price(),), 1, storage)
+
+
+def compared() -> Card:
+    gpu = Sample("gpu-run", tuple(Decimal(x) for x in (2900, 2850, 3000, 2950)), (4.0, 4.1, 4.2, 4.0), 2.5e10, Decimal("116.20"))
+    trn = Sample(
+        "llama-8b", tuple(x.usd for x in _cost().epochs), tuple(x.hours for x in _cost().epochs), 2.5e10, Decimal("82.56")
+    )
+    return compare_card(compare(gpu, trn))
+
+
+def too_few() -> Card:
+    return compare_card(compare(Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,))))
+
+
+ASKED: Mapping[str, Callable[[], Card]] = {
+    "breakeven": breakeven,
+    "checklist": checklist,
+    "compare": compared,
+    "compare-too-few": too_few,
+    "credits": credit,
+    "cuda": cuda,
+    "decide": verdict,
+    "decide-form": questions,
+    "roadmap": roadmap,
+    "run": run,
+    "runs": runs,
+    "spot": spot,
+    "spot-bands": spot_bands,
+    "wait": wait,
+}

@@ -1,0 +1,250 @@
+"""The planning questions as people type them, on a recording: spot, credits, runs, checklists, migrations, roadmap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from adapters.simulator.generate import generate
+from adapters.store.open import open_store
+from bot.__main__ import main
+from bot.app import App
+from bot.build import Opened
+from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
+from bot.model.request import Request, User
+from bot.model.window import Window
+from bot.pricing import Pricing
+from bot.settings import read_settings
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planning") / "recording"
+    generate(folder, 7, "tiny")
+    return folder
+
+
+class Asking:
+    """Asks one bot again and again, as a person in chat does."""
+
+    def __init__(self, folder: Path, database: Path) -> None:
+        settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+        self.opened = Opened(settings.source, settings)
+        store = open_store(f"sqlite:///{database}")
+        self.ports = self.opened.ports(store, settings.policy, store)
+        self.app = App(self.ports, (), (), lambda: 0.0)
+        self.at = self.opened.end()
+
+    def __call__(self, line: str, who: str = "dana") -> Card:
+        return asyncio.run(self.app.answer(Request(line, User(who, who), self.at, "slack")))
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Add two runs to the recording: an epoch an hour, and one in forty minutes, each from its start."""
+    folder = tmp_path_factory.mktemp("trained") / "recording"
+    shutil.copytree(tiny, folder)
+    extent = Asking(folder, folder.parent / "x.db").ports.source.extent()
+    assert extent
+    (folder / "metrics/runs.jsonl").write_text(
+        "".join(line for run, hours in (("slow", 1.0), ("fast", 2 / 3)) for line in run_lines(run, hours, extent)),
+        encoding="utf-8",
+    )
+    return folder
+
+
+def run_lines(run: str, hours: float, extent: Window):
+    at = extent.start + timedelta(minutes=10)
+    while at < extent.end:
+        done = (at - extent.start - timedelta(minutes=5)) / timedelta(hours=hours)
+        for metric, value in (("Epoch", done), ("Tokens", done * 1e9), ("Loss", 3 - 0.1 * done), ("Parameters", 2e9)):
+            yield (
+                json.dumps(
+                    {
+                        "account_id": "111122223333",
+                        "region": "us-west-2",
+                        "namespace": "Trn/Training",
+                        "metric_name": metric,
+                        "dimensions": {"Run": run, "ClusterName": "tiny"},
+                        "timestamp": int(at.timestamp() * 1000),
+                        "value": {"count": 1, "sum": value, "max": value, "min": value},
+                        "unit": "None",
+                    }
+                )
+                + "\n"
+            )
+        at += timedelta(minutes=5)
+
+
+@pytest.fixture
+def ask(tiny: Path, tmp_path: Path) -> Asking:
+    return Asking(tiny, tmp_path / "trnbot.db")
+
+
+def words(card: Card) -> str:
+    return " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
+
+
+def test_spot_lists_zones_with_median_p95_last_and_age_as_the_history_has_them(ask: Asking) -> None:
+    name = next(iter({price.labels.instance_type for price in ask.ports.source.read(ask.at).inventory.instances.values()}))
+    card = ask(f"spot {name} cap=0.01")
+    history = [(at, p) for at, p in ask.ports.prices.spot_history(name, ask.at) if p.zone]
+    assert {x["zone"] for x in card.data["zones"]} == {p.zone for _, p in history}
+    for zone in card.data["zones"]:
+        mine = [(at, p.usd_per_hour) for at, p in history if p.zone == zone["zone"]]
+        assert zone["last_usd_per_hour"] == mine[-1][1]
+        assert zone["changed_at"] == mine[-1][0]
+        assert zone["median_usd_per_hour"] == held_share(mine, ask.at, 0.5)
+        assert zone["p95_usd_per_hour"] == held_share(mine, ask.at, 0.95)
+        assert zone["cap"]["share"] == 1.0, "a cap under every price is crossed all the time"
+    assert "Set no highest price: AWS advises against one" in words(card)
+    assert "An estimate" in words(card)
+    assert len([block for block in card.blocks if isinstance(block, Table)]) == 3
+
+
+def held_share(changes, end, share):
+    """Walk the minutes of 14 days, the slow and plain way."""
+    start, minute = end - timedelta(days=14), timedelta(minutes=1)
+    standing = sorted(price for price in minutes(changes, start, end, minute))
+    return standing[max(0, -(-int(len(standing) * share * 1000) // 1000) - 1)]
+
+
+def minutes(changes, start, end, step):
+    at, i = max(start, changes[0][0]), 0
+    while at < end:
+        while i + 1 < len(changes) and changes[i + 1][0] <= at:
+            i += 1
+        yield changes[i][1]
+        at += step
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("spot trn9.huge", "not an instance type known here"),
+        ("spot p5.48xlarge", "No spot price of p5.48xlarge is known"),
+        ("spot trn1.32xlarge nodes=0", "nodes is a count"),
+        ("spot trn1.32xlarge data_gb=100", "say where it lies"),
+        ("credits balance=-1", "balance is an amount"),
+        ("runs nope", "No run called 'nope' reports"),
+        ("compare a a", "named twice"),
+        ("compare a b", "Neither a run nor a baseline"),
+        ("checklist reopen nope 1", "no checklist 'nope'"),
+        ("checklist <!here>", "does not do as a name"),
+        ("migration close nope", "No migration 'nope' is open"),
+        ("wait months=0", "months is 0.1 or more"),
+        ("wait precision=int4", "does not fit precision"),
+        ("baseline keep nope", "No run called"),
+    ],
+)
+def test_wrong_words_get_one_sentence(ask: Asking, line: str, told: str) -> None:
+    card = ask(line)
+    assert card.tone is Tone.ERROR
+    assert told in card.title + words(card)
+
+
+def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "bands"
+    shutil.copytree(tiny, folder)
+    advisor = folder / "api/spot-advisor/get_data/us-east-1/20260101T000000Z.json"
+    advisor.parent.mkdir(parents=True)
+    advisor.write_text(
+        '{"ranges": [{"index": 0, "label": "<5%"}, {"index": 4, "label": ">20%"}],'
+        ' "spot_advisor": {"us-east-1": {"Linux": {"p5.48xlarge": {"s": 52, "r": 4}}}, "eu-west-1": {"Linux": {"p5.48xlarge": {"s": 40, "r": 0}}}}}'
+    )
+    card = Asking(folder, tmp_path / "t.db")("spot p5.48xlarge")
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert table.rows == (("eu-west-1", "<5 %", "40 %"), ("us-east-1", ">20 %", "52 %"))
+    assert "Jan 1, 2026" in words(card)
+
+
+def test_credits_show_gross_credits_and_net_apart_and_list_the_programmes(ask: Asking) -> None:
+    card = ask("credits 30d balance=1000000")
+    whole = ask.ports.billing.tally(Window.parse("30d", ask.at), ()).total
+    assert (card.data["total"]["gross_usd"], card.data["total"]["credits_usd"]) == (whole.gross, whole.credits)
+    assert {x["name"] for x in card.data["programmes"]} >= {"AWS Activate Portfolio", "Generative AI Accelerator"}
+    assert "a vendor claim" in words(card)
+    assert "as of 2026-11-21" in words(card)
+
+
+def test_a_checklist_is_ticked_off_by_anyone_and_stands_alike_for_all(ask: Asking) -> None:
+    assert ask("checklist llama kind=devops").title == "Migration llama: 0 of 4 steps done"
+    assert ask("checklist done llama 2 kind=devops", "alice").title == "Migration llama: 1 of 4 steps done"
+    ask("checklist done llama 2", "bob")
+    shown = ask("checklist llama", "bob")
+    assert shown.data["steps"][1]["done_by"] == "alice", "the first tick counts"
+    assert shown.public
+    (buttons,) = (block for block in shown.blocks if isinstance(block, Buttons))
+    pressed = next(button for button in buttons.buttons if isinstance(button, Button) and button.text == "Reopen 2")
+    assert ask(pressed.line).title == "Migration llama: 0 of 4 steps done"
+    assert ask("checklist").title == "Migration first: 0 of 5 steps done"
+    assert "steps 1 to 4" in ask("checklist done llama 5").title + words(ask("checklist done llama 5"))
+
+
+def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
+    ask = Asking(trained, tmp_path / "trnbot.db")
+    runs = {x["run"]: x for x in ask("runs").data["runs"]}
+    nodes = [x for x in ask.ports.source.read(ask.at).inventory.instances.values() if x.running]
+    hourly = sum((price.usd_per_hour for one in nodes if (price := Pricing(ask.ports).at(ask.at).instance(one))), Decimal(0))
+    assert hourly > 0
+    # Two runs and no tag: each is charged with half of the cluster.
+    assert runs["slow"]["usd_per_epoch"] == pytest.approx(hourly / 2, abs=Decimal("0.02"))
+    assert runs["fast"]["usd_per_epoch"] == pytest.approx(hourly / 3, abs=Decimal("0.02"))
+    assert runs["fast"]["usd_per_billion_tokens"] == pytest.approx(hourly / 3, rel=Decimal("0.02"))
+    assert sum(x["usd"] for x in runs.values()) <= hourly * 6
+    shown = ask("runs slow")
+    assert shown.data["estimated"] is True
+    assert "An estimate" in words(shown)
+    assert shown.data["counted_by"].startswith("1/2 of the cluster")
+    assert ask("runs slow storage=off").data["storage_usd"] is None
+
+
+def test_a_baseline_outlives_the_process_and_a_migration_is_followed(trained: Path, tmp_path: Path) -> None:
+    first = Asking(trained, tmp_path / "trnbot.db")
+    assert first("baseline keep slow as gpu").tone is Tone.GOOD
+    again = Asking(trained, tmp_path / "trnbot.db")
+    found = again("compare gpu fast")
+    assert found.data["a"]["name"] == "gpu"
+    assert found.data["usd_per_epoch"]["high"] < 0, "the faster run is cheaper beyond the noise"
+    assert "33 % less" in words(found)
+    assert again("baselines").data["baselines"] == ["gpu"]
+    assert "33 % less" in words(again("migration open fast baseline=gpu"))
+    assert "Migration fast: An epoch on fast costs 33 % less" in words(again("digest")), "each week, until it is closed"
+    assert again("migration close fast").tone is Tone.GOOD
+    assert "Migration" not in words(again("digest"))
+
+
+def test_waiting_is_told_by_the_peaks_of_the_chips(ask: Asking) -> None:
+    bf16, fp8 = ask("wait").data, ask("wait precision=fp8 months=6 bill_usd=20000 for=6 delay_usd=10000").data
+    assert (bf16["speedup"], fp8["speedup"]) == (1.01, 1.94), "never 4.4x a chip"
+    # 6 / 1.94 = 3.09 months after 6: 3.09 months late at $10,000; the work costs 120,000 / 1.94.
+    assert fp8["delay_usd"] == pytest.approx(Decimal("30927.84"))
+    assert fp8["wait_usd"] == pytest.approx(Decimal("61855.67") + Decimal("30927.84"))
+    assert fp8["most_price_ratio"] == Decimal("1.44")
+
+
+def test_every_sentence_of_the_roadmap_has_a_state_a_source_and_a_date(ask: Asking) -> None:
+    notes = ask("roadmap").data["notes"]
+    assert {"Trn3", "Trn4"} <= {x["subject"] for x in notes}
+    assert all(x["state"] and x["source"] and x["asof"] for x in notes)
+
+
+@pytest.mark.parametrize("line", ["breakeven 20000", "decide", "cuda torch==2.5.1", "roadmap", "wait"])
+def test_planning_needs_nothing_to_watch(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRNBOT_SOURCE", raising=False)
+    assert main([*line.split(), "--json"]) == 0
+    assert capsys.readouterr().out.startswith('{"command"')
+
+
+def test_a_wrong_line_is_told_before_a_source_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRNBOT_SOURCE", raising=False)
+    assert main(["cost", "7d", "extra", "words"]) == 2
+    assert "one word too many" in capsys.readouterr().err
