@@ -1,9 +1,9 @@
 """Grade the watch over simulated recordings. Run: python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
 
-For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five clusters, nothing wrong) and, for
-the first seeds, `storm` (64 nodes, one broken device). Each is replayed under the policies of `POLICIES` side by side: as it is,
-with other rates of false alerts asked of the forest, without the forest, and with the forest alone. With `--folder` recordings
-are kept and found again.
+For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five clusters, nothing wrong), `compiles`
+(three days of compiles) and, for the first seeds, `storm` (64 nodes, one broken device). Each is replayed under the policies of
+`POLICIES` side by side: as it is, with other rates of false alerts asked of the forest, without the forest, and with the forest
+alone. With `--folder` recordings are kept and found again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bot.policy.schema import SETTINGS
 from bot.replay import ticking
 from bot.watch import grid
 
-SCENARIOS = ("causes", "calm", "storm")
+SCENARIOS = ("causes", "calm", "compiles", "storm")
 STORMS = 3
 ASKED = ("0.02", "0.1", "0.5")
 """False alerts a cluster and week that are asked of the forest; the second is the default."""
@@ -36,6 +36,7 @@ _RULES = {name: "off" for name in SETTINGS if name.endswith(".on") and name != f
 POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "causes": {"as it is": {}, "without the forest": {f"{_FOREST}.on": "off"}, "the forest alone": _RULES},
     "calm": {f"asked {rate}": {"odd.false_alerts_per_week": rate} for rate in ASKED},
+    "compiles": {"as it is": {}},
     "storm": {"as it is": {}},
 }
 
@@ -89,7 +90,7 @@ def lines(runs: Sequence[Run]) -> Iterator[str]:
     for scenario in SCENARIOS:
         for policy in dict.fromkeys(run.policy for run in runs if run.scenario == scenario):
             yield _total(scenario, policy, [run.grade for run in runs if (run.scenario, run.policy) == (scenario, policy)])
-    plain = [run.grade for run in runs if run.scenario == "causes" and run.policy == "as it is"]
+    plain = [run.grade for run in runs if run.scenario in ("causes", "compiles") and run.policy == "as it is"]
     yield from _by_cause(plain)
     for run in runs:
         for alert in run.grade["false"]:

@@ -70,14 +70,15 @@ class Opened:
         """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
         from detectors import Detector
 
-        kept = kept or _memory()
+        kept, detector = kept or _memory(), Detector()
         return Ports(
             source=LazySource(self.recording),
             billing=LazyBilling(self.bill),
             prices=LazyPrices(self.recording),
             knowledge=self.knowledge,
             store=store,
-            detect=Detector(),
+            detect=detector,
+            compiles=detector.compiles,
             base=base,
             versions=kept,
             shelf=kept,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,6 +15,17 @@ from bot.model.window import Window
 from bot.ports import Ports
 
 _SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
+
+
+def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal | None]:
+    """Return what gives the USD of an hour of an instance by its id, None where nobody knows."""
+
+    def hour_of(instance: str) -> Decimal | None:
+        known = inventory.instances.get(instance)
+        price = pricing.instance(known) if known else None
+        return price.usd_per_hour if price else None
+
+    return hour_of
 
 
 class Pricing:

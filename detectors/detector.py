@@ -10,19 +10,21 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Cause, Detection
+from bot.model.compile import Compile
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states, told
 from detectors.limits import Limits
 from detectors.roster import Roster, build_roster
-from detectors.rules import budget, checkpoint, commitment, drop, findings, odd, spend, storage
+from detectors.rules import budget, checkpoint, commitment, drop, findings, killed, odd, spend, storage
 from detectors.rules.found import Story
 from detectors.rules.hourly import Settled
 from detectors.rules.jump import Jump
-from detectors.usual import Span, Usual, anchor_of, history, learn, spans
+from detectors.usual import NOTHING, Span, Usual, anchor_of, history, learn, spans
 from detectors.view import LOOKBACK, View
 
 T = TypeVar("T")
@@ -56,6 +58,7 @@ class Detector:
             verdict = diagnose(view)
             anomalies = [*verdict.anomalies, *self._odd(view, verdict.explained)]
             anomalies += [
+                *killed.find_killed(view),
                 *checkpoint.find(view, verdict.stopped),
                 *storage.find_orphans(view),
                 *storage.find_unused_capacity(view),
@@ -63,6 +66,18 @@ class Detector:
             money = [story.told(view) for story in self._judged_bill(view)]
             anomalies += [*findings.with_findings(view, money), *budget.find_budgets(view, self._burns_of(view))]
             return Detection(tuple(anomalies), states(view, verdict.starved))
+
+    def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
+        """Return every compile that was going on at `since` or later, as far back as the reading goes."""
+        whole = reading.frame("node")
+        if not whole or not whole.n_steps:
+            return ()
+        limits = Limits(policy, build_roster(whole.things, reading.inventory))
+        # What began before is seen from its beginning, if it took no longer than a day.
+        part = whole.since(since - _DAY)
+        view = View(reading, policy, limits, NOTHING, part, part, {})
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return tuple(x for x in compiles(view) if x.window.end > since)
 
     def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
         whole = reading.frame("node")

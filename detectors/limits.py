@@ -22,6 +22,8 @@ _SPANS = (
     "hung.for",
     "no_data.for",
     "compiling.grace",
+    "cold_cache.again",
+    "killed_compile.after",
     "starved.for",
     "starved.shallow_for",
     "memory_pressure.for",

@@ -55,6 +55,11 @@ class Usual:
         return low, middle, high
 
 
+_NO_LEVELS = np.zeros(0, dtype=np.float32)
+NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS)
+"""Knows no node: for looks that ask what is and not what is usual."""
+
+
 def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)) -> datetime:
     """Return the last fixed instant up to which history is learnt: each UTC hour while young, else each `whole`."""
     every = timedelta(hours=1) if now - frame.start < YOUNG else whole

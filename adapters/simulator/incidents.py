@@ -69,6 +69,15 @@ def _compile(scene: Scene) -> None:
     _resume(scene)
 
 
+def _killed_compile(scene: Scene) -> None:
+    """Somebody cancels the job while it compiles for `level` minutes; launched again, it compiles as long again and trains."""
+    wide, gap, length = scene.job_wide, 5, round(scene.level or 40)
+    stand_still(wide)
+    compile_graph(wide.part(slice(None), slice(gap, gap + length)), scene.rng)
+    if scene.after.progress.shape[0]:
+        restart(scene.after, scene.rng, length)
+
+
 def _starved(scene: Scene) -> None:
     """The loader cannot keep up: bursts of work, CPUs at their end, executions themselves as quick as ever."""
     hit, level = scene.hit, scene.level or 0.20
@@ -184,6 +193,7 @@ PAINTERS: Mapping[Cause, Painter] = {
     Cause.COMPILING: _compile,
     Cause.LONG_COMPILE: _compile,
     Cause.COLD_CACHE: _compile,
+    Cause.KILLED_COMPILE: _killed_compile,
     Cause.STARVED: _starved,
     Cause.NETWORK_BOUND: _network_bound,
     Cause.COLLECTIVE_PATH: _collective_path,

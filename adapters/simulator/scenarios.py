@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from adapters.simulator.causes import CAUSES
+from adapters.simulator.compiles import COMPILES
 from adapters.simulator.scenario import Cluster, Incident, Job, Kind, Scenario
 from bot.errors import WrongInput, nearest
 from bot.model.anomaly import Cause
@@ -218,6 +219,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "reference": REFERENCE,
     "storm": STORM,
     "causes": CAUSES,
+    "compiles": COMPILES,
     "wide": WIDE,
     "tiny": TINY,
 }

@@ -103,11 +103,14 @@ def _muted_by(
 
 
 def _added_up(alert: Alert, alerts: Sequence[Alert]) -> Decimal:
-    """Return USD an hour of the alert, with its like in the same cluster and account where many small things count."""
+    """Return USD an hour of the alert, with its like in the same cluster and account where many small things count.
+
+    Of what is lost already it is all of it.
+    """
     like = [alert]
     if alert.cause in _ADDED_UP:
         like = [a for a in alerts if a.firing and a.cause is alert.cause and _lot(a) == _lot(alert)]
-    return sum((a.waste.per_hour for a in like if a.waste), Decimal(0))
+    return sum((a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste), Decimal(0))
 
 
 def _lot(alert: Alert) -> Labels:

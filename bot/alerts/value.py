@@ -28,7 +28,8 @@ def value(
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
     those since the onset; it stands still while the anomaly is not seen. Month end = so far + waste an hour x hours left
-    in the UTC month. Of an alert that fires again, what lies between its end and the new `onset` is not counted.
+    in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what lies between its end
+    and the new `onset` is not counted.
     """
     earlier = before.waste if before else None
     priced = _per_hour(alert.anomaly, inventory, price_of)
@@ -39,6 +40,7 @@ def value(
     if before and before.closed and onset:
         since = max(since, onset)
     so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
+    so_far = max(so_far, _lost(alert.anomaly, inventory, price_of))
     return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, price, now))
 
 
@@ -74,6 +76,12 @@ def _per_hour(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> tupl
         total += price.usd_per_hour * Decimal(str(round(share, 6)))
         weakest = price if weakest is None or _rank(price) > _rank(weakest) else weakest
     return (total, weakest) if weakest else None
+
+
+def _lost(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> Decimal:
+    """Return the USD of the hours that were lost before the anomaly was told."""
+    priced = ((price_of(thing, inventory), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
+    return sum((price.usd_per_hour * Decimal(str(round(hours, 6))) for price, hours in priced if price), Decimal(0))
 
 
 def _range(anomaly: Anomaly, price: Price | None) -> tuple[Decimal, Decimal]:

@@ -40,6 +40,7 @@ _WORDS: Mapping[Cause, str] = {
     Cause.LONG_COMPILE: "long compile",
     Cause.COLD_CACHE: "cold cache",
     Cause.ALLOCATED_UNUSED: "allocated, unused",
+    Cause.KILLED_COMPILE: "compile cut off",
 }
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",
@@ -191,7 +192,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
 def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     anomaly = alert.anomaly
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
-    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else _lost(alert)
     blocks += [_together(firing)] if len(firing) > 1 else []
     blocks += (
         [_spared(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
@@ -200,6 +201,14 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert, address)} · rule {anomaly.rule}")]
+
+
+def _lost(alert: Alert) -> list[Block]:
+    """Say what was lost before it was told."""
+    if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
+        return []
+    hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
+    return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
 
 
 def _spared(waste: Waste, nodes: int) -> Text:

@@ -24,12 +24,14 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.compiling import bill_data, compile_fact, compile_text
 from bot.cards.cost_chart import cost_charts, named, short
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, expected_data, money_data, use_texts
 from bot.cards.owners import DERIVED, derived_data, hint_texts, is_derived, split_data, split_texts
 from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
+from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import Change, share, top, untagged
 from bot.model.outlook import Commitment
@@ -60,6 +62,8 @@ class CostAnswer:
     """Whose the untagged cost may be."""
     unused: Decimal = Decimal(0)
     """What of the amortised cost is commitment that no usage took."""
+    compiling: CompileBill | None = None
+    """What compiling cost of it, estimated from metrics; None where they say nothing of it."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
@@ -77,14 +81,14 @@ def cost_card(answer: CostAnswer) -> Card:
         *hint_texts(answer.hints, tally),
         *split_texts(tally),
         *_unused(answer),
+        *([compile_text(answer.compiling)] if answer.compiling else []),
         *use_texts(answer.commitments),
         *aged,
     ]
-    blocks: list[Block] = [_lead(answer), _parts(tally), _table(tally), *cost_charts(answer.over_time), *told]
+    blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *told]
     blocks.append(Buttons(tuple(_buttons(answer))))
-    return Card(
-        title, Tone.INFO, tuple(blocks), cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints)
-    )
+    data = cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
+    return Card(title, Tone.INFO, tuple(blocks), data)
 
 
 def cost_data(tally: Tally) -> dict[str, Any]:
@@ -100,6 +104,10 @@ def cost_data(tally: Tally) -> dict[str, Any]:
         "billed_through": tally.billed_through,
         "rest": None,
     }
+
+
+def _compiling(answer: CostAnswer) -> dict[str, Any]:
+    return {"compiling": bill_data(answer.compiling)} if answer.compiling else {}
 
 
 def _lead(answer: CostAnswer) -> Text:
@@ -140,11 +148,12 @@ def _compared(change: Change | None, tally: Tally) -> str:
     return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
 
 
-def _parts(tally: Tally) -> Facts:
-    total = tally.total
+def _parts(answer: CostAnswer) -> Facts:
+    tally, total = answer.tally, answer.tally.total
     pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
     shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
-    return Facts(tuple((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]))
+    compiling = [compile_fact(answer.compiling)] if answer.compiling else []
+    return Facts((*((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]), *compiling))
 
 
 def _table(tally: Tally) -> Table:

@@ -22,6 +22,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.compiling import CompileNote, compile_blocks, compile_data
 from bot.cards.money import usd
 from bot.cards.spread import Spread, spread_data, spread_texts
 from bot.cards.words import counted
@@ -60,13 +61,19 @@ class NodeRow:
         return self.price.usd_per_hour if self.price else Decimal(0)
 
 
-def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, spread: Sequence[Spread] = ()) -> Card:
-    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones."""
+def fleet_card(
+    rows: Sequence[NodeRow],
+    cluster: str,
+    reading: Reading,
+    spread: Sequence[Spread] = (),
+    compiles: Sequence[CompileNote] = (),
+) -> Card:
+    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` what compiles."""
     if not rows:
         return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
     per_hour = _sum(rows)
     trouble = _trouble(rows)
-    blocks: list[Block] = [text(trouble)] if trouble else []
+    blocks: list[Block] = [*([text(trouble)] if trouble else []), *compile_blocks(compiles, reading.now)]
     blocks += spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
     blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
@@ -74,8 +81,8 @@ def fleet_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, spread: 
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
-    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, **spread_data(spread)}
-    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data)
+    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
+    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str) -> Card:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -13,6 +13,7 @@ from bot.allocation import Allocation
 from bot.cards.card import Card
 from bot.cards.cost import CostAnswer, cost_card
 from bot.commands.registry import arg, command
+from bot.compiling import compiling_within
 from bot.costs.nowcast import Expected, Nowcast, expected, month_end
 from bot.costs.tally import Change, comparable, settled_until, untagged
 from bot.errors import WrongInput
@@ -41,7 +42,8 @@ async def cost(
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
     asked = _Asked(Allocation(ports, request.at), ports.billing.problems, ports.outlook, window, by, where)
-    return cost_card(await asyncio.to_thread(asked.answer, request))
+    answer = await asyncio.to_thread(asked.answer, request)
+    return cost_card(replace(answer, compiling=await asyncio.to_thread(compiling_within, ports, window, where, request.at)))
 
 
 @dataclass(frozen=True)

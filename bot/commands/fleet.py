@@ -11,9 +11,11 @@ from decimal import Decimal
 import numpy as np
 
 from bot.cards.card import Card
+from bot.cards.compiling import CompileNote
 from bot.cards.fleet import NodeRow, fleet_card, idle_card
 from bot.cards.spread import Spread
 from bot.commands.registry import arg, command
+from bot.costs.compiling import batches
 from bot.errors import TrnbotError, WrongInput, nearest
 from bot.model.anomaly import NodeState
 from bot.model.frame import Frame
@@ -23,12 +25,14 @@ from bot.model.request import Request
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Billing, Ports
-from bot.pricing import Pricing
+from bot.pricing import Pricing, hours_of
 from bot.watch import Watch
 
 _WEEK = timedelta(days=7)
 _CROSSES = re.compile(r"DataTransfer-(Regional|xAZ)", re.IGNORECASE)
 """Usage types of bytes between zones of a region, of both kinds that AWS bills."""
+_LATELY = timedelta(hours=6)
+"""How long a compile that was cut off is worth a line."""
 _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 
@@ -40,7 +44,8 @@ async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only thi
     rows, reading = await asyncio.to_thread(look_over, ports, request)
     mine = _of_cluster(rows, cluster)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
-    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.billing, jobs, request.at))
+    notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
+    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.billing, jobs, request.at), notes)
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
@@ -82,6 +87,17 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
             state = states.get(instance.id, NodeState.NO_DATA)
             rows.append(NodeRow(instance, state, used.get(instance.id), price))
     return rows, reading
+
+
+def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
+    """Return what compiles, and what was cut off lately, with the grace and the advice that hold there."""
+    found = [x for x in ports.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
+    policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
+    return [
+        CompileNote(batch, here.duration("compiling.grace"), int(here.number("compiling.nodes")))
+        for batch in batches(found, hour_of)
+        for here in (policy.at(batch.compiles[0].scope),)
+    ]
 
 
 def _used(frame: Frame | None) -> dict[str, float]:

@@ -19,6 +19,7 @@ class Cause(StrEnum):
     COMPILING = "compiling"
     LONG_COMPILE = "long_compile"
     COLD_CACHE = "cold_cache"
+    KILLED_COMPILE = "killed_compile"
     STARVED = "starved"
     NETWORK_BOUND = "network_bound"
     COLLECTIVE_PATH = "collective_path"
@@ -86,6 +87,8 @@ class Anomaly:
     suggestions: tuple[str, ...] = ()
     wasted_shares: tuple[float, ...] = ()
     usd_per_hour: Decimal | None = None
+    lost_hours: tuple[float, ...] = ()
+    """Hours of each thing (parallel to `things`) that were lost before this was told, and are over."""
     metric: str = ""
     """The frame's metric that a chart should show, with `kind` below."""
     kind: str = "node"

@@ -9,7 +9,7 @@ from bot.model.memory import Changes, Memory
 from bot.ports.all import Ports, Replays
 from bot.ports.chat import Answer, Clock, Draw, Listener, People, Surface, Tell
 from bot.ports.state import Shelf, Store, Turnstile, Versions
-from bot.ports.world import Billing, Detect, Knowledge, Prices, Source
+from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
 
 __all__ = [
     "Answer",
@@ -18,6 +18,7 @@ __all__ = [
     "Check",
     "Clock",
     "CommandHint",
+    "Compiles",
     "Detect",
     "Draw",
     "Knowledge",

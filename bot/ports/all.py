@@ -16,7 +16,7 @@ from bot.outlook import NoOutlook, Outlook
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
 from bot.ports.state import Shelf, Store, Versions
-from bot.ports.world import Billing, Detect, Knowledge, Prices, Source
+from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
 
 
 class Replays(Protocol):
@@ -66,6 +66,7 @@ class Ports:
     """Facts about this installation that answers may show, secrets masked."""
     remembers: bool = True  # the store outlives this call: what people decided is asked without a replay
     outlook: Outlook = field(default_factory=NoOutlook)
+    compiles: Compiles = lambda *_: ()  # what compiled; may block
     checks: Callable[[], Sequence[Check]] = tuple  # look at everything the bot needs; may block
     own_bill: Callable[[], OwnBill | None] = lambda: None
     """Return what the bot's own AWS calls cost, None where no account is read; may block."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
+from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
 from bot.model.policy import Policy
 from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
@@ -101,4 +102,12 @@ class Detect(Protocol):
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it; `known` alerts are not learnt from."""
+        ...
+
+
+class Compiles(Protocol):
+    """Follow compiles."""
+
+    def __call__(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
+        """Return every compile that was going on at `since` or later, as far back as the reading goes."""
         ...

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from detectors.rules.found import Found, Words
-from detectors.streak import trailing
+from detectors.streak import sustained, trailing
 from detectors.usual import utilization_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -26,12 +26,17 @@ _COLD = (
     "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.",
 )
 
+_COLD_WHY = (
+    "the same nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer,"
+    " compiler flag or compiler version, or it is not kept"
+)
+
 
 def find(view: View) -> Found:
-    """Return nodes that have been compiling for longer than `compiling.grace`."""
+    """Return nodes compiling for longer than `compiling.grace`, or than `cold_cache.again` where their work ran before."""
     steps = view.compile_steps
     stays = view.held_open(*FAMILY) & (steps > 0)
-    hit = (view.eligible & (steps > view.steps("compiling.grace"))) | (view.roster.running & stays)
+    hit = (view.eligible & ((steps > view.steps("compiling.grace")) | _again(view, steps))) | (view.roster.running & stays)
     on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
     return Found(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
 
@@ -74,28 +79,33 @@ def _cause(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> tuple[
     known = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
     many = len(rows) >= 4 and share >= float(view.number("cold_cache.nodes")[rows[0]])
-    if many:
-        return Cause.COLD_CACHE, f"{percent(share)} of the cluster's nodes compile the same minutes"
-    if (known is not None and known.cause is Cause.COLD_CACHE) or (known is None and _before(view, rows, longest)):
-        return Cause.COLD_CACHE, "the same nodes compiled before: the cache went cold"
+    reasons = [f"{percent(share)} of the cluster's nodes compile the same minutes"] if many else []
+    reasons += [_COLD_WHY] if known is None and _before(view, rows, longest).any() else []
+    if reasons or (known is not None and known.cause is Cause.COLD_CACHE):
+        return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
     return Cause.LONG_COMPILE, "past the grace of a first compile"
 
 
-def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> bool:
-    """Tell whether these nodes already compiled, at least a quarter of an hour long, before this compile began."""
-    past = view.whole.pick(rows).until(view.now - longest - timedelta(hours=1))
+def _again(view: View, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Tell which nodes compile for longer than `cold_cache.again` though they compiled before and then worked, (n,)."""
+    long_enough = view.limits.on("cold_cache.on") & (steps > view.steps("cold_cache.again"))
+    rows = np.flatnonzero(long_enough & view.eligible)
+    if len(rows):
+        long_enough[rows] = _before(view, rows, float(steps[rows].max()) * view.window.step)
+    return long_enough
+
+
+def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> npt.NDArray[np.bool_]:
+    """Tell which nodes compiled a quarter of an hour or more, and worked after it, before this compile began; (len(rows),)."""
+    past = view.whole.pick(rows).until(view.now - longest)
     level = utilization_of(past)
     zero = level <= view.number("idle.below")[rows][:, None]
     busy = past.of("host_cpu_utilization_ratio") >= view.number("compiling.cpu")[rows][:, None]
     mark = zero & busy & np.isnan(past.of("neuron_execution_latency_seconds"))
-    needed = past.steps(EARLIER)
-    if mark.shape[1] < needed:
-        return False
-    long_enough = mark.copy()
-    for i in range(1, needed):
-        long_enough[:, i:] &= mark[:, :-i]
-    long_enough[:, : needed - 1] = False
-    return bool(long_enough.any())
+    long_enough = sustained(mark, past.steps(EARLIER))
+    worked = level > view.number("idle.below")[rows][:, None]
+    compiled_before = np.logical_or.accumulate(long_enough, axis=1)
+    return np.asarray((compiled_before & worked).any(axis=1))
 
 
 def compiling_now(view: View) -> npt.NDArray[np.bool_]:

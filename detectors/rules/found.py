@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -45,6 +46,8 @@ class Words:
     metric: str = "neuroncore_utilization_ratio"
     kind: str = "node"
     severity: Severity = Severity.WARNING
+    lost_hours: Mapping[str, float] = field(default_factory=dict)
+    """Node-hours of each instance that were lost before this was told."""
     family: tuple[str, ...] = field(default=())
     """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
 
@@ -75,6 +78,7 @@ def anomaly_of(view: View, found: Found, rows: npt.NDArray[np.intp], words: Word
         runners_up=words.runners_up,
         suggestions=words.suggestions,
         wasted_shares=() if found.wasted is None else tuple(float(round(wasted[i], 4)) for i in order),
+        lost_hours=tuple(words.lost_hours.get(roster.ids[rows[i]], 0.0) for i in order) if words.lost_hours else (),
         metric=words.metric,
         kind=words.kind,
         severity=words.severity,

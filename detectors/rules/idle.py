@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,9 @@ from detectors.words import count, lasted, percent
 
 BOOT_SECONDS = 1800.0
 """A node that did nothing since this long after its launch has never worked."""
+_STILL_COMPILING = 2
+"""How many times its grace a compile may take that nothing shows."""
+LOOK = "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile looks the same."
 SUGGESTIONS = (
     "Stop the nodes or scale the node group down.",
     "If they wait for a job on purpose, silence them until it starts.",
@@ -41,14 +46,25 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]
     if (reserved > 0).any():
         evidence.append(f"pods have reserved cores on {count(int((reserved > 0).sum()), 'of the node')}")
+    unsure = _unsure(view, rows, longest)
     return Words(
-        why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}.",
+        why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}"
+        f"{'; unsure: idle or compiling, as the host CPU is not read' if unsure else ''}.",
         value=value,
         unit="ratio",
         score=0.95,
         evidence=tuple(evidence),
-        suggestions=SUGGESTIONS,
+        confidence=0.6 if unsure else 0.95,
+        runners_up=((Cause.COMPILING, 0.4),) if unsure else (),
+        suggestions=(LOOK, *SUGGESTIONS) if unsure else SUGGESTIONS,
     )
+
+
+def _unsure(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> bool:
+    """Tell whether it may be a compile: of some node no sign tells, and even a long one could still go on."""
+    unread = np.isnan(view.recent(view.cpu)[rows]).any()
+    grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
+    return bool(unread and view.limits.on("compiling.on")[rows].any() and longest < _STILL_COMPILING * grace)
 
 
 def _percent_of(values: npt.NDArray[np.float32]) -> str:

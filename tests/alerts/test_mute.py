@@ -120,3 +120,10 @@ def test_small_volumes_of_a_cluster_count_together(n: int, marked: str) -> None:
     alerts = [volume(f"vol-{i}") for i in range(n)] + [volume("vol-x", cluster="vision")]
     found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
     assert [a.muted_by for a in found] == [marked] * n + ["policy:alert.least_usd_per_hour"]
+
+
+@pytest.mark.parametrize(("so_far", "marked"), [("40", ""), ("0.99", "policy:alert.least_usd_per_hour")])
+def test_what_is_lost_already_counts_whole_against_the_least(so_far: str, marked: str) -> None:
+    killed = anomaly(Cause.KILLED_COMPILE, wasted_shares=(0.0,) * 4, lost_hours=(0.5,) * 4)
+    (found,) = mute([alert(killed, waste=waste("0", so_far))], [], POLICY, NOON)
+    assert found.muted_by == marked

@@ -73,3 +73,14 @@ def test_what_lies_between_an_end_and_the_next_onset_is_not_counted() -> None:
     again = value(replace(first, seen=hour), ended, FLEET, lambda *_: price("20.00"), hour, hour - timedelta(minutes=30))
     assert again.waste is not None
     assert again.waste.so_far == Decimal("40.000000")
+
+
+def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> None:
+    found = anomaly(wasted_shares=(0.0,) * 4, lost_hours=(0.5, 0.5, 1.0, 0.0))
+    first = value(alert(found), None, FLEET, lambda *_: price("20.00"), NOON)
+    hour = NOON + timedelta(hours=1)
+    later = value(replace(first, seen=hour), first, FLEET, lambda *_: price("20.00"), hour)
+    assert first.waste is not None
+    assert later.waste is not None
+    assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (0, Decimal(40), Decimal(40))
+    assert later.waste.so_far == Decimal(40)

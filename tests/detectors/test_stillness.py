@@ -142,6 +142,18 @@ def test_idle_needs_no_knowledge_of_runtimes():
     assert (idle.cause, "not known" in idle.why) == (Cause.IDLE, True)
 
 
+@pytest.mark.parametrize(("cpu_read", "after", "unsure"), [(False, 1, True), (True, 1, False), (False, 3, False)])
+def test_without_the_host_cpu_idle_may_be_a_compile_until_no_compile_lasts_so_long(cpu_read, after, unsure):
+    fleet = Fleet(3).stop(hours(30), hours(40), slice(0, 1))
+    if not cpu_read:
+        fleet.metrics["host_cpu_utilization_ratio"][:] = np.nan
+    idle = only(World(fleet).at(hours(30 + after)))
+    assert idle.cause is Cause.IDLE
+    assert ("unsure: idle or compiling" in idle.why) is unsure
+    assert ([cause for cause, _ in idle.runners_up] == [Cause.COMPILING]) is unsure
+    assert ("neuronx-cc" in idle.suggestions[0]) is unsure
+
+
 def test_a_rule_that_is_off_says_nothing():
     policy = default_policy()
     off = type(policy)({**policy.values, "idle.on": False})

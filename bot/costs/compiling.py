@@ -1,0 +1,100 @@
+"""Say what compiles cost: node-hours times the price of an hour, so every amount here is an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from bot.model.compile import Compile, Ending
+from bot.model.window import Window
+
+HourOf = Callable[[str], Decimal | None]
+"""Return the USD of an hour of an instance, None where nobody knows it."""
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """State compiles of one scope that share their minutes and came to the same.
+
+    `usd` is None where no price is known; `spared_usd` is the sum less the slowest: what one node for all would have spared.
+    """
+
+    compiles: tuple[Compile, ...]
+    window: Window
+    usd: Decimal | None
+    spared_usd: Decimal
+
+    @property
+    def ending(self) -> Ending:
+        """Return what came of them."""
+        return self.compiles[0].ending
+
+    @property
+    def nodes(self) -> int:
+        """Return how many nodes compiled."""
+        return len({one.instance for one in self.compiles})
+
+    @property
+    def node_hours(self) -> float:
+        """Return their node-hours."""
+        return sum(one.hours for one in self.compiles)
+
+
+@dataclass(frozen=True)
+class CompileBill:
+    """State what the compiles within `window` cost: all of them, of that what was cut off, and what could have been spared."""
+
+    window: Window
+    compiles: int
+    node_hours: float
+    usd: Decimal
+    cut_usd: Decimal
+    spared_usd: Decimal
+    unpriced: int = 0
+    """Nodes that compiled and whose price nobody knows."""
+
+
+def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
+    """Return the compiles by scope and ending, those that share minutes together, the newest first."""
+    found: list[list[Compile]] = []
+    for one in sorted(compiles, key=lambda x: (str(x.scope), x.ending, x.window)):
+        last = found[-1] if found else []
+        alike = last and (last[0].scope, last[0].ending) == (one.scope, one.ending)
+        if alike and one.window.start < max(x.window.end for x in last):
+            last.append(one)
+        else:
+            found.append([one])
+    return sorted((_batch(many, hour_of) for many in found), key=lambda x: (x.window.end, x.usd or 0), reverse=True)
+
+
+def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
+    """Return what of the compiles lies within the window and costs; the part outside is cut away."""
+    clipped = [x for one in compiles if (x := _within(one, window))]
+    made = batches(clipped, hour_of)
+    return CompileBill(
+        window,
+        len(made),
+        sum(x.node_hours for x in made),
+        sum((x.usd for x in made if x.usd), Decimal(0)),
+        sum((x.usd for x in made if x.usd and x.ending is Ending.CUT), Decimal(0)),
+        sum((x.spared_usd for x in made), Decimal(0)),
+        len({x.instance for x in clipped if hour_of(x.instance) is None}),
+    )
+
+
+def _batch(many: Sequence[Compile], hour_of: HourOf) -> Batch:
+    usd = [hour * Decimal(str(one.hours)) for one in many if (hour := hour_of(one.instance)) is not None]
+    total = sum(usd, Decimal(0))
+    window = Window(min(x.window.start for x in many), max(x.window.end for x in many))
+    return Batch(tuple(many), window, _cents(total) if usd else None, _cents(total - max(usd, default=Decimal(0))))
+
+
+def _within(one: Compile, window: Window) -> Compile | None:
+    start, end = max(one.window.start, window.start), min(one.window.end, window.end)
+    return replace(one, window=Window(start, end)) if start < end else None
+
+
+def _cents(amount: Decimal) -> Decimal:
+    return amount.quantize(_CENT)

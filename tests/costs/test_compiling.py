@@ -1,0 +1,89 @@
+"""Compiles in dollars: what all of them cost, what was for nothing, and what one node for all would have spared."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.cards.card import Text, plain
+from bot.cards.compiling import CompileNote, compile_blocks, compile_text
+from bot.costs.compiling import batches, bill_of
+from bot.model.compile import Compile, Ending
+from bot.model.labels import Labels
+from bot.model.window import Window
+from tests.builders import NOON
+
+HOUR = timedelta(hours=1)
+
+
+def compile_(name="i-1", start=0.0, hours=1.0, ending=Ending.USED, cluster="llama"):
+    begun = NOON + start * HOUR
+    return Compile(name, Labels(cluster=cluster), Window(begun, begun + hours * HOUR), ending)
+
+
+def twenty(_):
+    return Decimal(20)
+
+
+def nobody_knows(_):
+    return None
+
+
+def test_workers_that_compile_the_same_minutes_could_have_spared_all_but_the_slowest():
+    (one,) = batches([compile_(), compile_("i-2", 0.1, 0.5), compile_("i-3", 0.2, 0.75)], twenty)
+    assert (one.nodes, one.usd, one.spared_usd) == (3, Decimal("45.00"), Decimal("25.00"))
+
+
+def test_other_clusters_other_minutes_and_other_ends_are_other_compiles():
+    found = [compile_(), compile_(start=2), compile_("i-2", ending=Ending.CUT), compile_("i-9", cluster="vision")]
+    assert [x.nodes for x in batches(found, twenty)] == [1, 1, 1, 1]
+    assert sum(x.spared_usd for x in batches(found, twenty)) == 0
+
+
+def test_only_the_part_within_the_window_counts():
+    bill = bill_of([compile_(start=-0.5), compile_("i-2", 1.5, ending=Ending.CUT)], Window(NOON, NOON + 2 * HOUR), twenty)
+    assert (bill.compiles, bill.node_hours, bill.usd, bill.cut_usd) == (2, 1.0, Decimal("20.00"), Decimal("10.00"))
+
+
+def test_a_price_that_nobody_knows_is_no_zero():
+    bill = bill_of([compile_()], Window(NOON, NOON + HOUR), nobody_knows)
+    assert (bill.compiles, bill.usd, bill.unpriced) == (1, 0, 1)
+    assert "1 node without a known price" in words([compile_text(bill)])
+    (note,) = (CompileNote(one, HOUR, 4) for one in batches([compile_(ending=Ending.GOING)], nobody_knows))
+    assert "not known (no price)" in words(compile_blocks([note], NOON + HOUR))
+
+
+def words(blocks):
+    return "\n".join(plain(block.spans) for block in blocks if isinstance(block, Text))
+
+
+def said(n, ending=Ending.GOING, after=0.5):
+    made = [
+        CompileNote(one, HOUR, 4) for one in batches([compile_(f"i-{k}", ending=ending, hours=after) for k in range(n)], twenty)
+    ]
+    return words(compile_blocks(made, NOON + after * HOUR))
+
+
+def test_a_compile_that_goes_on_says_so_its_cost_and_not_to_cancel_it():
+    text = said(1)
+    assert "i-0 of llama is compiling for 30 min" in text
+    assert "est. cost so far $10.00. Do not cancel" in text
+    assert "Within its grace of 1 h" in text
+    assert "Next time" not in text
+    assert "Past its grace of 1 h" in said(1, after=1.5)
+
+
+def test_several_nodes_are_advised_to_share_and_many_to_compile_on_one_first():
+    assert "neuron_parallel_compile" not in said(3)
+    assert "NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS overrides it" in said(3)
+    assert "compile on one node first (neuron_parallel_compile)" in said(4)
+    assert "about $30.00 of it would have been spared" in said(4)
+
+
+def test_a_compile_that_was_cut_off_is_money_lost():
+    assert "A compile on 2 nodes of llama was cut off" in said(2, Ending.CUT)
+    assert "est. $20.00 wasted, nothing executed" in said(2, Ending.CUT)
+    assert said(2, Ending.USED) == ""
+
+
+def test_more_compiles_than_fit_are_counted():
+    many = [compile_(f"i-{k}", cluster=f"c{k}", ending=Ending.GOING) for k in range(6)]
+    assert "And 2 more compiles." in words(compile_blocks([CompileNote(x, HOUR, 4) for x in batches(many, twenty)], NOON))

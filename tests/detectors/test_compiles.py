@@ -1,0 +1,132 @@
+"""A compile has a beginning, an end, and something that came of it: executions, nothing, or nobody knows."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import HBM, START, Fleet, World, hours, only
+
+from bot.model.anomaly import Cause, NodeState
+from bot.model.compile import Ending
+from bot.policy.schema import default_policy
+
+BUSY = {"host_cpu": 0.8}
+
+
+def minutes(n):
+    return timedelta(minutes=n)
+
+
+def compiled(fleet, now, since=START):
+    """Return what compiled, as (nodes, start in hours, hours, ending)."""
+    world = World(fleet)
+    found = world.detector.compiles(world.reading(now), world.policy, since)
+    return [(x.instance, (x.window.start - START) / hours_(1), x.hours, x.ending) for x in found]
+
+
+def hours_(h):
+    return timedelta(hours=h)
+
+
+def cut_off(nodes=4, **more):
+    """Compile from 30.0 to 30.5 on two nodes, then stand without any process."""
+    return Fleet(nodes, **more).stop(hours(30), hours(30.5), slice(0, 2), **BUSY).stop(hours(30.5), hours(40), slice(0, 2))
+
+
+def test_a_compile_whose_work_runs_is_used():
+    fleet = Fleet(2).stop(hours(30), hours(30.5), slice(0, 1), **BUSY)
+    assert compiled(fleet, hours(32)) == [("i-llama000", 30.0, 0.5, Ending.USED)]
+    assert compiled(fleet, hours(30.25)) == [("i-llama000", 30.0, 0.25, Ending.GOING)]
+
+
+def test_the_load_of_the_weights_is_no_end():
+    fleet = Fleet(2).stop(hours(30), hours(30.5), slice(0, 1), **BUSY)
+    held = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "neuron_runtime_memory": 0.6 * HBM}
+    fleet.set(hours(30.5), hours(31), slice(0, 1), **held, host_cpu=0.1)
+    assert compiled(fleet, hours(31)) == [("i-llama000", 30.0, 0.5, Ending.UNKNOWN)]
+    assert [x.cause for x in World(fleet).at(hours(30.9)).anomalies] == []
+
+
+def test_a_compile_that_is_cut_off_is_told_with_its_hours():
+    world = World(cut_off())
+    assert world.at(hours(30.6)).anomalies == ()
+    killed = only(world.at(hours(30.8)))
+    assert (killed.cause, killed.things, killed.lost_hours) == (Cause.KILLED_COMPILE, ("i-llama000", "i-llama001"), (0.5, 0.5))
+    assert (killed.window.start, set(killed.wasted_shares)) == (hours(30), {0.0})
+    assert "--retry_failed_compilation" in killed.suggestions[0]
+    assert Cause.KILLED_COMPILE not in {x.cause for x in world.at(hours(32)).anomalies}
+
+
+def test_points_that_are_missing_are_no_kill():
+    fleet = Fleet(4).stop(hours(30), hours(30.5), slice(0, 2), **BUSY).silence(hours(30.5), hours(40), slice(0, 2))
+    assert [x[3] for x in compiled(fleet, hours(30.6))] == [Ending.GOING] * 2
+    assert [x[3] for x in compiled(fleet, hours(33))] == [Ending.UNKNOWN] * 2
+    assert [x.cause for x in World(fleet).at(hours(30.9)).anomalies] == [Cause.NO_DATA]
+
+
+def test_a_node_that_is_terminated_amid_its_compile_cuts_it_off():
+    fleet = Fleet(4).stop(hours(30), hours(30.5), slice(0, 1), **BUSY).silence(hours(30.5), hours(48), slice(0, 1))
+    fleet.ended[0] = hours(30.5)
+    assert [x[3] for x in compiled(fleet, hours(31))] == [Ending.CUT]
+    assert only(World(fleet).at(hours(31))).cause is Cause.KILLED_COMPILE
+
+
+def test_a_pod_that_left_says_it_where_no_runtime_is_read():
+    fleet = cut_off().set(START, hours(48), neuron_runtime=np.nan, neuroncore_memory=np.nan)
+    assert [x[3] for x in compiled(fleet, hours(31))] == [Ending.UNKNOWN] * 2
+    fleet.set(START, hours(30.5), neuroncore_reserved=32).set(hours(30.5), hours(48), neuroncore_reserved=0)
+    assert [x[3] for x in compiled(fleet, hours(31))] == [Ending.CUT] * 2
+
+
+def test_a_pre_compile_that_is_used_later_was_not_for_nothing():
+    fleet = Fleet(2).stop(hours(30), hours(30.5), slice(0, 1), **BUSY).stop(hours(30.5), hours(32), slice(0, 1))
+    assert [x[3] for x in compiled(fleet, hours(31))] == [Ending.CUT]
+    assert [x[3] for x in compiled(fleet, hours(33))] == [Ending.USED]
+
+
+def test_launched_again_it_compiles_again_and_the_first_was_for_nothing():
+    fleet = Fleet(2).stop(hours(30), hours(30.5), slice(0, 1), **BUSY).stop(hours(30.5), hours(30.75), slice(0, 1))
+    fleet.stop(hours(30.75), hours(31.25), slice(0, 1), **BUSY)
+    assert [(x[2], x[3]) for x in compiled(fleet, hours(33))] == [(0.5, Ending.CUT), (0.5, Ending.USED)]
+
+
+def test_graphs_that_are_traced_in_between_make_one_compile():
+    fleet = Fleet(2).stop(hours(30), hours(31), slice(0, 1), **BUSY)
+    tracing = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "neuron_runtime_memory": 1e9}
+    fleet.set(hours(30.5), hours(30.5) + minutes(10), slice(0, 1), **tracing, host_cpu=0.05)
+    assert [x[2] for x in compiled(fleet, hours(33))] == [1.0]
+
+
+def test_a_long_compile_that_is_cut_off_goes_on_as_its_own_alert():
+    fleet = Fleet(2).stop(hours(30), hours(31.5), slice(0, 1), **BUSY).stop(hours(31.5), hours(40), slice(0, 1))
+    alerts = World(fleet).run(hours(30), hours(31.85))
+    assert [(a.anomaly.rule, a.cause) for a in alerts] == [("long_compile", Cause.KILLED_COMPILE)]
+
+
+@pytest.mark.parametrize(("after", "cause"), [(45, None), (46, Cause.LONG_COMPILE)])
+def test_with_a_grace_of_45_minutes_the_46th_makes_it_long(after, cause):
+    fleet = Fleet(2, days=1.4, step=minutes(1)).stop(hours(30), hours(33), slice(0, 1), **BUSY)
+    policy = default_policy()
+    world = World(fleet, policy=type(policy)({**policy.values, "compiling.grace": minutes(45)}))
+    detection = world.at(hours(30) + minutes(after))
+    assert [x.cause for x in detection.anomalies] == ([cause] if cause else [])
+    assert detection.states["i-llama000"] is NodeState.COMPILING
+
+
+def test_the_second_run_of_a_job_that_compiles_again_has_a_cache_that_went_cold():
+    fleet = Fleet(4).stop(hours(20), hours(20.5), **BUSY).stop(hours(30), hours(31), **BUSY)
+    world = World(fleet)
+    assert world.at(hours(30.5)).anomalies == ()
+    cold = only(world.at(hours(30) + minutes(35)))
+    assert (cold.cause, "went cold" in cold.why, "batch size" in cold.why) == (Cause.COLD_CACHE, True, True)
+
+
+def test_a_first_compile_that_was_cut_off_leaves_no_cache_to_go_cold():
+    fleet = Fleet(4).stop(hours(29), hours(29.5), **BUSY).stop(hours(29.5), hours(30)).stop(hours(30), hours(31), **BUSY)
+    assert Cause.COLD_CACHE not in {x.cause for x in World(fleet).at(hours(30) + minutes(40)).anomalies}
+
+
+def test_a_switch_keeps_it_silent():
+    policy = default_policy()
+    off = type(policy)({**policy.values, "killed_compile.on": False})
+    assert World(cut_off(), policy=off).at(hours(30.8)).anomalies == ()
