@@ -43,6 +43,7 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
         tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
         own=settings.own_names,
         streams=settings["aws.stream"],
+        logs=settings["aws.logs"],
         regions=settings["aws.regions"],
         roles=settings["aws.roles"],
         clock=build.wall_clock,

@@ -73,6 +73,13 @@ KEYS: tuple[Key, ...] = (
         str,
     ),
     Key("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    Key(
+        "aws.logs",
+        "TRNBOT_AWS_LOGS",
+        "",
+        "log groups that hold Neuron's compiler lines, each GROUP or REGION:GROUP (a comma list); none = no log is read",
+        words,
+    ),
     Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
     Key(
         "monitor.metrics",

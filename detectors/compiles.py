@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from bot.model.compile import Compile, Ending
 from bot.model.window import Window
+from detectors.marks import COMPILING, LULL
 from detectors.view import Mask, View
 
 LEAST = timedelta(minutes=10)
 """A compile that lasted less is none worth counting: a node's boot keeps its CPUs as busy."""
-LULL = timedelta(minutes=10)
-"""Two stretches with less than this between them, the process still there, are one compile: graphs are traced in between."""
 REUSED = timedelta(hours=6)
 """How long after its end a compile may first be used by another process."""
 
@@ -38,7 +37,7 @@ class _Node:
     reused: int
 
     def stretches(self) -> list[tuple[int, int]]:
-        """Return the half-open steps of each compile, joined over lulls."""
+        """Return the half-open steps of each compile; with a lull between them, the process still there, two are one."""
         edges = np.flatnonzero(np.diff(np.concatenate(([0], self.compiling.view(np.int8), [0]))))
         joined: list[tuple[int, int]] = []
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -93,7 +92,8 @@ def _of_node(view: View, row: int, mask: Mask, away: Mask, after: int) -> Iterat
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
         if ending is Ending.GOING or window.length >= LEAST:
-            yield Compile(view.roster.ids[row], scope, window, ending)
+            told = view.said is not None and bool((view.said[row, begin:end] == COMPILING).any())
+            yield Compile(view.roster.ids[row], scope, window, ending, told)
 
 
 def _left_at_once(view: View, row: int) -> bool:

@@ -16,8 +16,10 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from detectors.limits import Limits
+from detectors.marks import Said, said_by_log
 from detectors.roster import Roster, scope_of
-from detectors.streak import close_gaps, drop_singles, since_last, sustained, trailing
+from detectors.signature import compiling
+from detectors.streak import since_last, sustained, trailing
 from detectors.usual import Usual, utilization_of
 
 Mask = npt.NDArray[np.bool_]
@@ -27,10 +29,6 @@ Counts = npt.NDArray[np.intp]
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
-ROOMY = 0.15
-"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
-EMPTY = 0.05
-"""The same where the host's CPU is not read."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
@@ -163,15 +161,13 @@ class View:
 
     @cached_property
     def compiling(self) -> Mask:
-        """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held.
+        """Tell where a node compiles: where its compiler's log says so, else where it looks like it."""
+        return compiling(self)
 
-        Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
-        """
-        busy = self.cpu >= self.number("compiling.cpu")[:, None].astype(np.float32)
-        share = self.memory / self.roster.memory[:, None].astype(np.float32)
-        roomy = ~(self.held > 0) | (share < ROOMY)
-        unread = np.isnan(self.cpu) & (self.held > 0) & (share < EMPTY)
-        return drop_singles(close_gaps(self.zero & ((busy & roomy) | unread) & np.isnan(self.latency)))
+    @cached_property
+    def said(self) -> Said | None:
+        """Return what compilers' logs say of each step, None where no log is read."""
+        return said_by_log(self.reading.marks, self.window, self.roster) if self.reading.marks else None
 
     @cached_property
     def resting(self) -> Mask:

@@ -18,6 +18,7 @@ from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.inventory import Inventories, Snapshots, last_seen
 from adapters.aws.jsonl import read_jsonl
+from adapters.aws.logbook import Logbook, node_names, read_logs
 from adapters.aws.neuron_monitor import read_reports
 from adapters.aws.parquet import read_parquet
 from adapters.aws.points import KEPT_DAYS, Gatherer
@@ -68,7 +69,8 @@ def open_recording(
     responses = Responses(folder / "api", problems)
     snapshots = Snapshots(responses, tags or TagNames(), types, history)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
-    return Recording(gatherer, grid, history, snapshots, QuotedPrices(responses), problems)
+    logs = read_logs(folder, node_names(gatherer.numbers), problems)
+    return Recording(gatherer, grid, history, snapshots, QuotedPrices(responses), problems, logs)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
@@ -128,10 +130,12 @@ class Recording:
         snapshots: Snapshots,
         prices: QuotedPrices,
         problems: Problems,
+        logs: Logbook,
     ) -> None:
         self.ignored: Mapping[str, int] = dict(gatherer.ignored)
         """Points of metric names that mean nothing here, by `namespace metric`."""
         self._grid, self._prices, self._problems = grid, prices, problems
+        self._history, self._logs = history, logs
         self._most = max(1, int(history.total_seconds()) // grid.step)
         ordered = batches(gatherer)
         feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := sources(ordered, kind, gatherer.catalogue))}
@@ -153,7 +157,8 @@ class Recording:
         end = int(now.timestamp()) // self._grid.step
         inventory = self._inventories.at(now, end)
         frames = Frames(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
-        return Reading(now, frames, inventory, self._runs.at(end * self._grid.step))
+        marks = self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history)
+        return Reading(now, frames, inventory, self._runs.at(end * self._grid.step), marks=marks)
 
     def extent(self) -> Window:
         """Return the first metric's timestamp to the end of the last one's period."""

@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--form", choices=("parquet", "jsonl"), default="parquet")
     p.add_argument("--bill", choices=("cur2", "focus1.2", "legacy"), default="cur2")
     p.add_argument("--bill-file", choices=("parquet", "csv.gz"), default="parquet")
+    p.add_argument("--logs", action="store_true", help="write compilers' log lines too")
     return p
 
 
@@ -56,6 +57,7 @@ def write(words: Sequence[str] | None = None) -> None:
         form=said.form,
         bill=said.bill,
         bill_file=said.bill_file,
+        logs=said.logs,
     )
 
 

@@ -16,6 +16,7 @@ from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillForm, write_bill
 from adapters.simulator.fleet import Fleet, build_fleet
 from adapters.simulator.incidents import paint
+from adapters.simulator.logs import write_logs
 from adapters.simulator.monitor import write_monitor
 from adapters.simulator.rows import Block, Form, RowWriter
 from adapters.simulator.runs import run_blocks
@@ -73,10 +74,12 @@ def generate(
     form: Form = "parquet",
     bill: BillForm = "cur2",
     bill_file: Literal["parquet", "csv.gz"] = "parquet",
+    logs: bool = False,
 ) -> None:
     """Write the recording of a scenario into `folder`: the same seed gives the same bytes.
 
-    `form` is how metrics are written, `bill` the export's format. Raises `WrongInput` for an unknown scenario or a used folder.
+    `form` is how metrics are written, `bill` the export's format, `logs` asks for compilers' lines too. Raises `WrongInput`
+    for an unknown scenario or a used folder.
     """
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
@@ -85,6 +88,8 @@ def generate(
     folder.mkdir(parents=True, exist_ok=True)
     write_metrics(folder, world, form)
     write_monitor(folder, world.crews, world.fleet)
+    if logs:
+        write_logs(folder, world.crews, world.fleet)
     write_api(folder, world.scenario, world.fleet)
     write_bill(folder, world.scenario, world.fleet, bill, bill_file)
     (folder / "labels.json").write_text(json.dumps(truth(world.scenario, world.fleet), indent=1) + "\n", encoding="utf-8")

@@ -73,7 +73,9 @@ def _killed_compile(scene: Scene) -> None:
     """Somebody cancels the job while it compiles for `level` minutes; launched again, it compiles as long again and trains."""
     wide, gap, length = scene.job_wide, 5, round(scene.level or 40)
     stand_still(wide)
-    compile_graph(wide.part(slice(None), slice(gap, gap + length)), scene.rng)
+    cut = wide.part(slice(None), slice(gap, gap + length))
+    compile_graph(cut, scene.rng)
+    cut.compiling[:] = 2
     if scene.after.progress.shape[0]:
         restart(scene.after, scene.rng, length)
 

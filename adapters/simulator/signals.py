@@ -45,6 +45,8 @@ class Signals:
     visible: Array
     """1 where the scrape arrived."""
     status_failed: Array
+    compiling: Array
+    """1 while neuronx-cc works, 2 where it will be cut off; no metric says it, a log does."""
     progress: Array
     saving: Array
 

@@ -43,7 +43,7 @@ def stand_still(part: Signals) -> None:
     for array in (part.utilization, part.runtime, part.memory, part.pod, part.efa, part.read, part.write):
         array[:] = 0
     part.latency[:] = np.nan
-    part.progress[:] = 0
+    part.progress[:], part.compiling[:] = 0, 0
     part.cpu[:] = 0.014 + 0.008 * (part.cpu * 997 % 1)
     part.host_memory[:] = 0.035 + 0.004 * (part.host_memory * 997 % 1)
 
@@ -55,7 +55,7 @@ def compile_graph(part: Signals, rng: np.random.Generator) -> None:
     waves = 0.80 + wander(rng, minutes, 0.09, 4)[None, :] + rng.normal(0, 0.03, (n, minutes))
     part.cpu[:] = np.clip(waves, 0.60, 0.995)
     part.host_memory[:] = 0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :] + rng.normal(0, 0.004, (n, minutes))
-    part.pod[:] = 1
+    part.pod[:], part.compiling[:] = 1, 1
     part.eni[:] = np.abs(rng.normal(2e6, 5e5, (n, minutes)))
 
 

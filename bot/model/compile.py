@@ -1,8 +1,9 @@
-"""State one node's compile: when, and what came of it."""
+"""State one node's compile: when, and what came of it; and what its log says of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from bot.model.labels import Labels
@@ -33,3 +34,28 @@ class Compile:
     def hours(self) -> float:
         """Return node-hours."""
         return self.window.hours
+
+
+class Mark(StrEnum):
+    """Name what a line of the compiler's log says."""
+
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    OVER = "over"
+    """All that its process compiles is done."""
+    SKIPPED = "skipped"
+    """A graph is cached as failed, so it is not compiled."""
+    WAITING = "waiting"
+    """Another process is to compile the same graph, and holds its lock."""
+
+
+@dataclass(frozen=True)
+class CompileMark:
+    """State one line of a compiler's log: of which graph, "" where it does not say, and in which log stream."""
+
+    at: datetime
+    instance: str
+    mark: Mark
+    module: str = ""
+    stream: str = ""

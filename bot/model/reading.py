@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from bot.model.compile import CompileMark
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -50,6 +51,8 @@ class Reading:
     commitments: tuple[Commitment, ...] = ()
     findings: tuple[Finding, ...] = ()
     unread: frozenset[str] = frozenset()
+    marks: tuple[CompileMark, ...] = ()
+    """Lines of compilers' logs, where logs are read; they need not be in order."""
 
     def hidden(self, labels: Labels) -> bool:
         """Tell whether a gap hides things with these labels."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause
+from detectors.marks import COMPILING
 from detectors.rules.found import Found, Words
 from detectors.streak import sustained, trailing
 from detectors.usual import utilization_of
@@ -51,6 +52,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     nodes = count(len(rows), "node")
     waste = f"{nodes} compile; {_spared(view, found, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
+    logged = view.said is not None and bool((view.said[rows, -1] == COMPILING).all())
     read = bool(np.isfinite(cpu).any())
     return Words(
         why=f"{nodes} {'has' if len(rows) == 1 else 'have'} been compiling for {lasted(longest)}"
@@ -59,9 +61,9 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
         unit="seconds",
         cause=cause,
         score=0.9,
-        evidence=(waste, "device memory not yet filled"),
-        confidence=0.8 if read else 0.5,
-        runners_up=((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
+        evidence=(waste, "the compiler's log says that it goes on" if logged else "device memory not yet filled"),
+        confidence=0.98 if logged else 0.8 if read else 0.5,
+        runners_up=() if logged else ((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
         suggestions=_COLD if cause is Cause.COLD_CACHE else _LONG,
         family=FAMILY,
     )

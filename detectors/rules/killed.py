@@ -24,6 +24,8 @@ _BACK = timedelta(days=1)
 _SUGGESTIONS = (
     "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as failed"
     " and skips it later (Neuron's documentation of its persistent cache).",
+    "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one left in"
+    " the compile cache.",
     "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
     "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.",
 )

@@ -29,6 +29,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.aws_live.cloudwatch import CloudWatch
 from tests.aws_live.costs import Costs, NoData
 from tests.aws_live.faults import Faults, error_of
+from tests.aws_live.grouped import LogGroups, NoGroup
 from tests.aws_live.serialize import body_of, model, validated
 
 ACCOUNT = "111122223333"
@@ -54,6 +55,7 @@ class StandIn:
         self.cloudwatch = CloudWatch.of(folder)
         self.costs = Costs(folder)
         self.faults = Faults()
+        self.logs = LogGroups({"jobs": []})
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
@@ -101,6 +103,8 @@ class StandIn:
                 return {"Account": account, "UserId": "AID", "Arn": f"arn:aws:iam::{account}:user/bot"}
             case "AssumeRole":
                 return {"Credentials": self._credentials(given["RoleArn"].split(":")[4])}
+            case "FilterLogEvents":
+                return self.logs.filter(given, self.now)
             case "LookupEvents":
                 return {"Events": self._events(region, given)}
             case "GetSpotPlacementScores":
@@ -230,6 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._s3(operation, given)
         try:
             answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
+        except NoGroup:
+            return self._send(400, b'{"__type": "ResourceNotFoundException"}', "application/x-amz-json-1.1")
         except NoData:
             return self._send(400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0")
         self._send(200, *body_of(service, operation, answer, self.world.shift))

@@ -21,7 +21,7 @@ def test_the_file_is_what_the_adapter_declares():
 
 
 def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
-    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"])
+    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"], logs=["jobs"])
     (now,) = world.ticks(2, 2)
     live.read(now)
     ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()

@@ -1,5 +1,6 @@
 """A compile has a beginning, an end, and something that came of it: executions, nothing, or nobody knows."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from builder import HBM, START, Fleet, World, hours, only
 
 from bot.model.anomaly import Cause, NodeState
-from bot.model.compile import Ending
+from bot.model.compile import CompileMark, Ending, Mark
 from bot.policy.schema import default_policy
 
 BUSY = {"host_cpu": 0.8}
@@ -130,3 +131,77 @@ def test_a_switch_keeps_it_silent():
     policy = default_policy()
     off = type(policy)({**policy.values, "killed_compile.on": False})
     assert World(cut_off(), policy=off).at(hours(30.8)).anomalies == ()
+
+
+def line(minute, mark, module="M1", node="i-llama000", stream="s"):
+    return CompileMark(hours(30) + minutes(minute), node, mark, module, stream)
+
+
+def logged(fleet, now, *marks, **more):
+    """Return the detection and the compiles where a log holds some lines, those of later left out."""
+    world = World(fleet, **more)
+    reading = replace(world.reading(now), marks=tuple(x for x in marks if x.at <= now))
+    detection = world.detector(reading, world.policy, ())
+    return detection, world.detector.compiles(reading, world.policy, START)
+
+
+def quiet_compile(**more):
+    """Compile on so few CPUs that nothing shows it."""
+    return Fleet(2, **more).stop(hours(30), hours(31), slice(0, 1))
+
+
+def test_a_log_tells_a_compile_that_no_metric_shows():
+    told, found = logged(quiet_compile(), hours(30.75), line(2, Mark.BEGUN))
+    assert (told.anomalies, told.states["i-llama000"]) == ((), NodeState.COMPILING)
+    assert [(x.told, x.ending) for x in found] == [(True, Ending.GOING)]
+    silent, _ = logged(quiet_compile(), hours(30.75))
+    assert only(silent).cause is Cause.IDLE
+
+
+def test_a_log_that_says_done_ends_what_metrics_still_take_for_a_compile():
+    busy = Fleet(2).stop(hours(30), hours(31), slice(0, 1), **BUSY)
+    told, _ = logged(busy, hours(30.5), line(0, Mark.BEGUN), line(10, Mark.DONE))
+    assert told.states["i-llama000"] is not NodeState.COMPILING
+    later, _ = logged(busy, hours(31), line(0, Mark.BEGUN), line(10, Mark.DONE))
+    assert later.states["i-llama000"] is NodeState.COMPILING, "a new process may log elsewhere"
+
+
+def test_a_long_compile_that_the_log_confirms_is_sure():
+    told, _ = logged(Fleet(2).stop(hours(30), hours(32), slice(0, 1)), hours(31.25), line(0, Mark.BEGUN))
+    long = only(told)
+    assert (long.cause, long.confidence, long.runners_up) == (Cause.LONG_COMPILE, 0.98, ())
+    assert "the compiler's log says that it goes on" in long.evidence
+
+
+@pytest.mark.parametrize(
+    ("marks", "compiling"),
+    [
+        ((line(0, Mark.BEGUN), line(20, Mark.DONE)), False),
+        ((line(0, Mark.BEGUN), line(20, Mark.DONE, "")), False),
+        ((line(0, Mark.BEGUN), line(20, Mark.FAILED)), False),
+        ((line(0, Mark.BEGUN), line(20, Mark.DONE, "M2")), True),
+        ((line(0, Mark.BEGUN), line(20, Mark.DONE, stream="other")), True),
+        ((line(0, Mark.BEGUN), line(1, Mark.BEGUN, "M2"), line(20, Mark.DONE)), True),
+        ((line(0, Mark.BEGUN), line(1, Mark.BEGUN, "M2"), line(20, Mark.DONE, "")), True),
+        ((line(0, Mark.BEGUN), line(1, Mark.BEGUN, "M2"), line(20, Mark.OVER, "")), False),
+        ((line(0, Mark.BEGUN), line(5, Mark.DONE), line(14, Mark.BEGUN, "M2")), True),
+        ((line(0, Mark.WAITING), line(5, Mark.SKIPPED)), False),
+        ((line(0, Mark.BEGUN, node="i-nobody"),), False),
+    ],
+)
+def test_every_line_ends_what_it_names(marks, compiling):
+    told, _ = logged(quiet_compile(), hours(30.6), *marks)
+    assert (told.states["i-llama000"] is NodeState.COMPILING) is compiling
+
+
+def test_a_log_without_an_end_is_cut_off_where_the_pod_leaves():
+    fleet = quiet_compile().set(START, hours(30.4), neuroncore_reserved=32).set(hours(30.4), hours(48), neuroncore_reserved=0)
+    told, found = logged(fleet, hours(30.75), line(0, Mark.BEGUN))
+    assert [(x.ending, x.told) for x in found] == [(Ending.CUT, True)]
+    assert Cause.KILLED_COMPILE in {x.cause for x in told.anomalies}
+
+
+def test_executions_end_a_compile_whose_log_never_says_so():
+    told, found = logged(Fleet(2).stop(hours(30), hours(30.5), slice(0, 1)), hours(31), line(0, Mark.BEGUN))
+    assert told.states["i-llama000"] is NodeState.BUSY
+    assert [(x.hours, x.ending) for x in found] == [(0.5, Ending.USED)]

@@ -29,9 +29,9 @@ CALM = {
     "two jobs without a tag": lambda s: Fleet((steady(s, nodes=5, level=0.85), renamed(steady(s + 50, nodes=4, level=0.5), "b"))),
     "research": lambda s: Fleet((Crew(6, seed=s, own=True, level=0.7, noise=0.08, **SMALL).pauses(60).bursts(),), runs=False),
     "nights": lambda s: Fleet((Crew(6, seed=s, days=4, level=0.8).pauses().nights(),)),
-    "compiles": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=40),)),
+    "compiles": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=25),)),
     "compiles, no memory": lambda s: Fleet(
-        (Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=40).without("mem", "runtime"),)
+        (Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=25).without("mem", "runtime"),)
     ),
     "drift": lambda s: Fleet((steady(s).drift(),)),
     "a slower node": lambda s: Fleet((steady(s).scale(0, 10**6, slice(2, 3), util=0.9, high=0.9),)),

@@ -35,6 +35,8 @@ def examine(live: Live) -> Sequence[Check]:
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
     checks += [Check(f"metric stream {name}", ok, found, "" if ok else _REMEDY) for name, ok, found in live.streams.found(now)]
+    logs = live.logs.found(live.places(), now)
+    checks += [Check(name, ok, found, "" if ok else _REMEDY) for name, ok, found in logs]
     bill = live.calls.tab.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     own = Check("AWS calls of the bot", True, spent)

@@ -14,6 +14,7 @@ from adapters.aws.catalogue import catalogue_with
 from adapters.aws.grid import Grid
 from adapters.aws.identity import TagNames
 from adapters.aws.live.calls import ATTEMPTS, Calls, Place
+from adapters.aws.live.logs import Logs, read_group
 from adapters.aws.live.source import Live
 from adapters.aws.live.stream import FIRST
 from adapters.aws.live.survey import Means
@@ -36,6 +37,7 @@ def open_live(
     tags: TagNames | None = None,
     own: OwnNames | None = None,
     streams: Sequence[str] = (),
+    logs: Sequence[str] = (),
     regions: Sequence[str] = (),
     roles: Sequence[str] = (),
     clock: Clock,
@@ -51,17 +53,19 @@ def open_live(
     """Return the account(s) behind the process's credentials, or behind `roles` (ARNs to assume; `self` = no role).
 
     `own` names the metrics of a namespace of the installation's own; `streams` are addresses (s3://BUCKET/PREFIX) of metric
-    streams. `daily_usd` caps what the bot's own calls may cost a UTC day before optional ones stop; `journal` is a folder
-    where changed answers are kept over restarts and for recordings, `usage` a file that counts calls, `advisor` where the
-    Spot Advisor's data is, `attempts` how often a call is tried, `haste` divides the time that a tick's reading may take.
+    streams, `logs` log groups (GROUP or REGION:GROUP) that hold compilers' lines. `daily_usd` caps what the bot's own calls
+    may cost a UTC day before optional ones stop; `journal` is a folder where changed answers are kept over restarts and for
+    recordings, `usage` a file that counts calls, `advisor` where the Spot Advisor's data is, `attempts` how often a call is
+    tried, `haste` divides the time that a tick's reading may take.
     Nothing is called yet. Raise `WrongInput` where no region is known.
     """
     asked = _places(regions, roles)
     calls = Calls(clock, daily_usd=daily_usd, usage=usage, stopwatch=stopwatch, attempts=attempts)
     grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
     walks = [Walk(calls, address, Place(asked[0].region), FIRST) for address in streams]
+    book = Logs(calls, tuple(map(read_group, logs)), asked[0].region)
     means = Means(stopwatch, pause, journal, advisor, haste)
-    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means)
+    return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means, book)
 
 
 def _places(regions: Sequence[str], roles: Sequence[str]) -> tuple[Place, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from adapters.aws.compile_log import trimmed
 from adapters.aws.live.calls import Place
 from adapters.aws.live.closer import looks
 from adapters.aws.live.discovery import close_up, discover
@@ -53,6 +54,7 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
     for place in live.places():
         say(f"reading {place}")
         points += _write_metrics(live, place, folder, start, end, missing)
+    _write_logs(live, folder, start, end, missing)
     if not points:
         raise Unavailable(" ".join(["CloudWatch has no metric that means something here in that time.", *missing]))
     return Recorded(points, answers, f"{live.calls.tab.today().usd:.2f}", tuple(missing))
@@ -92,6 +94,21 @@ def _write_metrics(live: Live, place: Place, folder: Path, start: datetime, end:
             (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
         written += len(lines)
     return written
+
+
+def _write_logs(live: Live, folder: Path, start: datetime, end: datetime, missing: list[str]) -> None:
+    """Write what events say of compiles, some hours at a time; no more of a log is asked for, and none of its text is kept."""
+    for number, group in enumerate(live.logs.groups):
+        for place in (x for x in live.places() if x.region == (group.region or live.home)):
+            found: list[bytes] = []
+            for begin, stop in _parts(start, end):
+                try:
+                    found += [orjson.dumps(trimmed(event)) + b"\n" for event in live.logs.events(place, group, begin, stop)]
+                except Unavailable as error:
+                    missing.append(str(error))
+            path = folder / "logs" / (place.account or "own") / place.region
+            path.mkdir(parents=True, exist_ok=True)
+            (path / f"{number}.jsonl").write_bytes(b"".join(found))
 
 
 def _closer(live: Live, place: Place, missing: list[str]) -> Iterator[tuple[int, int, list[int]]]:

@@ -22,11 +22,13 @@ from adapters.aws.live.closer import Closer
 from adapters.aws.live.discovery import Had, close_to, discover, kept
 from adapters.aws.live.heard import Heard
 from adapters.aws.live.ledger import Ledger
+from adapters.aws.live.logs import Logs
 from adapters.aws.live.poll import Poll, Read
 from adapters.aws.live.stream import FIRST, Streams
 from adapters.aws.live.survey import Means, Survey
 from adapters.aws.live.walk import Walk
 from adapters.aws.live.watermarks import Book
+from adapters.aws.logbook import node_names
 from adapters.aws.points import Series
 from adapters.aws.prices import QuotedPrices
 from adapters.aws.problems import Problems
@@ -39,7 +41,7 @@ from bot.ports import Check
 
 _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)
-_SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7}
+_SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs": 0.8}
 """By which share of an interval each part of a tick's reading has ended: one that is slow leaves the next its time."""
 
 
@@ -67,8 +69,9 @@ class Live:
         walks: Sequence[Walk],
         asked: Sequence[Place],
         means: Means,
+        logs: Logs,
     ) -> None:
-        self.calls = calls
+        self.calls, self.logs = calls, logs
         self._grid, self._history, self._types, self._tags = grid, history, types, tags
         self._most = max(1, int(history.total_seconds()) // grid.step)
         self._unknown, self._places = list(asked), list[Place]()
@@ -84,6 +87,7 @@ class Live:
         self._listed: dict[Place, datetime] = {}
         self._had: dict[Place, Had] = defaultdict(dict)
         self._seen: _Seen | None = None
+        self._unlogged: tuple[str, ...] = ()
         self._asking = RLock()
 
     def read(self, now: datetime) -> Reading:
@@ -96,7 +100,15 @@ class Live:
             inventory = seen.inventories.at(now, end)
             sheets = {kind: sheet for kind, sheet in self._ledger.sheets.items() if sheet.visible(end)}
             frames = {kind: of.frame(end, self._most, labelled(of, inventory)) for kind, of in sheets.items()}
-            return Reading(now, frames, inventory, self._ledger.runs.at(end * self._grid.step), seen.gaps, unread=seen.unread)
+            return Reading(
+                now,
+                frames,
+                inventory,
+                self._ledger.runs.at(end * self._grid.step),
+                seen.gaps,
+                unread=seen.unread,
+                marks=self.logs.book.at(now, self._history),
+            )
 
     def extent(self) -> Window | None:
         """Return None: a live account has no end."""
@@ -104,7 +116,7 @@ class Live:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
-        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._survey.left_out))
+        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._survey.left_out, *self._unlogged))
         return (*troubles, *self.poll.unread(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
@@ -180,6 +192,10 @@ class Live:
             self.calls.until = by["poll"]
             read = streamed.joined(self.poll.read((at - self._grid.lag) // 60 * 60, by["poll"]))
             snapshots = self._survey.surround(self._places, now, by["poll"], self._snapshots)
+            self.calls.until = by["logs"]
+            self._unlogged = (
+                tuple(self.logs.read(self._places, now, node_names(self.poll.book.series))) if self.logs.groups else ()
+            )
         finally:
             self.calls.until = math.inf
         self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))

@@ -1,0 +1,80 @@
+"""Read from the compiler's log when a node compiled: a log says it exactly where metrics only look like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.compile import CompileMark, Mark
+from bot.model.frame import Frame
+from bot.model.window import Window
+from detectors.roster import Roster
+
+Said = npt.NDArray[np.int8]
+COMPILING, OVER, SILENT = 1, 0, -1
+"""What a log says of a step; `SILENT` leaves it to the metrics."""
+LULL = timedelta(minutes=10)
+"""Graphs of one start follow each other within so long."""
+SETTLED = timedelta(minutes=30)
+"""How long after its last end a log is believed that nothing compiles: a new process may log elsewhere."""
+LONGEST = timedelta(days=1)
+"""A compile whose end never came into the log is taken for over after so long."""
+
+
+def said_by_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> Said | None:
+    """Return what logs say of each node and step, (n, n_steps); None where they say nothing."""
+    mine = [x for x in marks if x.instance in roster.row]
+    if not mine or not frame.n_steps:
+        return None
+    said = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
+    for instance in dict.fromkeys(x.instance for x in mine):
+        row = roster.row[instance]
+        for span in _spans([x for x in mine if x.instance == instance], frame.end):
+            first, last = _step(span.start, frame), _step(span.end, frame) + 1
+            after = min(last + frame.steps(SETTLED), frame.n_steps)
+            if span.end < frame.end:
+                said[row, max(0, last) : max(0, after)] = OVER
+            said[row, max(0, first) : max(0, last)] = COMPILING
+    return said
+
+
+def _spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
+    """Yield when a node compiled, by its log alone; spans with less than a lull between them are one."""
+    joined: list[Window] = []
+    for one in sorted(_open_spans(marks, now)):
+        if joined and one.start - joined[-1].end <= LULL:
+            joined[-1] = Window(joined[-1].start, max(joined[-1].end, one.end))
+        else:
+            joined.append(one)
+    yield from joined
+
+
+def _open_spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
+    """Yield from when to when each graph of each stream was compiled."""
+    begun: dict[tuple[str, str], datetime] = {}
+    for one in sorted(marks, key=lambda x: x.at):
+        if one.mark is Mark.BEGUN:
+            begun.setdefault((one.stream, one.module), one.at)
+            continue
+        for key in _ended(one, [key for key in begun if key[0] == one.stream]):
+            start = begun.pop(key)
+            yield Window(start, min(one.at, start + LONGEST))
+    yield from (Window(start, min(now, start + LONGEST)) for start in begun.values() if start <= now)
+
+
+def _ended(one: CompileMark, compiling: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return which graphs of its stream a line ends; one that names none ends the only one there is."""
+    if one.mark is Mark.OVER:
+        return compiling
+    if one.mark not in (Mark.DONE, Mark.FAILED):
+        return []
+    named = [key for key in compiling if key[1] == one.module] if one.module else []
+    return named or (compiling if len(compiling) == 1 and not one.module else [])
+
+
+def _step(at: datetime, frame: Frame) -> int:
+    """Return the step that holds an instant, beyond the frame's ends too."""
+    return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
