@@ -28,6 +28,7 @@ from bot.model.request import Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.outlook import NoOutlook
+from bot.policy.schema import default_policy
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 DAY = Window(NOW - timedelta(days=1), NOW)
@@ -99,7 +100,8 @@ def ports(tmp_path):
         (tmp_path / "billing").mkdir()
         with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
-        return SimpleNamespace(billing=open_billing(tmp_path), source=Seen(seen), knowledge=load_knowledge(), outlook=NoOutlook())
+        known = {"knowledge": load_knowledge(), "outlook": NoOutlook(), "policy": default_policy(), "compiles": lambda *_: ()}
+        return SimpleNamespace(billing=open_billing(tmp_path), source=Seen(seen), **known)
 
     return made
 
