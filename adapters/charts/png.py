@@ -15,19 +15,31 @@ from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
 from bot.cards import axis
-from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.card import Chart, ChartKind, Series, Tone
 
-WIDTH, HEIGHT, SCALE = 800, 260, 2
-"""Size in CSS pixels, and device pixels for each."""
+WIDTH, HEIGHT, SCALE = 540, 264, 3
+"""Size in CSS pixels, and device pixels for each: a chat on a phone shows two thirds of it, and its words must stay legible."""
 
-_LEFT, _GAP = 66, 0.016
+_LEFT, _GAP = 58, 0.02
 """Pixels left of the plot; distance of labels from it, as a share of its width."""
+_LABELS = 7
+"""Categories that are named, and sums that stand over bars."""
 
 _CARD, _EDGE, _INK, _GREY, _RULE = "#ffffff", "#e3e5e8", "#1f2328", "#6b7280", "#eceef1"
 _USUAL, _USUAL_INK = "#dcebe2", "#3f7a5c"
 _ALARM, _ALARM_WASH = "#c2321e", "#fbe6e1"
 PALETTE = ("#3b6fb5", "#d98324", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#b8a13a", "#4aa3b8")
 """Series colours, told apart in colour blindness by lightness too."""
+
+TONES = {
+    Tone.CRITICAL: "#c8452f",
+    Tone.WARNING: "#d98324",
+    Tone.INFO: "#3b6fb5",
+    Tone.OVER: "#b4bac0",
+    Tone.GOOD: "#4b9b7a",
+    Tone.ERROR: "#a2457f",
+}
+"""Colours of series that have a meaning."""
 
 _DRAWING = threading.Lock()
 """Matplotlib's font cache is shared between figures and is not thread-safe."""
@@ -43,9 +55,9 @@ def draw(chart: Chart) -> bytes:
         FigureCanvasAgg(figure)
         _card(figure)
         margin = _right(chart)
-        axes = figure.add_axes((_LEFT / WIDTH, 34 / HEIGHT, (WIDTH - _LEFT - margin) / WIDTH, (HEIGHT - 34 - 56) / HEIGHT))
+        axes = figure.add_axes((_LEFT / WIDTH, 36 / HEIGHT, (WIDTH - _LEFT - margin) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT))
         axes.set_facecolor("none")
-        _say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 80), size=10.5, weight="bold", va="center")
+        _say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
         _frame(axes, chart)
         match chart.kind:
             case ChartKind.LINE:
@@ -57,9 +69,13 @@ def draw(chart: Chart) -> bytes:
 
 def _right(chart: Chart) -> int:
     """Return the pixels at the right that direct labels or the colours' names need."""
-    if len(chart.series) > 1:
-        return 148 if chart.kind is ChartKind.LINE else 112
-    return 92 if chart.kind is ChartKind.LINE else 24
+    if axis.named(chart):
+        return 138 if chart.kind is ChartKind.LINE else 108
+    return 84 if chart.kind is ChartKind.LINE else 24
+
+
+def _hue(series: Series, i: int) -> str:
+    return TONES[series.tone] if series.tone else PALETTE[i % len(PALETTE)]
 
 
 def _png(figure: Figure) -> bytes:
@@ -98,7 +114,7 @@ def _say(on: Axes | Figure, x: float, y: float, words: str, **style: Any) -> Non
 
 def _frame(axes: Axes, chart: Chart) -> None:
     """Set the value axis: few ticks with the unit, hairlines, no box."""
-    marks = axis.ticks(*axis.extent(chart))
+    marks = axis.marks(chart)
     slack = (marks[-1] - marks[0]) * 0.015  # half a line's width, so that a value on the top tick is not cut
     axes.set_ylim(marks[0] - slack * (marks[0] < 0), marks[-1] + slack)
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
@@ -122,7 +138,7 @@ def _lines(axes: Axes, chart: Chart) -> None:
     inside = _incident(axes, chart)
     for i, series in enumerate(chart.series):
         values = np.array([np.nan if value is None else value for value in series.values], dtype=float)
-        _line(axes, at, values, PALETTE[i % len(PALETTE)])
+        _line(axes, at, values, _hue(series, i))
         if inside is not None and len(chart.series) == 1:
             _line(axes, at, np.where(inside, values, np.nan), _ALARM)
     _ends(axes, chart, at, alarmed=inside is not None)
@@ -142,11 +158,11 @@ def _days(at: datetime) -> float:
 
 def _clock(axes: Axes, chart: Chart) -> None:
     where = axes.get_xaxis_transform()
-    for instant, label in axis.time_ticks(chart.times[0], chart.times[-1]):
+    for instant, label in axis.time_ticks(chart.times[0], chart.times[-1], _LABELS - 1):
         x = _days(instant)
         axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
         _say(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
-    _say(axes, -2.6 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
+    _say(axes, -1.5 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
 
 
 def _usual(axes: Axes, chart: Chart) -> None:
@@ -187,7 +203,7 @@ def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) 
     last = -np.inf
     ends = [(end[1], end[0], i) for i, s in enumerate(chart.series) if (end := axis.newest(s.values)) is not None]
     for value, index, i in sorted(ends):
-        colour = _ALARM if alarmed and not several else PALETTE[i % len(PALETTE)]
+        colour = _ALARM if alarmed and not several else _hue(chart.series[i], i)
         axes.plot(at[index], value, "o", color=colour, markersize=5, markeredgecolor=_CARD, zorder=4, clip_on=False)
         y = max(value, last + least)
         if chart.band and not several and chart.band[0] - least < y < chart.band[1] + least:
@@ -212,16 +228,16 @@ def _bars(axes: Axes, chart: Chart) -> None:
     for i, series in enumerate(chart.series):
         values = _column(series, count)
         foot = np.where(values >= 0, above, below)
-        colour = PALETTE[i % len(PALETTE)]
+        colour = _hue(series, i)
         axes.bar(np.arange(count), values, width=0.68, bottom=foot, color=colour, edgecolor=_CARD, linewidth=seam, zorder=2)
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     _categories(axes, chart)
-    if len(chart.series) > 1:
+    if axis.named(chart):
         _legend(axes, chart)
-    if count <= 10:
+    if count <= _LABELS:
         for x, top in enumerate(above):
             if top:
-                _say(axes, x, top, axis.amount(top, chart.unit), ha="center", va="bottom", weight="bold", size=8)
+                _say(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
@@ -230,8 +246,8 @@ def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
 
 
 def _categories(axes: Axes, chart: Chart) -> None:
-    stride = axis.thinned(len(chart.categories), 10)
-    letters = max(6, 96 // min(10, len(chart.categories)))
+    stride = axis.thinned(len(chart.categories), _LABELS)
+    letters = max(7, 56 // min(_LABELS, len(chart.categories)))
     for x in range(0, len(chart.categories), stride):
         words = axis.shorten(chart.categories[x] or "none", letters)
         _say(axes, x, -0.05, words, color=_GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
@@ -242,8 +258,6 @@ def _legend(axes: Axes, chart: Chart) -> None:
     shown = list(enumerate(chart.series))[:8]
     for row, (i, series) in enumerate(reversed(shown)):
         y = 0.96 - row * 0.125
-        axes.plot(
-            [1 + 1.4 * _GAP], [y], "s", color=PALETTE[i % len(PALETTE)], markersize=6, transform=axes.transAxes, clip_on=False
-        )
-        name = axis.shorten(series.name or "none", 11)
+        axes.plot([1 + 1.4 * _GAP], [y], "s", color=_hue(series, i), markersize=6, transform=axes.transAxes, clip_on=False)
+        name = axis.shorten(series.name or "none", 12)
         _say(axes, 1 + 2.4 * _GAP, y, name, color=_GREY, va="center", size=8, transform=axes.transAxes)

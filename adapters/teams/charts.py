@@ -13,7 +13,8 @@ from typing import Any
 
 from adapters.teams.inert import bare, short
 from adapters.teams.spans import words
-from bot.cards.card import Chart, ChartKind, Style
+from bot.cards import axis
+from bot.cards.card import Chart, ChartKind, Style, Tone
 
 Json = dict[str, Any]
 
@@ -21,6 +22,18 @@ POINTS_MOST = 60
 SERIES_MOST = 8
 BARS_MOST = 30
 _COLORS = ("categoricalBlue", "categoricalMarigold", "categoricalTeal", "categoricalPurple")
+_TONES = {
+    Tone.CRITICAL: "attention",
+    Tone.WARNING: "warning",
+    Tone.INFO: "categoricalBlue",
+    Tone.OVER: "neutral",
+    Tone.GOOD: "good",
+    Tone.ERROR: "categoricalPurple",
+}
+_PARTS = 4
+"""Parts into which Teams cuts an axis, whatever its length: four round ones need round ends."""
+_LENGTHS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0, 48.0, 60.0, 72.0)
+"""Hours or days whose quarter is easily read."""
 _USUAL = "neutral"
 _LONG = timedelta(days=3)
 
@@ -31,13 +44,19 @@ def chart_elements(chart: Chart) -> list[Json]:
     summary = _summary(chart)
     if not native["data"]:
         return [summary]
-    return [native | {"fallback": {"type": "Container", "items": [words(_title(chart), bold=True)]}}, summary]
+    title = words(_title(chart), bold=True)  # Teams reads a chart's own title to screen readers alone
+    return [title, native | {"fallback": "drop"}, summary]
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
-    """Return a chart's elements with the PNG as what hosts without charts show."""
+    """Return a chart's elements with the PNG as what hosts without charts show.
+
+    It stands in for stacked bars everywhere: Teams ignores the ends of their axis, so its labels are never round.
+    """
     url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
     picture = {"type": "Image", "url": url, "altText": short(bare(chart.summary or chart.title), 500), "size": "stretch"}
+    if any(element.get("stacked") for element in elements):
+        return [picture, elements[-1]]  # it shows its title itself
     return [element | {"fallback": picture} if "fallback" in element else element for element in elements]
 
 
@@ -59,14 +78,30 @@ def _line(chart: Chart) -> Json:
         return {"data": []}
     at, title = _scale(chart.times)
     data = []
-    for series, color in zip(chart.series[:SERIES_MOST], _cycle(), strict=False):
+    for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False):
         points = _points(at, series.values)
         if points:
             data.append({"legend": _legend(series.name), "color": color, "values": points})
-    if chart.band and data:
-        whole = float(math.floor(at[0]))  # the axis begins where its lines do: at a whole hour its labels are round
-        data += [_level(name, (whole, at[-1]), y) for name, y in zip(("usual low", "usual high"), chart.band, strict=True)]
-    return {"type": "Chart.Line", "title": _title(chart), "xAxisTitle": title, "yAxisTitle": _unit(chart), "data": data}
+    if chart.band and data:  # the axis begins where its lines do
+        low, high = chart.band
+        names = f"usual from {axis.figure(low, '')}", f"to {axis.figure(high, chart.unit)}"
+        data += [_level(name, (_start(at[0]), 0.0), y) for name, y in zip(names, chart.band, strict=True)]
+    titles = {"title": _title(chart), "xAxisTitle": title, "yAxisTitle": _unit(chart)}
+    return {"type": "Chart.Line", **titles, **_range(chart), "data": data}
+
+
+def _range(chart: Chart) -> Json:
+    """Return the ends of the value axis, so that each part is round, and whole where things are counted."""
+    low, high = axis.extent(chart)
+    if low < 0 or not math.isfinite(high):
+        return {}
+    marks = axis.ticks(0.0, high, _PARTS + 1, least=1.0 if axis.counts(chart) else 0.0)
+    return {"yMin": 0, "yMax": _rounded((marks[1] - marks[0]) * _PARTS)}
+
+
+def _start(first: float) -> float:
+    """Return where an axis of hours or days begins, at or before its first reading."""
+    return -next((length for length in _LENGTHS if length >= -first), float(math.ceil(-first)))
 
 
 def _scale(times: Sequence[datetime]) -> tuple[list[float], str]:
@@ -94,12 +129,12 @@ def _points(at: Sequence[float], values: Sequence[float | None]) -> list[Json]:
 def _bars(chart: Chart) -> Json:
     """Return a `Chart.VerticalBar`, grouped and stacked when there are several series."""
     shared = {"title": _title(chart), "xAxisTitle": "", "yAxisTitle": _unit(chart)}
-    if len(chart.series) == 1:
-        bars = _values(chart.categories, chart.series[0].values)
-        return {"type": "Chart.VerticalBar", **shared, "data": bars}
+    if not axis.named(chart):
+        bars = _values(chart.categories, chart.series[0].values) if chart.series else []
+        return {"type": "Chart.VerticalBar", **shared, **_range(chart), "data": bars}
     groups = [
         {"legend": _legend(series.name), "color": color, "values": _values(chart.categories, series.values)}
-        for series, color in zip(chart.series[:SERIES_MOST], _cycle(), strict=False)
+        for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False)
     ]
     return {"type": "Chart.VerticalBar.Grouped", **shared, "stacked": True, "data": [g for g in groups if g["values"]]}
 
@@ -120,8 +155,9 @@ def _unit(chart: Chart) -> str:
     return short(bare(chart.unit), 40)
 
 
-def _cycle() -> Sequence[str]:
-    return _COLORS * (SERIES_MOST // len(_COLORS))
+def _colors(chart: Chart) -> list[str]:
+    """Return each series' colour: its meaning's, else its place's."""
+    return [_TONES[one.tone] if one.tone else _COLORS[i % len(_COLORS)] for i, one in enumerate(chart.series)]
 
 
 def _rounded(value: float) -> float:

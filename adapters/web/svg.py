@@ -13,7 +13,7 @@ from typing import assert_never
 from markupsafe import Markup
 
 from bot.cards import axis
-from bot.cards.card import Chart, ChartKind
+from bot.cards.card import Chart, ChartKind, Series
 
 COLOURS = 8
 """Series colours that the style sheet defines, `s0` to `s7`."""
@@ -32,8 +32,9 @@ def svg(chart: Chart) -> Markup:
         case _:
             assert_never(chart.kind)
     box = Markup('<svg class="chart {} {}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
-    several = "many" if len(chart.series) > 1 else "one"
-    return box.format(chart.kind.value, several, _HEIGHT, chart.title, chart.summary, Markup("").join(parts))
+    return box.format(
+        chart.kind.value, "many" if axis.named(chart) else "one", _HEIGHT, chart.title, chart.summary, Markup("").join(parts)
+    )
 
 
 class _Plot:
@@ -41,7 +42,7 @@ class _Plot:
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
-        self.marks = axis.ticks(*axis.extent(chart))
+        self.marks = axis.marks(chart)
         self.low, self.high = self.marks[0], self.marks[-1]
 
     def y(self, value: float) -> float:
@@ -108,7 +109,7 @@ class _Lines(_Plot):
 
     def _paths(self) -> Iterator[Markup]:
         for i, series in enumerate(self.chart.series):
-            yield self._path(f"line s{i % COLOURS}", self._runs(series.values))
+            yield self._path(f"line {_hue(series, i)}", self._runs(series.values))
             if len(self.chart.series) == 1 and self.chart.shaded is not None:
                 yield self._path("line alarm", self._runs(self._inside(series.values)))
 
@@ -139,7 +140,7 @@ class _Lines(_Plot):
         ends = [(axis.newest(series.values), i) for i, series in enumerate(self.chart.series)]
         last = 200.0
         for value, index, i in sorted((end[1], end[0], i) for end, i in ends if end is not None):
-            kind = f"s{i % COLOURS}" if several or self.chart.shaded is None else "alarm"
+            kind = _hue(self.chart.series[i], i) if several or self.chart.shaded is None else "alarm"
             x, y = self.x(self.chart.times[index]), self.y(value)
             yield Markup('<circle class="end {}" cx="{}%" cy="{}%" r="3.5"/>').format(kind, _n(x), _n(y))
             place = min(y, last - least) if several else self._clear(y)
@@ -184,7 +185,7 @@ class _Bars(_Plot):
                 odd = " odd" if (i // stride) % 2 and count > 4 else ""
                 text = Markup('<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>')
                 yield text.format(odd, _n((i + 0.5) * 100 / count), axis.shorten(name or "none", letters))
-        if len(self.chart.series) > 1:
+        if axis.named(self.chart):
             yield from self._legend()
 
     def _stack(self, i: int, width: float) -> Iterator[Markup]:
@@ -195,8 +196,8 @@ class _Bars(_Plot):
                 continue
             foot = above if value >= 0 else below
             top, bottom = sorted((self.y(foot), self.y(foot + value)))
-            rect = Markup('<rect class="bar s{}" x="{}%" width="{}%" y="{}%" height="{}%"/>')
-            yield rect.format(k % COLOURS, _n((i + 0.16) * width), _n(0.68 * width), _n(top), _n(bottom - top))
+            rect = Markup('<rect class="bar {}" x="{}%" width="{}%" y="{}%" height="{}%"/>')
+            yield rect.format(_hue(series, k), _n((i + 0.16) * width), _n(0.68 * width), _n(top), _n(bottom - top))
             above, below = above + max(value, 0.0), below + min(value, 0.0)
         yield from self._sum(i, width, above, below)
 
@@ -214,10 +215,15 @@ class _Bars(_Plot):
         for row, (i, series) in enumerate(reversed(list(enumerate(self.chart.series))[:COLOURS])):
             y = 6 + row * 19
             yield Markup(
-                '<svg x="100%" y="{}" overflow="visible"><rect class="bar s{}" x="14" width="9" height="9" rx="2"/></svg>'
-            ).format(y, i % COLOURS)
+                '<svg x="100%" y="{}" overflow="visible"><rect class="bar {}" x="14" width="9" height="9" rx="2"/></svg>'
+            ).format(y, _hue(series, i))
             name = axis.shorten(series.name or "none", 13)
             yield Markup('<text class="legend" x="100%" y="{}" dx="29" dy="9">{}</text>').format(y, name)
+
+
+def _hue(series: Series, i: int) -> str:
+    """Return the class that colours a series: its meaning's, else its place's in the palette."""
+    return f"t-{series.tone.value}" if series.tone else f"s{i % COLOURS}"
 
 
 def _values(chart: Chart, i: int) -> str:

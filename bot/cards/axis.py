@@ -21,9 +21,28 @@ def extent(chart: Chart) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
-    """Return up to `most` round values that enclose `low` and `high`, their step 1, 2, 2.5 or 5 times a power of ten."""
-    raw = (high - low) / max(1, most - 1)
+def marks(chart: Chart) -> tuple[float, ...]:
+    """Return the value axis's ticks: round, and whole where the chart counts things."""
+    return ticks(*extent(chart), least=1.0 if counts(chart) else 0.0)
+
+
+def counts(chart: Chart) -> bool:
+    """Tell whether a chart counts things: it has no unit, and every reading is whole."""
+    values = [value for series in chart.series for value in series.values if value is not None and known(value)]
+    return not chart.unit and all(float(value).is_integer() for value in values)
+
+
+def named(chart: Chart) -> bool:
+    """Tell whether a chart's colours need their names beside it: several of them, or one that has a meaning."""
+    return len(chart.series) > 1 or any(series.tone for series in chart.series)
+
+
+def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[float, ...]:
+    """Return up to `most` round values that enclose `low` and `high`, their step 1, 2, 2.5 or 5 times a power of ten.
+
+    No step is smaller than `least`, itself such a step, or 0.
+    """
+    raw = max((high - low) / max(1, most - 1), least)
     power = 10.0 ** math.floor(math.log10(raw))
     for size in (1, 2, 2.5, 5, 10, 20):
         step = size * power
@@ -69,6 +88,12 @@ def tick_labels(marks: Sequence[float], unit: str) -> tuple[str, ...]:
 def amount(value: float, unit: str) -> str:
     """Write a value where the axis already says its unit: a unit in words is left out."""
     return figure(value, unit if _is_sign(unit) else "")
+
+
+def brief(value: float, unit: str) -> str:
+    """Write an amount over a narrow bar, to three digits, without a unit in words: `$34.6k`, `$396/h`."""
+    three = float(f"{value:.3g}")
+    return tick_label(three, unit if _is_sign(unit) else "") if abs(value) >= 1000 else amount(value, unit)
 
 
 def tick_label(value: float, unit: str) -> str:

@@ -124,10 +124,11 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Name one line or one colour of bars; None = no reading."""
+    """Name one line or one colour of bars; None = no reading. `tone` colours what has a meaning, else the palette does."""
 
     name: str
     values: tuple[float | None, ...]
+    tone: Tone | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -35,6 +35,13 @@ _MOST = 15
 _STILL = {
     NodeState.IDLE: "nothing is loaded, the node can go",
     NodeState.LOADED_IDLE: "a job holds the cores and does nothing",
+}
+_TONES: Mapping[NodeState, Tone] = {
+    NodeState.BUSY: Tone.INFO,
+    NodeState.STARVED: Tone.WARNING,
+    NodeState.COMPILING: Tone.GOOD,
+    NodeState.LOADED_IDLE: Tone.ERROR,
+    NodeState.IDLE: Tone.CRITICAL,
 }
 _NODE_COLUMNS = (
     Column("node"),
@@ -175,7 +182,8 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(
-        Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups)) for s in states
+        Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups), _TONES.get(s))
+        for s in states
     )
     names = tuple(name or "(no cluster)" for name, _ in groups)
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]

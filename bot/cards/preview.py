@@ -131,9 +131,9 @@ def _chart(seen: Comparison) -> Chart:
     gone = {alert.id for alert in seen.disappear}
     both = [alert for alert in seen.before.told if alert.id not in gone]
     series = (
-        Series("both", _counts(both, days)),
-        Series("new", _counts(seen.appear, days)),
-        Series("gone", _counts(seen.disappear, days)),
+        Series("both", _counts(both, days), Tone.INFO),
+        Series("new", _counts(seen.appear, days), Tone.WARNING),
+        Series("gone", _counts(seen.disappear, days), Tone.OVER),
     )
     said = f"{len(both)} told either way, {len(seen.appear)} new with the change, {len(seen.disappear)} gone with it"
     names = tuple(day(seen.window.start + (one - first)) for one in days)

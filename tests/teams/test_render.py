@@ -195,12 +195,13 @@ def test_a_long_or_wide_table_says_what_it_folds() -> None:
 
 
 def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> None:
-    chart = body(line_chart())["body"][1]
+    chart = body(line_chart())["body"][2]
     assert chart["type"] == "Chart.Line"
-    assert [series["legend"] for series in chart["data"]] == ["llama", "usual low", "usual high"]
+    assert [series["legend"] for series in chart["data"]] == ["llama", "usual from 85", "to 95 %"]
+    assert (chart["yMin"], chart["yMax"]) == (0, 100.0), "four round parts"
     assert 2 < len(chart["data"][0]["values"]) <= 60
     gap = Chart(ChartKind.LINE, "t", "%", (Series("s", (1.0, None, 3.0)),), (AT, AT + timedelta(1), AT + timedelta(2)))
-    drawn = body(gap)["body"][1]
+    drawn = body(gap)["body"][2]
     assert drawn["data"][0]["values"] == [{"x": -48.0, "y": 1.0}, {"x": 0.0, "y": 3.0}]
     assert drawn["xAxisTitle"] == "hours before 22 Nov 09:00 UTC"
 
@@ -208,9 +209,24 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
 def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:
     one = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0, 2.0)),), categories=("a", "b"))
     two = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0,)), Series("u", (2.0,))), categories=("a",))
-    assert body(one)["body"][1]["data"] == [{"x": "a", "y": 1.0}, {"x": "b", "y": 2.0}]
-    assert body(two)["body"][1]["type"] == "Chart.VerticalBar.Grouped"
-    assert body(two)["body"][1]["stacked"] is True
+    assert body(one)["body"][2]["data"] == [{"x": "a", "y": 1.0}, {"x": "b", "y": 2.0}]
+    assert body(two)["body"][2]["type"] == "Chart.VerticalBar.Grouped"
+    assert body(two)["body"][2]["stacked"] is True
+
+
+def test_stacked_bars_are_a_picture_where_it_fits_since_their_axis_cannot_be_round() -> None:
+    two = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0,), Tone.WARNING), Series("u", (2.0,))), categories=("a",))
+    assert kinds(body(two, draw=lambda _: b"p")) == ["Container", "Image", "RichTextBlock"]
+    native = body(two, draw=lambda _: b"p" * 90_000)["body"][2]
+    assert [series["color"] for series in native["data"]] == ["warning", "categoricalMarigold"]
+
+
+@pytest.mark.parametrize(
+    ("high", "unit", "top"), [(93.0, "%", 100.0), (3.0, "", 4.0), (17.0, "", 20.0), (911.0, "$/h", 1000.0), (0.3, "GB/s", 0.4)]
+)
+def test_the_value_axis_ends_where_its_quarters_are_round(high: float, unit: str, top: float) -> None:
+    bars = Chart(ChartKind.BAR, "t", unit, (Series("s", (high,)),), categories=("a",))
+    assert body(bars)["body"][2]["yMax"] == top
 
 
 def test_a_chart_without_a_reading_is_its_sentence() -> None:
@@ -219,11 +235,11 @@ def test_a_chart_without_a_reading_is_its_sentence() -> None:
 
 
 def test_hosts_without_charts_get_a_picture_where_it_fits_and_words_where_not() -> None:
-    fits = body(line_chart(), draw=lambda _: b"p" * 9000)["body"][1]["fallback"]
-    large = body(line_chart(), draw=lambda _: b"p" * 90_000)["body"][1]["fallback"]
+    fits = body(line_chart(), draw=lambda _: b"p" * 9000)["body"][2]["fallback"]
+    large = body(line_chart(), draw=lambda _: b"p" * 90_000)["body"][2]["fallback"]
     assert fits["url"].startswith("data:image/png;base64,cHBw")
     assert fits["altText"] == "Fell to 20 %."
-    assert large["type"] == "Container"
+    assert large == "drop", "title and summary stand around it"
 
 
 def test_buttons_execute_their_line_six_a_row() -> None:
