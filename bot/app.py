@@ -105,7 +105,8 @@ class App:
             await self.refresh(request.at)
         if shared:
             return call, replace(card, public=True)
-        return call, _shareable(card, line) if request.channel else card
+        done = call.command.changes and card.tone is Tone.GOOD  # to share it would be to do it again
+        return call, card if done or not request.channel else _shareable(card, line)
 
     async def _called(self, request: Request) -> tuple[Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""

@@ -50,7 +50,7 @@ _PRICES: Mapping[str, str] = {
     "dated fallback": "a fallback price",
 }
 _OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align.RIGHT))
-_TOP = 5
+_TOP, _FEW = 5, 3
 
 
 def nobody(_: str) -> str:
@@ -114,7 +114,8 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
         parts.append(f"acknowledged by {ack.by_name or ack.by} after {span(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
     body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
-    return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"),))), alert_data(worst))
+    judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly", f"not-an-anomaly {worst.id}")
+    return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"), *judge))), alert_data(worst))
 
 
 def money_line(waste: Waste) -> Text:
@@ -248,8 +249,8 @@ def _owner(alert: Alert, resolved: str) -> str:
     # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
     by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
     named += [f"launched by {alert.launched_by}"] if by_machine else []
-    known = ", whom no setting knows" if alert.owners else ""
-    return f" · {', '.join(named)}{known}, so the default channel hears this"
+    unknown = ", not in the settings" if alert.owners else ""
+    return f" · {', '.join(named)}{unknown}: told to the default channel"
 
 
 def _mentions(name: str, address: str) -> tuple[Mention, ...]:
@@ -257,21 +258,28 @@ def _mentions(name: str, address: str) -> tuple[Mention, ...]:
 
 
 def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
-    """List the things, and the other alerts of the incident with their states."""
-    blocks: list[Block] = []
-    things = worst.anomaly.things
-    if len(things) > 1:
-        more = f" and {len(things) - _TOP} more" if len(things) > _TOP else ""
-        recovered = worst.things_at_worst - len(things)
-        back = f" · {recovered} of {worst.things_at_worst} recovered" if recovered > 0 else ""
-        names = [span for thing in things[:_TOP] for span in (Code(thing), " ")]
-        blocks.append(quiet(*names, f"{more}{back}".strip()))
+    """Name the things, and list the other alerts of the incident with their states."""
+    blocks: list[Block] = [_named(worst)] if len(worst.anomaly.things) > 1 else []
     rest = [alert for alert in alerts if alert.id != worst.id]
     if rest:
         rest.sort(key=worth, reverse=True)
         more = f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts" if len(rest) > _TOP else ""
         blocks.append(Table(_OTHERS, tuple(_other(a) for a in rest[:_TOP]), rest=more))
     return blocks
+
+
+def _named(alert: Alert) -> Text:
+    """Name a few things; of many one, as an example, and where all are listed: at night a wall of ids helps nobody."""
+    things, cluster = alert.anomaly.things, alert.anomaly.labels.cluster
+    shown = things if len(things) <= _FEW else things[:1]
+    spans: list[Span] = [span for thing in shown for span in (Code(thing), " ")]
+    if len(things) > len(shown):
+        spans.append(f"and {counted(len(things) - len(shown), 'other')}")
+        listed = alert.anomaly.kind == "node" and cluster
+        spans += [", listed by ", Code(f"fleet {quote(cluster)}")] if listed else []
+    recovered = alert.things_at_worst - len(things)
+    spans += [f" · {recovered} of {alert.things_at_worst} recovered"] if recovered > 0 else []
+    return quiet(*spans)
 
 
 def _other(alert: Alert) -> tuple[str, ...]:

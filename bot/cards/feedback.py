@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.alerts.feedback import Score
-from bot.cards.alert import where
+from bot.cards.alert import cause_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
 from bot.cards.decided import pattern_words
 from bot.cards.money import usd
@@ -13,7 +13,7 @@ from bot.cards.words import clock, counted, period
 from bot.model.alert import Alert, Silence
 from bot.model.window import Window
 
-_COLUMNS = (Column("id"), Column("what"), Column("by"), Column("until"), Column("quiet now", Align.RIGHT))
+_COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("quiet now", Align.RIGHT), Column("id"))
 _SCORES = (Column("rule"), Column("useful", Align.RIGHT), Column("wrong", Align.RIGHT), Column("right", Align.RIGHT))
 _MOST = 12
 
@@ -37,7 +37,7 @@ def silences_card(rows: Sequence[Muted]) -> Card:
 
 def dropped_card(silence: Silence) -> Card:
     """Confirm that a silence is over."""
-    words = quiet(f"{_what(silence, None)}, muted by {silence.by_name or silence.by}")
+    words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.by_name or silence.by}")
     return Card(f"{silence.id} is dropped: it speaks again", Tone.GOOD, (words,), {"silence": silence.id})
 
 
@@ -70,17 +70,24 @@ def _rest(n: int) -> str:
 
 
 def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[str, ...]:
-    return silence.id, _what(silence, alert), silence.by_name or silence.by, clock(silence.ends), str(len(held))
+    by = silence.by_name or silence.by
+    return _what(silence, alert), _how(silence), by, f"{clock(silence.ends)} UTC", str(len(held)), silence.id
 
 
 def _what(silence: Silence, alert: Alert | None) -> str:
+    """Say what is muted: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
     if silence.pattern:
-        words = pattern_words(silence.pattern)
         place = " ".join(value for _, value in silence.pattern.scope)
-        return ", ".join(part for part in (f"not an anomaly: {silence.pattern.rule}", place, words) if part)
-    ceiling = f", until {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
-    about = where(alert) if alert else silence.alert or str(silence.selector)
-    return f"snooze: {about}{ceiling}" + (f" ({silence.reason})" if silence.reason else "")
+        return " · ".join(part for part in (silence.pattern.rule, place) if part)
+    return f"{cause_words(alert.cause)} · {where(alert)}" if alert else silence.alert or str(silence.selector)
+
+
+def _how(silence: Silence) -> str:
+    """Say how it is muted: `snoozed up to $5,000: moving the data`, or `not an anomaly at 4 to 6 %`."""
+    if silence.pattern:
+        return f"not an anomaly {pattern_words(silence.pattern)}".strip()
+    ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
+    return f"snoozed{ceiling}" + (f": {silence.reason}" if silence.reason else "")
 
 
 def _data(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> dict[str, object]:

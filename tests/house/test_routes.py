@@ -92,8 +92,8 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
     ("owner", "pinged", "words"),
     [
         ("dana", ("chat:U1",), ""),
-        ("kim", (), "owner kim, whom no setting knows, so the default channel hears this"),
-        ("", (), "no owner tag, so the default channel hears this"),
+        ("kim", (), "owner kim, not in the settings: told to the default channel"),
+        ("", (), "no owner tag: told to the default channel"),
     ],
 )
 def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
@@ -112,7 +112,7 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: st
         (
             ("launcher:eks-nodes",),
             (),
-            "no owner tag, launcher eks-nodes, whom no setting knows, so the default channel hears this",
+            "no owner tag, launcher eks-nodes, not in the settings: told to the default channel",
         ),
     ],
 )
