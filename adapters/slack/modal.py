@@ -63,7 +63,7 @@ def answer_view(card: Card, origin: Origin) -> Json:
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
     if form is None:
         return _press_view(card, origin) or {
-            **_view(SHOWN, card.title, view_blocks(card)),
+            **_view(SHOWN, card.title, _under(card.title, card)),
             "private_metadata": origin.dump(),
         }
     return form_view(form, Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))), origin)
@@ -91,10 +91,17 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
         refusal = quiet("This form's line is too long for Slack; type the command instead.")
         return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
     inputs = [_input(field) for field in form.fields]
-    shown = view_blocks(around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
+    shown = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
     asked = [*shown, *inputs][:VIEW_BLOCKS] or [{"type": "section", "text": plain_text(form.title, SECTION)}]
     view = _view(FORM, form.title, asked)
     return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
+
+
+def _under(title: str, card: Card) -> list[Json]:
+    """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
+    blocks = view_blocks(card)
+    said = mrkdwn.line(card.title) == mrkdwn.line(title) and mrkdwn.size(title) <= VIEW_TITLE
+    return blocks[1:] if said and len(blocks) > 1 else blocks
 
 
 def ask_view(example: str, typed: str, origin: Origin) -> Json:

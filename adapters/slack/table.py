@@ -1,4 +1,8 @@
-"""Draw a table as monospaced text, or as a list where its lines would be wider than a message."""
+"""Draw a table as monospaced text, or as a list where a phone would break its lines.
+
+Slack's own `table` block is not used: a message may hold only one (`only_one_table_allowed`, read 2026-11-21), where some
+answers have three, and what stands in its place in a client that does not know it is not documented.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,14 @@ from bot.cards.card import Align, Column, Table
 
 _WIDEST = {1: 90, 2: 64, 3: 48}
 _WIDEST_OF_MANY = 60
-_MESSAGE = 92  # signs of a line that a desktop client shows before it breaks one
+_PHONE = 46  # monospaced signs of a line that a phone shows before it breaks one, and the columns with it
 
 
 def table_text(table: Table, most: int) -> str:
     """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
     caption = mrkdwn.strong(mrkdwn.cut(table.caption, 200))
     head, *rows, total = _lines(table)
-    if _width(head.partition("\n")[2]) > _MESSAGE and any((*table.rows, table.total)):
+    if _width(head.partition("\n")[2]) > _PHONE and any((*table.rows, table.total)):
         return _list(table, caption, most)
     room = most - mrkdwn.size(caption) - mrkdwn.size(head) - mrkdwn.size(total) - 80
     kept: list[str] = []
@@ -45,21 +49,23 @@ def _lines(table: Table) -> list[str]:
 
 def _list(table: Table, caption: str, most: int) -> str:
     """Return a point for each row: its first cell bold, the others after their column's name."""
-    points = [_point(row, table.columns) for row in (*table.rows, table.total) if row]
+    points = [_point(row, table.columns) for row in table.rows if row]
+    total = _point(table.total, table.columns) if table.total else ""
+    total = total if mrkdwn.size(total) <= most // 3 else "…"  # no real one is longer
     kept: list[str] = []
-    room = most - mrkdwn.size(caption) - 80
+    room = most - mrkdwn.size(caption) - mrkdwn.size(total) - 80
     for point in points:
         room -= mrkdwn.size(point) + 1
         if room < 0:
             break
         kept.append(point)
     more = f"… and {len(points) - len(kept):,} more rows" if len(kept) < len(points) else ""
-    return "\n".join(part for part in (caption, *kept, more) if part)
+    return "\n".join(part for part in (caption, *kept, more, total) if part)
 
 
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     first, *cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
-    names = ["" if len(columns) == 2 else f"{mrkdwn.line(column.name)} " for column in columns[1:]]
+    names = ["" if len(columns) == 2 else f"{mrkdwn.cut(mrkdwn.line(column.name), 40)} " for column in columns[1:]]
     told = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
     return f"• {mrkdwn.strong(first)}: {mrkdwn.inert(' · '.join(told))}".rstrip()
 

@@ -227,11 +227,15 @@ def test_the_worst_alert_still_fits_and_says_what_was_left_out():
 
 
 def test_a_long_table_keeps_its_first_rows_and_its_total_and_counts_the_rest():
-    shown = message(Card("t", blocks=(worst_alert().blocks[2],))).blocks[1]["text"]["text"]
-    assert "i-0000000000000000 " in shown
-    assert re.search(r"… and 4\d\d more rows", shown)
-    assert "$10,750" in shown
-    assert shown.endswith("\n```")
+    wide = worst_alert().blocks[2]
+    assert isinstance(wide, Table)
+    narrow = Table(wide.columns[:2], tuple(row[:2] for row in wide.rows), ("500", "$10,750"))
+    for table, first, end in ((wide, "*i-0000000000000000*", "$10,750"), (narrow, "i-0000000000000000 ", "\n```")):
+        shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"]
+        assert first in shown
+        assert re.search(r"… and 4\d\d more rows", shown)
+        assert "$10,750" in shown
+        assert shown.endswith(end)
 
 
 def test_a_table_is_aligned_and_cannot_break_out_of_its_block():
@@ -259,7 +263,7 @@ def test_a_line_too_long_for_a_button_is_named_instead_of_cut():
     assert drawn.blocks[1]["elements"][0]["text"] == "Too long for a button: Apply."
 
 
-def test_a_table_wider_than_a_message_is_a_list_that_markup_cannot_enter():
+def test_a_table_wider_than_a_phone_is_a_list_that_markup_cannot_enter():
     table = Table(tuple(map(Column, ("how", "says", "source", "of"))), (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)))
     shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines()
     assert shown == [f"• *now*: says ∗b∗ &lt;!here&gt; · source {'s' * 50} · of {'t' * 50}", "• *then*:"]
