@@ -77,7 +77,7 @@ def _press_view(card: Card, origin: Origin) -> Json | None:
         return None
     rest = Card(card.title, card.tone, tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())))
     submit = plain_text(main.text, VIEW_BUTTON)
-    return {**_view(PRESS, card.title, view_blocks(rest)), "private_metadata": metadata, "submit": submit}
+    return {**_view(PRESS, card.title, _under(card.title, rest)), "private_metadata": metadata, "submit": submit}
 
 
 def _without(block: Block, button: Button) -> Block:
