@@ -85,6 +85,18 @@ class Alike:
 
 
 @dataclass(frozen=True)
+class Recompile:
+    """State how long every node compiles anew once; `seen` of the cluster's own compiles, else as long as the grace allows."""
+
+    hours: float
+    seen: bool = False
+
+    def usd(self, scenario: Scenario) -> Decimal:
+        """Return what it costs on the new nodes."""
+        return (scenario.usd_per_hour * Decimal(str(self.hours))).quantize(Decimal("0.01"))
+
+
+@dataclass(frozen=True)
 class Migration:
     """Hold the comparison: options that move and that stay, cheapest first."""
 
@@ -95,6 +107,8 @@ class Migration:
     savings: tuple[Saving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cautions: tuple[str, ...] = field(default=())
+    recompile: Recompile | None = None
+    """None where compiled artifacts go on: the family stays the same."""
 
     def moves(self) -> tuple[Option, ...]:
         """Return the options of the new type."""

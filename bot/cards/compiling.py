@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Span, Strong, Text, When, quiet
+from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
 from bot.cards.money import usd
 from bot.cards.words import about, counted
 from bot.costs.compiling import Batch, CompileBill
-from bot.model.compile import Ending
+from bot.model.compile import CompileMark, Ending, Mark
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"
@@ -46,6 +46,27 @@ def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
     blocks += [_cut(note) for note in cut[:_MOST]]
     left = len(going[_MOST:]) + len(cut[_MOST:])
     return [*blocks, quiet(f"And {counted(left, 'more compile')}.")] if left else blocks
+
+
+def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
+    """Say what compilers' logs complain of: graphs cached as failed, and waits for a lock though nothing compiles."""
+    skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
+    going = any(note.batch.ending is Ending.GOING for note in notes)
+    waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
+    told = [
+        f"{_nodes(skipped)} a graph that is cached as failed, says the log: add --retry_failed_compilation to NEURON_CC_FLAGS."
+        if skipped
+        else "",
+        f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none is seen to: one that was killed may have"
+        " left its lock; then remove the .lock files in the compile cache."
+        if waiting
+        else "",
+    ]
+    return [text(sentence) for sentence in told if sentence]
+
+
+def _nodes(names: Collection[str], verb: str = "skip") -> str:
+    return f"{next(iter(names))} {verb}s" if len(names) == 1 else f"{len(names):,} nodes {verb}"
 
 
 def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 
 from bot.cards.card import (
@@ -22,7 +23,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.compiling import CompileNote, compile_blocks, compile_data
+from bot.cards.compiling import CompileNote, compile_blocks, compile_data, log_blocks
 from bot.cards.money import usd
 from bot.cards.spread import Spread, spread_data, spread_texts
 from bot.cards.words import counted
@@ -32,6 +33,8 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 
 _MOST = 15
+_FRESH = timedelta(hours=1)
+"""How long a line of a compiler's log is worth a sentence."""
 _STILL = {
     NodeState.IDLE: "nothing is loaded, the node can go",
     NodeState.LOADED_IDLE: "a job holds the cores and does nothing",
@@ -81,6 +84,8 @@ def fleet_card(
     per_hour = _sum(rows)
     trouble = _trouble(rows)
     blocks: list[Block] = [*([text(trouble)] if trouble else []), *compile_blocks(compiles, reading.now)]
+    mine = {row.instance.id for row in rows}
+    blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
     blocks += spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
     blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]

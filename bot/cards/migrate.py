@@ -19,6 +19,7 @@ from bot.cards.card import (
     Facts,
     Series,
     Table,
+    Text,
     Tone,
     quiet,
     text,
@@ -66,6 +67,7 @@ def migration_card(found: Migration, doubts: Sequence[str], stale_days: float, p
         blocks.append(_chart(found))
     if port_usd is not None and found.moves():
         blocks.append(_break_even(found, port_usd))
+    blocks += [_recompile(found)] if found.recompile and found.moves() else []
     blocks += [_voices(found), text(_before_paying(found))]
     blocks += [
         quiet(f"Vendors also say: {x.says} ({x.source}, {x.asof:%Y-%m-%d}); not in the range above.") for x in found.savings
@@ -204,10 +206,24 @@ def _bar(option: Option, scenario: Scenario, found: Migration) -> str:
 def _break_even(found: Migration, port_usd: Decimal) -> Table:
     rows = []
     for words, scenario in zip(("slowest voice", "middle", "fastest voice"), found.moves()[0].scenarios, strict=True):
-        hours = break_even_hours(port_usd, found.standing, scenario.relative_cost)
+        paid = port_usd + (found.recompile.usd(scenario) if found.recompile else 0)
+        hours = break_even_hours(paid, found.standing, scenario.relative_cost)
         told = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
         rows.append((f"{scenario.speedup:.1f}x, {words}", told))
-    return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=f"When {usd(port_usd)} of porting pays")
+    caption = f"When {usd(port_usd)} of porting pays{', compiling anew counted' if found.recompile else ''}"
+    return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=caption)
+
+
+def _recompile(found: Migration) -> Text:
+    """Say what compiling anew costs: compiled artifacts do not move."""
+    assert found.recompile
+    scenario, again = found.moves()[0].scenarios[1], found.recompile
+    rests = "as the longest compile seen here" if again.seen else "an assumption, as long as compiling.grace allows"
+    return quiet(
+        f"Compiling anew once: about {usd(again.usd(scenario))} ({scenario.nodes} nodes for {again.hours * 60:.0f} min, {rests});"
+        " compiled artifacts do not move to another family, nor to another compiler version."
+        " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
+    )
 
 
 def _voices(found: Migration) -> Table:

@@ -25,6 +25,7 @@ def migration_data(found: Migration, doubts: Sequence[str], port_usd: Decimal | 
         "doubts": [*doubts, *found.cautions],
         "refused": [],
         "port_usd": port_usd,
+        "recompile_usd": found.recompile.usd(found.moves()[0].scenarios[1]) if found.recompile and found.moves() else None,
         "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in found.conflicts],
     }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.advice.migrate import compare, default_target, speed_range
+from bot.advice.migrate import Recompile, compare, default_target, speed_range
 from bot.advice.obstacles import Standing, doubts, refusals
 from bot.cards.card import Card
 from bot.cards.fleet import NodeRow
@@ -27,6 +28,7 @@ from bot.model.request import Request
 from bot.ports import Ports
 from bot.pricing import Pricing
 
+_SEEN = timedelta(days=14)
 _USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 
 
@@ -57,8 +59,18 @@ def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Dec
         return refused_card(standing, target, reasons)
     policy = ports.policy.at(Labels(cluster=cluster))
     found = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
+    if target.family != standing.type.family:
+        found = replace(found, recompile=_recompile(ports, request, cluster))
     against = doubts(standing, policy.number("advice.least_utilization"))
     return migration_card(found, against, policy.number("advice.stale_days"), port_usd)
+
+
+def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
+    """Return how long compiling anew takes: as the cluster's longest compile of 14 days, else as its grace allows."""
+    reading = ports.source.read(request.at)
+    seen = [x.hours for x in ports.compiles(reading, ports.policy, request.at - _SEEN) if x.scope.cluster == cluster]
+    grace = ports.policy.at(Labels(cluster=cluster)).duration("compiling.grace")
+    return Recompile(max(seen), seen=True) if seen else Recompile(grace / timedelta(hours=1))
 
 
 def _target(name: str, standing: Standing, types: Mapping[str, InstanceType]) -> InstanceType:

@@ -15,12 +15,14 @@ from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Cause, Detection, NodeState
 from bot.model.codec import encode
+from bot.model.compile import Compile, Ending
 from bot.model.fleet import Instance, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis
 from bot.model.reading import Reading
 from bot.model.request import Request, User
+from bot.model.window import Window
 from bot.policy.schema import default_policy
 from bot.ports import Changes, Ports
 from tests.advice.standing import NOW, price, told
@@ -52,7 +54,7 @@ class Fleet:
         return [price(kind=instance_type)] if instance_type.startswith("trn1") else []
 
 
-def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.BUSY, alerts=()):
+def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.BUSY, alerts=(), compiled=()):
     fleet, store = fleet or Fleet(), MemoryStore()
     store.save(Changes(alerts=alerts))
 
@@ -71,6 +73,7 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
         shelf=store,
         replays=None,
         interval=timedelta(minutes=5),
+        compiles=lambda *_: compiled,
     )
     request = Request("migrate", User("terminal:me"), NOW, "terminal")
     return asyncio.run(migrate(ports, request, cluster, to, port_usd))
@@ -126,7 +129,17 @@ def test_the_answer_has_typed_numbers_and_a_chart():
     assert encode(card)["data"]["options"][0]["node_usd_per_hour"] == "9.532"
     chart = next(block for block in card.blocks if isinstance(block, Chart))
     assert len(chart.categories) == len(chart.series[0].values)
-    assert "When $40,000 of porting pays" in words(card)
+    assert "When $40,000 of porting pays, compiling anew counted" in words(card)
+
+
+def test_compiling_anew_is_counted_as_compiled_artifacts_do_not_move():
+    card = ask(port_usd=Decimal(40000))
+    assert card.data["recompile_usd"] > 0
+    assert "an assumption, as long as compiling.grace allows" in words(card)
+    seen = Compile("i-0", Labels(cluster="llama"), Window(NOW - timedelta(minutes=30), NOW), Ending.USED)
+    longer = ask(port_usd=Decimal(40000), compiled=(seen,))
+    assert longer.data["recompile_usd"] == (card.data["recompile_usd"] / 2).quantize(Decimal("0.01"))
+    assert "30 min, as the longest compile seen here" in words(longer)
 
 
 def test_gpus_are_compared_with_trainium():

@@ -4,9 +4,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.cards.card import Text, plain
-from bot.cards.compiling import CompileNote, compile_blocks, compile_text
+from bot.cards.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.costs.compiling import batches, bill_of
-from bot.model.compile import Compile, Ending
+from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.labels import Labels
 from bot.model.window import Window
 from tests.builders import NOON
@@ -87,3 +87,19 @@ def test_a_compile_that_was_cut_off_is_money_lost():
 def test_more_compiles_than_fit_are_counted():
     many = [compile_(f"i-{k}", cluster=f"c{k}", ending=Ending.GOING) for k in range(6)]
     assert "And 2 more compiles." in words(compile_blocks([CompileNote(x, HOUR, 4) for x in batches(many, twenty)], NOON))
+
+
+def logged(*marks, notes=()):
+    return words(log_blocks([CompileMark(NOON, name, mark) for name, mark in marks], notes))
+
+
+def test_what_the_log_complains_of_is_said_with_what_to_do():
+    assert "2 nodes skip a graph that is cached as failed" in logged(("i-1", Mark.SKIPPED), ("i-2", Mark.SKIPPED))
+    assert "--retry_failed_compilation" in logged(("i-1", Mark.SKIPPED))
+    assert "i-1 waits for another process" in logged(("i-1", Mark.WAITING), ("i-1", Mark.WAITING))
+    assert logged(("i-1", Mark.BEGUN)) == ""
+
+
+def test_waiting_is_no_complaint_while_another_node_compiles():
+    going = [CompileNote(one, HOUR, 4) for one in batches([compile_(ending=Ending.GOING)], twenty)]
+    assert logged(("i-1", Mark.WAITING), notes=going) == ""
