@@ -57,8 +57,8 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> li
         f"{_nodes(skipped)} a graph that is cached as failed, says the log: add --retry_failed_compilation to NEURON_CC_FLAGS."
         if skipped
         else "",
-        f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none is seen to: one that was killed may have"
-        " left its lock; then remove the .lock files in the compile cache."
+        f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none is seen to: one that was killed may"
+        " have left its lock; then remove the .lock files in the compile cache."
         if waiting
         else "",
     ]
