@@ -27,6 +27,7 @@ from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Changes, Memory, Ports
+from bot.reconcile import remember_estimate
 from bot.troubles import attend
 from bot.watch import Look, Watch
 
@@ -66,6 +67,7 @@ class App:
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
+            await asyncio.to_thread(remember_estimate, self.ports, now)
             await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
             await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))

@@ -1,0 +1,94 @@
+"""The estimate of a month beside its invoice, over a real export."""
+
+import csv
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+
+from adapters.billing import open_billing
+from adapters.store.memory import MemoryStore
+from bot.cards.card import Table
+from bot.commands.line import understand
+from bot.commands.reconcile import reconcile
+from bot.model.request import Request, User
+from bot.reconcile import remember_estimate
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
+           "line_item_usage_end_date", "line_item_unblended_cost"]  # fmt: skip
+
+
+def rows(daily):
+    """Return a usage row a day from September on; months before November have an invoice, each with a credit of $50."""
+    at = datetime(2026, 9, 1, tzinfo=UTC)
+    while at < NOW.replace(hour=0):
+        invoice = f"INV{at:%m}" if at.month < 11 else ""
+        end = at + timedelta(days=1)
+        yield [invoice, "Usage", "AmazonEC2", at.isoformat(), end.isoformat(), daily(at)]
+        if at.day == 20:
+            yield [invoice, "Credit", "AmazonEC2", at.isoformat(), end.isoformat(), "-50"]
+        at = end
+
+
+@pytest.fixture
+def ports(tmp_path):
+    def made(daily):
+        with (tmp_path / "bill.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *rows(daily)])
+        return SimpleNamespace(billing=open_billing(tmp_path), shelf=MemoryStore())
+
+    return made
+
+
+async def ask(ports, words="reconcile 90d"):
+    card = await reconcile(ports, Request(words, User("u"), NOW, "web"), **understand(words, NOW).arguments)
+    return card, {one["month"]: one for one in card.data["months"]}
+
+
+async def test_each_closed_month_has_its_difference(ports):
+    card, months = await ask(ports(lambda at: "10" if at < datetime(2026, 10, 20, tzinfo=UTC) else "20"))
+    assert list(months) == ["2026-09", "2026-10", "2026-11"]
+    assert (months["2026-09"]["difference_usd"], months["2026-09"]["within_range"]) == (0, True)
+    october = months["2026-10"]
+    assert (october["estimate"]["amortised_usd"], october["amortised_usd"]) == (310, 430)
+    assert (october["difference_usd"], october["within_range"], october["final"]) == (120, False, True)
+    assert (october["net_usd"], october["credits_usd"]) == (380, -50)
+    assert (months["2026-11"]["final"], months["2026-11"]["difference_usd"]) == (False, None)
+    assert card.title == "October 2026 cost +$120 (+27.9 %) against its estimate"
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert table.rows[1] == ("2026-10", "$310", "Oct 16, again", "$430", "+$120 (+27.9 %)", "$380")
+    assert table.rows[2][4] == "not final"
+
+
+async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
+    here = ports(lambda _: "10")
+    for day in (3, 12, 15, 28):
+        remember_estimate(here, datetime(2026, 10, day, 12, tzinfo=UTC))
+    here.shelf.put("estimates", "2026-10-15", {"at": "2026-10-15T12:00:00+00:00", "forecast": "250", "low": "240", "high": "260"})
+    remember_estimate(here, datetime(2026, 10, 15, 23, tzinfo=UTC))
+    _, months = await ask(here, "reconcile 2026-10")
+    assert list(months) == ["2026-10"]
+    assert months["2026-10"]["estimate"] == {
+        "at": datetime(2026, 10, 15, 12, tzinfo=UTC),
+        "amortised_usd": Decimal(250),
+        "low_usd": Decimal(240),
+        "high_usd": Decimal(260),
+        "remembered": True,
+    }
+    assert months["2026-10"]["difference_usd"] == 60
+
+
+async def test_an_early_day_is_remembered_without_an_estimate(ports):
+    here = ports(lambda _: "10")
+    remember_estimate(here, datetime(2026, 9, 2, tzinfo=UTC))
+    assert "forecast" not in here.shelf.get("estimates", "2026-09-02")
+    _, months = await ask(here, "reconcile 2026-09")
+    assert months["2026-09"]["estimate"]["remembered"] is False
+
+
+async def test_a_bill_of_other_times_says_so(ports):
+    card, months = await ask(ports(lambda _: "10"), "reconcile 2025-01")
+    assert months == {}
+    assert card.title == "The bill holds no month of that time"
