@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.alerts.news import said_of
 from bot.cards.card import Card
-from bot.errors import Refused, TrnbotError
+from bot.errors import Refused, TrnbotError, Unanswered
 from bot.model.alert import Notice, Reason, Said
 from bot.model.anomaly import Severity
 from bot.ports import Changes, Store, Surface
@@ -125,11 +125,11 @@ async def _say(notice: Notice, said: Said | None, mouth: _Mouth, card: Card) -> 
         return done
     try:
         await surface.reply(channel, message, mouth.line_of(notice, said, card))
+    except (Unanswered, OSError, TimeoutError) as error:
+        log.warning("the thread's line of %s to %s may be missing: %s", notice.id, notice.channel, error)
     except TrnbotError:
         await mouth.write(said)
         raise
-    except (OSError, TimeoutError) as error:
-        log.warning("the thread's line of %s to %s may be missing: %s", notice.id, notice.channel, error)
     return done
 
 

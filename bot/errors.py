@@ -5,6 +5,7 @@ TrnbotError
 |   +-- NotAllowed   the person may not do this
 +-- Unavailable      something outside failed or is missing (exit 1)
     +-- Refused      it will go on failing until a person does something
+    +-- Unanswered   it may have done what was asked
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class Unavailable(TrnbotError):
 
 class Refused(Unavailable):
     """Say what outside will go on failing until a person does something: a deleted channel, a revoked token."""
+
+
+class Unanswered(Unavailable):
+    """Say that what outside was asked may have been done: the answer is missing, late, or a failure halfway."""
 
 
 def _after_question(sentence: str) -> str:

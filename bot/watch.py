@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from bot.alerts.news import too_late
 from bot.alerts.step import Outcome, step
 from bot.model.anomaly import Detection
 from bot.model.memory import Changes, Memory
@@ -33,8 +34,9 @@ class Look:
         """Return what to write before anything is said: alerts, and messages that became pointless untold."""
         before = {alert.id: alert for alert in self.memory.alerts}
         changed = [alert for alert in self.outcome.alerts if before.get(alert.id) != alert]
-        firing = {alert.id for alert in self.outcome.alerts if alert.firing}
-        untold = [s for s in self.memory.said if not s.message and not s.over and not firing & set(s.alerts)]
+        known = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
+        about = {s.id: [known[name] for name in s.alerts if name in known] for s in self.memory.said}
+        untold = [s for s in self.memory.said if not s.message and not s.over and too_late(about[s.id], self.reading.now)]
         return Changes(alerts=changed, said=[replace(s, over=True) for s in untold])
 
 

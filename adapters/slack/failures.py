@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from bot.errors import Refused, Unavailable
+from bot.errors import Refused, Unanswered, Unavailable
 
 GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"})
 BAD_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "invalid_attachments"})
@@ -43,7 +43,8 @@ PASSING = frozenset({"ratelimited", "internal_error", "fatal_error", "service_un
 
 def code_of(error: SlackApiError) -> str:
     """Return Slack's error code, `unknown_error` when it sent none."""
-    found = error.response.get("error") if error.response is not None else ""
+    answer = getattr(error.response, "data", None)  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
+    found = answer.get("error") if isinstance(answer, Mapping) else ""
     return found if isinstance(found, str) and re.fullmatch(r"\w{1,60}", found) else "unknown_error"
 
 
@@ -61,7 +62,17 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
     try:
         yield
     except SlackApiError as error:
-        kind = Refused if code_of(error) in LASTING else Unavailable
-        raise kind(sentence(error, channel)) from None
-    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+        raise _kind(code_of(error))(sentence(error, channel)) from None
+    except aiohttp.ClientConnectorError as error:
         raise Unavailable(f"Slack cannot be reached ({type(error).__name__}); it is tried again later.") from None
+    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+        raise Unanswered(f"Slack did not answer ({type(error).__name__}); it is tried again later.") from None
+    except (AttributeError, TypeError, ValueError) as error:  # what the SDK trips over when a proxy answers in Slack's place
+        raise Unanswered(f"What answered is not Slack ({type(error).__name__}); it is tried again later.") from None
+
+
+def _kind(code: str) -> type[Unavailable]:
+    """Return what a code means: Slack's own failures may come after it did what was asked."""
+    if code in LASTING:
+        return Refused
+    return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

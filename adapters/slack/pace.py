@@ -43,7 +43,12 @@ class Pace:
 
     def hold(self, channel: str, seconds: float) -> None:
         """Let nothing through for so long, as Slack asked."""
-        self._next_s[channel] = asyncio.get_running_loop().time() + seconds
+        if seconds > 0:
+            self._next_s[channel] = max(self._next_s.get(channel, 0.0), asyncio.get_running_loop().time() + seconds)
+
+    def closed(self, channel: str) -> bool:
+        """Tell whether Slack asked for patience that is not over."""
+        return self._next_s.get(channel, 0.0) > asyncio.get_running_loop().time()
 
     def claim(self, channel: str, message: str) -> int:
         """Note that a newer state of a message is about to be sent, and return its number."""

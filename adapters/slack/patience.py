@@ -1,11 +1,12 @@
-"""Wait as long as Slack's 429 says, counting it: the same way for messages, threads, answers and pictures."""
+"""Wait as long as Slack's 429 says, counting it: the same way for messages, threads and answers."""
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.http_retry.response import HttpResponse
 
@@ -22,6 +23,12 @@ def retry_after_s(headers: Mapping[str, Any]) -> float:
     return float(str(first)) if str(first).isdecimal() else 1.0
 
 
+def closed_s(error: SlackApiError) -> float:
+    """Return for how long Slack takes no more of this, 0 where the failure is another."""
+    limited = getattr(error.response, "status_code", 0) == 429
+    return retry_after_s(error.response.headers) if limited else 0.0
+
+
 class Patience(AsyncRateLimitErrorRetryHandler):
     """Try again after `Retry-After` seconds, up to `most` times; not where that is longer than `LONGEST_S`."""
 
@@ -35,5 +42,5 @@ class Patience(AsyncRateLimitErrorRetryHandler):
 
     async def prepare_for_next_attempt_async(self, **asked: Any) -> None:
         """Wait, and count it."""
-        with self._delays.held(time.monotonic):
+        with self._delays.held(asyncio.get_running_loop().time):
             await super().prepare_for_next_attempt_async(**asked)

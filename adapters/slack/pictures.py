@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-from slack_sdk.errors import SlackClientError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import mrkdwn
 from adapters.slack.limits import ALT_TEXT
+from adapters.slack.pace import Pace
+from adapters.slack.patience import closed_s
 from adapters.slack.render import chart_places
 from bot.cards.card import Card, Chart
 from bot.ports import Draw, Shelf
@@ -25,8 +27,8 @@ _log = logging.getLogger("trnbot.slack")
 class Pictures:
     """Draw, upload and remember charts."""
 
-    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: Shelf) -> None:
-        self._client, self._draw, self._shelf = client, draw, shelf
+    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: Shelf, pace: Pace) -> None:
+        self._client, self._draw, self._shelf, self._pace = client, draw, shelf, pace
 
     async def files(self, card: Card, key: str = "") -> dict[int, str]:
         """Return Slack's file id for each chart of the card; a chart that could not be uploaded is missing."""
@@ -57,6 +59,8 @@ class Pictures:
 
     async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
         """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
+        if self._pace.closed(_SHELF):
+            return ""
         try:
             png = await asyncio.to_thread(self._draw, chart)
             answer: Any = await self._client.files_upload_v2(
@@ -69,6 +73,7 @@ class Pictures:
             )
             return str(answer["files"][0]["id"])
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError) as error:
+            self._pace.hold(_SHELF, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""
 

@@ -12,7 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.failures import BAD_BLOCKS, GONE, PASSING, code_of, explained
 from adapters.slack.pace import Pace
-from adapters.slack.patience import retry_after_s
+from adapters.slack.patience import closed_s
 from adapters.slack.pictures import Pictures
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
@@ -64,18 +64,23 @@ class Sender:
 
     async def find(self, channel: str, key: str) -> str:
         """Return the newest message with the key among the last few hundred, "" when Slack does not let us look."""
-        channel, cursor = await self._place(channel), ""
+        channel = await self._place(channel)
+        async with explained(channel), self._pace.turn(channel):
+            return await self._look(channel, key)
+
+    async def _look(self, channel: str, key: str) -> str:
+        cursor = ""
         for _ in range(_PAGES):
-            async with explained(channel):
-                try:
-                    page: Any = await self._client.conversations_history(
-                        channel=channel, limit=_PAGE, include_all_metadata=True, cursor=cursor or None
-                    )
-                except SlackApiError as error:
-                    if code_of(error) in PASSING:
-                        raise  # not having looked is not having found nothing
-                    _log.info("history of %s not read: %s", channel, code_of(error))
-                    return ""
+            try:
+                page: Any = await self._client.conversations_history(
+                    channel=channel, limit=_PAGE, include_all_metadata=True, cursor=cursor or None
+                )
+            except SlackApiError as error:
+                self._pace.hold(channel, closed_s(error))
+                if code_of(error) in PASSING:
+                    raise  # not having looked is not having found nothing
+                _log.info("history of %s not read: %s", channel, code_of(error))
+                return ""
             found = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if found or not cursor:
@@ -93,7 +98,7 @@ class Sender:
         return self._direct[channel]
 
     async def be_patient(self) -> None:
-        """Give Slack the time to make an uploaded picture ready."""
+        """Give Slack the time to make an uploaded picture ready, and keep to its pace."""
         await asyncio.sleep(self._patience_s)
 
     async def _replace(self, channel: str, ts: str, card: Card, around: Around) -> str:
@@ -103,7 +108,10 @@ class Sender:
             if code_of(error) not in GONE:
                 raise
             _log.info("message gone, posted fresh: %s", code_of(error))
-            return await self._send("chat.postMessage", channel, card, around, {})
+        if (fresh := await self._look(channel, around.key)) not in ("", ts):  # posted before, by a call whose answer was lost
+            return await self._send("chat.update", channel, card, around, {"ts": fresh})
+        await self.be_patient()
+        return await self._send("chat.postMessage", channel, card, around, {})
 
     async def _send(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
         """Call the method; when Slack refuses the blocks for their pictures, once more, then without them."""
@@ -118,6 +126,7 @@ class Sender:
         except SlackApiError as error:
             if code_of(error) not in BAD_BLOCKS:
                 raise
+        await self.be_patient()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
         if method == "chat.postMessage":
             await self._pictures.share(card, channel, where.get("thread_ts") or ts)
@@ -133,8 +142,7 @@ class Sender:
         try:
             answer = await self._client.api_call(method, json=body)
         except SlackApiError as error:
-            if error.response is not None and error.response.status_code == 429:
-                self._pace.hold(channel, retry_after_s(error.response.headers))
+            self._pace.hold(channel, closed_s(error))
             raise
         return str(answer.get("ts") or answer.get("message_ts") or "")
 

@@ -83,8 +83,9 @@ class SlackSurface:
         """Return what speaks in one workspace."""
         draw, shelf, answer, clock, interval_s = self._parts
         client = _client(token, self._api_url, self.delays)
-        pictures = Pictures(client, draw, shelf)
-        sender = Sender(client, pictures, Pace(interval_s, self.delays), patience_s=interval_s)
+        pace = Pace(interval_s, self.delays)
+        pictures = Pictures(_client(token, self._api_url, None), draw, shelf, pace)
+        sender = Sender(client, pictures, pace, patience_s=interval_s)
         desk = Desk(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
         return Workspace(token, prefix, client, sender, desk, Members(client))
 
@@ -174,14 +175,18 @@ def _check(bot_token: str, client_id: str, app_token: str, signing_secret: str) 
         raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")
 
 
-def _client(bot_token: str, api_url: str, delays: Delays) -> AsyncWebClient:
-    """Return a client that waits as long as a 429 says, and tries again only what surely never arrived."""
+def _client(bot_token: str, api_url: str, delays: Delays | None) -> AsyncWebClient:
+    """Return a client that tries again only what surely never arrived, and waits as long as a 429 says.
+
+    Without `delays` it does not wait: an alert goes without its picture rather than later.
+    """
+    patient = [Patience(delays)] if delays else []
     return AsyncWebClient(
         token=bot_token or None,
         base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
         logger=sdk_logger(),
         retry_handlers=[
-            Patience(delays),
+            *patient,
             AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError]),
         ],
     )

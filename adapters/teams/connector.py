@@ -5,28 +5,25 @@ Takes the place of botbuilder's own client, which blocks on `requests`, has no t
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 from botbuilder.schema import Activity, ResourceResponse
 
-from adapters.teams.conversations import TARGETED
+from adapters.teams.conversations import TARGETED, split_thread
 from adapters.teams.credentials import Credentials
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
-from bot.errors import Refused, Unavailable
+from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
 _AGAIN = frozenset({412, 429, 502, 504})
-_TRIES = 5
-_LONGEST_S = 60.0
+_TRIES = 4
+_NEVER = -1
+"""Stands for the status of a service that was not reached."""
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
-
-Sleep = Callable[[float], Awaitable[object]]
 
 
 class Gone(Unavailable):
@@ -36,10 +33,9 @@ class Gone(Unavailable):
 class Wire:
     """Share one HTTP session, pace and sign-in among the connectors of every service URL."""
 
-    def __init__(self, credentials: Credentials, allowed: Callable[[str], bool], sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, credentials: Credentials, allowed: Callable[[str], bool]) -> None:
         self._credentials = credentials
         self._allowed = allowed
-        self._sleep = sleep
         self.delays = Delays()
         self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
@@ -59,16 +55,19 @@ class Wire:
         if not self._allowed(service_url):
             raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
         url = f"{service_url.rstrip('/')}/v3/conversations{path}"
+        place, statuses = split_thread(conversation)[0], list[int]()  # a channel's threads share its limits
         for attempt in range(_TRIES):
-            await self._pace.turn(conversation)
+            await self._pace.turn(place)
             status, wait, answer = await self._once(method, url, dumps(body))
-            if status < 300:
+            if 0 < status < 300:
                 return str(answer.get("id") or "")
-            if status not in _AGAIN:
+            if status not in _AGAIN | {_NEVER}:
                 raise _refusal(status, answer)
-            with self.delays.held(time.monotonic):
-                await self._sleep(wait if wait is not None else 2.0**attempt)
-        raise Unavailable(f"Teams did not take the message after {_TRIES} tries (HTTP {status}).")
+            statuses.append(status)
+            self._pace.hold(place, wait if wait is not None else 2.0**attempt)
+        kind = Unavailable if {502, 504}.isdisjoint(statuses) else Unanswered
+        said = f"HTTP {status}" if status > 0 else "it cannot be reached"
+        raise kind(f"Teams did not take the message after {_TRIES} tries ({said}).")
 
     async def close(self) -> None:
         """Close the session."""
@@ -83,13 +82,14 @@ class Wire:
             async with self._opened().request(method, url, data=body, headers=headers, allow_redirects=False) as response:
                 return response.status, _retry_after(response.headers), await _json(response)
         except aiohttp.ClientConnectorError:
-            return 502, None, {}
+            return _NEVER, None, {}
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unavailable(f"Teams did not answer ({type(error).__name__}); the message may have arrived.") from None
+            raise Unanswered(f"Teams did not answer ({type(error).__name__}); the message may have arrived.") from None
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True)
+            fresh = aiohttp.TCPConnector(force_close=True)  # a message lost in a connection gone stale may have arrived, or not
+            self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, connector=fresh)
         return self._session
 
 
@@ -137,12 +137,13 @@ def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
         return Refused(f"Teams refused the bot ({said}); is it still installed there, and are its id and password right?")
     if status == 413:
         return Unavailable(f"Teams found the message too long ({said}).")
-    return Unavailable(f"Teams refused the message ({said}).")
+    kind = Unanswered if status >= 500 else Unavailable
+    return kind(f"Teams refused the message ({said}).")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     try:
-        return min(_LONGEST_S, max(0.0, float(headers["Retry-After"])))
+        return max(0.0, float(headers["Retry-After"]))
     except (KeyError, ValueError):
         return None
 

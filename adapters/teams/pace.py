@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from bot.errors import Unavailable
 from bot.model.delays import Delays
 
 _LIMITS = ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0))
 _KEPT = max(most for most, _ in _LIMITS)
+LONGEST_S = 30.0
+"""A longer wait would hold up the other conversations: the message is given back instead, and tried with a later tick."""
 
 Monotonic = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
 
+def loop_time() -> float:
+    """Return the running loop's own time, by which everything here waits."""
+    return asyncio.get_running_loop().time()
+
+
 class Pace:
     """Let one message through at a time, when every limit of its conversation has room."""
 
-    def __init__(self, monotonic: Monotonic = time.monotonic, sleep: Sleep = asyncio.sleep, delays: Delays | None = None) -> None:
+    def __init__(self, monotonic: Monotonic = loop_time, sleep: Sleep = asyncio.sleep, delays: Delays | None = None) -> None:
         self._delays = delays or Delays()
         self._monotonic = monotonic
         self._sleep = sleep
         self._sent: dict[str, deque[float]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._closed_s: dict[str, float] = {}
 
     async def turn(self, conversation: str) -> None:
-        """Return when a message may be sent, counting it as sent."""
+        """Return when a message may be sent, counting it as sent; raise `Unavailable` where Teams asked for more patience."""
         with self._delays.held(self._monotonic):
             async with self._locks.setdefault(conversation, asyncio.Lock()):
                 sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
-                while (wait := _wait_s(sent, self._monotonic())) > 0:
+                while (wait := self._wait_s(conversation, sent)) > 0:
+                    if wait > LONGEST_S:
+                        raise Unavailable(f"Teams limits how fast the bot may speak there; it is tried again in {wait:.0f} s.")
                     await self._sleep(wait)
                 sent.append(self._monotonic())
+
+    def hold(self, conversation: str, seconds: float) -> None:
+        """Let nothing through for so long, as Teams asked."""
+        self._closed_s[conversation] = max(self._closed_s.get(conversation, 0.0), self._monotonic() + seconds)
+
+    def _wait_s(self, conversation: str, sent: deque[float]) -> float:
+        now = self._monotonic()
+        return max(_wait_s(sent, now), self._closed_s.get(conversation, 0.0) - now)
 
 
 def _wait_s(sent: deque[float], now: float) -> float:

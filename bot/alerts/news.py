@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.alerts.group import Incident
@@ -14,6 +14,8 @@ from bot.model.policy import Policy
 
 _LEAST_GROWTH_USD = Decimal(100)
 """A message follows its cost by doublings, each worth at least this much: a handful of edits a day, none for small change."""
+UNTOLD = timedelta(days=1)
+"""How long after its end an incident that could not be told is still told."""
 _GROWN, _SHRUNK = 1.2, 0.8
 """Shares of the things last told beyond which more or fewer is worth an edit; single nodes come and go."""
 
@@ -44,9 +46,10 @@ def said_of(notice: Notice, message: str) -> Said:
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     said, alerts = incident.said, incident.alerts
     speaking = [alert for alert in alerts if alert.firing and not alert.muted_by]
-    if said is None or not said.message:
-        return Reason.FIRST if speaking else None
-    if not any(alert.firing for alert in alerts):
+    over = not any(alert.firing for alert in alerts)
+    if said is None or not said.message:  # of what ended before it could be told, the end is told: perhaps it was, after all
+        return Reason.FIRST if speaking else Reason.OVER if said and over and not too_late(alerts, now) else None
+    if over:
         return Reason.OVER
     if said.over:
         return Reason.MORE if speaking else None
@@ -55,6 +58,11 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     if not speaking:
         return None
     return _reminder(said, speaking, policy, now) or _grown(said, alerts, policy)
+
+
+def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
+    """Tell whether alerts, none of which was told, ended so long ago that nobody needs to hear of them."""
+    return all(alert.closed is not None and now - alert.closed >= UNTOLD for alert in alerts)
 
 
 def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None:

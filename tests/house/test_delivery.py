@@ -143,6 +143,35 @@ async def test_unsaid_notices_survive_a_restart() -> None:
     assert sorted(chat.posted) == sorted(COSTS)
 
 
+def alerts(chat: Chat) -> list[Tone]:
+    """Return how the messages about alerts look, what is said about the bot itself aside."""
+    return [card.tone for card in chat.messages.values() if card.tone is not Tone.ERROR]
+
+
+async def test_what_came_and_went_in_a_storm_is_told_as_over_within_a_day() -> None:
+    for away, told in ((timedelta(minutes=40), len(COSTS)), (timedelta(hours=26), 0)):
+        chat = Stormy()
+        bot = app(Incidents(NOON, NOON + 5 * MINUTE), chat)  # type: ignore[arg-type]
+        chat.ways, chat.storm = itertools.cycle(["429", "500", "timeout"]), True
+        await minutes(bot, 0, 30)
+        chat.storm = False
+        await bot.tick(NOON + away)
+        await bot.tick(NOON + away + MINUTE)
+        assert alerts(chat) == [Tone.OVER] * told
+        assert chat.threads == []
+        assert not [s for s in bot.ports.store.load(NOON + away).said if not s.over]
+
+
+async def test_a_message_whose_answer_was_lost_does_not_stay_firing() -> None:
+    chat = Stormy()
+    bot = app(Incidents(NOON, NOON + 5 * MINUTE), chat)  # type: ignore[arg-type]
+    chat.ways, chat.storm = itertools.cycle(["arrived"]), True
+    await minutes(bot, 0, 30)
+    chat.storm = False
+    await minutes(bot, 30, 32)
+    assert alerts(chat) == [Tone.OVER] * len(COSTS)
+
+
 class Gone(Chat):
     """Has lost one channel."""
 

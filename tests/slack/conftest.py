@@ -29,7 +29,7 @@ class FakeSlack:
     """Record every call and answer it; `failing[method]` holds error codes to answer with first."""
 
     def __init__(self):
-        self.calls, self.failing, self.history, self.url = [], {}, [], ""
+        self.calls, self.failing, self.history, self.url, self.pages = [], {}, [], "", []
         self.tokens, self.granted = [], {}
         self.groups, self.admins = {}, set()
         """Which token each call showed; what each code of an installation is answered with."""
@@ -39,6 +39,8 @@ class FakeSlack:
         body = await self._body(request)
         self.calls.append((method, body))
         self.tokens.append((method, request.headers.get("Authorization", "").removeprefix("Bearer ")))
+        if self.pages:
+            return self.pages.pop(0)
         if codes := self.failing.get(method):
             code = codes.pop(0)
             if code.startswith("429"):

@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 
 from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Tone, text
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unanswered, Unavailable, WrongInput
 from bot.model.delays import Delays
 
 CHART = Chart(ChartKind.LINE, "Utilization", "%", (), summary="It fell to 20 %.")
@@ -46,8 +47,28 @@ async def test_an_edit_replaces_the_message(surface, slack):
 @pytest.mark.parametrize("code", ["message_not_found", "cant_update_message"])
 async def test_a_deleted_message_is_posted_fresh(surface, slack, code):
     slack.failing["chat.update"] = [code]
-    assert await surface.edit("C1", "1.1", OVER, "k") == "2.0001"
+    assert await surface.edit("C1", "1.1", OVER, "k") == "3.0001"
     assert slack.sent("chat.postMessage")[0]["metadata"]["event_payload"] == {"key": "k"}
+
+
+async def test_a_fresh_post_whose_answer_was_lost_is_found_and_not_repeated(surface, slack):
+    await surface.post("C1", ALERT, "k")
+    slack.history = [{"ts": "2.2", "metadata": slack.sent("chat.postMessage")[0]["metadata"]}]
+    slack.failing["chat.update"] = ["message_not_found"]
+    assert await surface.edit("C1", "1.1", OVER, "k") == "2.2"
+    assert len(slack.sent("chat.postMessage")) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [("<html>", "text/html"), ("upstream connect error", "text/plain"), ("{", "application/json"), ("[1]", "application/json")],
+)
+@pytest.mark.parametrize("status", [200, 500, 503])
+async def test_an_answer_that_is_none_of_slacks_may_have_been_heard(surface, slack, status, body, kind):
+    slack.pages = [web.Response(text=body, content_type=kind, status=status)]
+    with pytest.raises(Unanswered, match="Slack"):
+        await surface.post("C1", OVER, "k")
+    assert await surface.post("C1", OVER, "k")
 
 
 async def test_a_reply_goes_into_the_thread(surface, slack):

@@ -17,14 +17,19 @@ ID = "19:c@thread.tacv2"
 ALERT = Card("FIRING 25 min", Tone.CRITICAL, (text("wasting $1,083 an hour"),))
 
 
-class Patience:
-    """Remember how long one was asked to wait, and wait no time."""
+class Watch:
+    """Tell a time that passes by sleeping alone, and remember each sleep."""
 
     def __init__(self) -> None:
+        self.now = 0.0
         self.waits: list[float] = []
 
-    async def __call__(self, seconds: float) -> None:
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
+        self.now += seconds
 
 
 @pytest.fixture
@@ -32,7 +37,8 @@ async def met(bot: Any, connector: Any) -> Any:
     """Return a bot that was spoken to in a channel, its waiting made short."""
     await bot.hear("hello", conversation=CHANNEL)
     connector.calls.clear()
-    bot.patience = bot.surface._wire._sleep = Patience()
+    bot.watch = Watch()
+    bot.surface._wire._pace = Pace(bot.watch, bot.watch.sleep, bot.surface.delays)
     return bot
 
 
@@ -86,26 +92,31 @@ async def test_another_process_speaks_by_the_shelf(met: Any, new_bot: Any, conne
 async def test_teams_asking_for_patience_gets_it(met: Any, connector: Any, status: int) -> None:
     connector.answers += [web.Response(status=status), web.Response(status=status, headers={"Retry-After": "3"})]
     assert await met.surface.post(ID, ALERT, "k") == "m3"
-    assert met.patience.waits == [1.0, 3.0]
+    assert met.watch.waits == [1.0, 3.0]
 
 
 async def test_what_teams_limits_hold_up_is_counted(met: Any, connector: Any) -> None:
-    held: list[int] = []
-
-    async def sleep(seconds: float) -> None:
-        held.append(met.surface.delays.waiting)
-
-    met.surface._wire._sleep = sleep
     connector.answers.append(web.Response(status=429, headers={"Retry-After": "3"}))
     await met.surface.post(ID, ALERT, "k")
-    assert (held, met.surface.delays.waiting) == ([1], 0)
+    assert (round(met.surface.delays.seconds, 1), met.surface.delays.waiting) == (3.0, 0)
+
+
+async def test_a_conversation_that_teams_closes_for_minutes_is_left_alone_until_then(met: Any, connector: Any) -> None:
+    connector.answers.append(web.Response(status=429, headers={"Retry-After": "120"}))
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="it is tried again in 120 s"):
+            await met.surface.post(ID, ALERT, "k")
+    assert len(connector.calls) == 1
+    met.watch.now += 95
+    assert await met.surface.post(ID, ALERT, "k") == "m2"
+    assert met.watch.now == 120
 
 
 async def test_patience_ends(met: Any, connector: Any) -> None:
     connector.answers += [web.Response(status=429) for _ in range(9)]
     with pytest.raises(Unavailable, match="HTTP 429"):
         await met.surface.post(ID, ALERT, "k")
-    assert len(connector.calls) == 5
+    assert len(connector.calls) == 4
 
 
 @pytest.mark.parametrize(
@@ -120,7 +131,7 @@ async def test_a_refusal_says_what_it_means(met: Any, connector: Any, status: in
 
 async def test_a_service_that_is_down_is_named_unavailable(met: Any) -> None:
     met.shelf.get("teams.conversations", ID)["reference"]["serviceUrl"] = "http://127.0.0.1:9/"
-    with pytest.raises(Unavailable, match="after 5 tries"):
+    with pytest.raises(Unavailable, match="cannot be reached"):
         await met.surface.post(ID, ALERT, "k")
 
 
@@ -128,19 +139,6 @@ async def test_a_reference_that_leads_elsewhere_is_not_followed(met: Any) -> Non
     met.shelf.get("teams.conversations", ID)["reference"]["serviceUrl"] = "http://169.254.169.254/"
     with pytest.raises(Unavailable, match="none of Microsoft's"):
         await met.surface.post(ID, ALERT, "k")
-
-
-class Watch:
-    """Tell a time that passes by sleeping alone."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 async def test_a_conversation_is_paced_to_its_limits() -> None:
