@@ -88,8 +88,13 @@ class Play:
 
     async def _go(self) -> None:
         while True:
-            await self._wait_for_lead()
-            await self._play()
+            try:
+                await self._wait_for_lead()
+                await self._play()
+            except Unavailable as error:  # a database that is away for a moment must not end the waiting
+                log.warning("the watch waits: %s", error)
+                await asyncio.sleep(STANDBY_S)
+                continue
             await self._lost.wait()
             if self._timer:
                 await self._timer.stop()

@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-_LEADING = 7_478_606_002
+LEADING = 7_478_606_002
 """PostgreSQL's advisory lock of the one that watches."""
 
 
@@ -67,7 +67,7 @@ class PostgresLead:
             return True
         self.release()
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LEADING}).scalar():
+        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LEADING}).scalar():
             self._held = connection
             return True
         connection.close()

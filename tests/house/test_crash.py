@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
+import json
 import random
+import re
 import signal
+import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from aiohttp import web
+from sqlalchemy import create_engine, text
 
+from adapters.store.lead import LEADING
 from adapters.store.open import open_store
 from bot import build
 from bot.model.labels import Labels
 from bot.model.window import EVER
 from bot.replay import replay
 from tests.e2e.product import Product, product, recording
-from tests.e2e.slackserver import free_port
+from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SECRET, free_port
+from tests.storm.faults import Faults
+from tests.storm.slackside import SlackSide
 
 KILLS = 5
 HANDOVER_S = 30
@@ -58,28 +72,95 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
     assert len(messages) == len(firsts) > 0
 
 
+@contextmanager
+def slack_side() -> Iterator[SlackSide]:
+    """Be Slack's Web API on loopback, in a thread of its own."""
+    loop, side = asyncio.new_event_loop(), SlackSide(Faults(0, 0, 0))
+    runner = web.AppRunner(made := web.Application(), access_log=None)
+    made.add_routes(side.routes())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    port = free_port()
+
+    async def start() -> None:
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+
+    asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    side.url = f"http://127.0.0.1:{port}"
+    yield side
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@contextmanager
+def nobody_leads(url: str, leader: Product) -> Iterator[None]:
+    """Kill the leader and keep its place empty for a while: stand in PostgreSQL's queue for it before the other asks."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        taking = threading.Thread(target=connection.execute, args=(text(f"SELECT pg_advisory_lock({LEADING})"),))
+        taking.start()
+        leader.process.send_signal(signal.SIGKILL)
+        taking.join(10)
+        yield
+        connection.invalidate()
+    engine.dispose()
+
+
+def press(bot: Product, side: SlackSide, value: str) -> None:
+    """Press a button as Slack tells of it, signed; fail where it is not acknowledged within the three seconds that Slack waits."""
+    action = {"type": "button", "action_id": "line:0", "block_id": "b", "value": value, "action_ts": "1.1"}
+    ts = side.heads(FINANCE)[0]["ts"]
+    payload = {"type": "block_actions", "actions": [action], "team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}}
+    payload |= {"channel": {"id": FINANCE}, "container": {"type": "message", "message_ts": ts}, "message": {"ts": ts}}
+    payload |= {"trigger_id": value, "response_url": f"{side.url}/api/response"}
+    body, stamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
+    signed = hmac.new(SECRET.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
+    headers = {"X-Slack-Signature": f"v0={signed}", "X-Slack-Request-Timestamp": stamp}
+    with urllib.request.urlopen(urllib.request.Request(f"{bot.url}/slack/events", body.encode(), headers), timeout=3) as answer:
+        assert answer.status == 200
+
+
 @pytest.mark.timeout(240)
-def test_another_replica_takes_over_and_says_nothing_twice(tmp_path: Path, postgres_url: str) -> None:
-    source = f"recording:{recording('tiny')}"
-    environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "1200", "TRNBOT_DATABASE_URL": postgres_url}
+def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path: Path, postgres_url: str) -> None:
+    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": "1200", "TRNBOT_DATABASE_URL": postgres_url}
+    environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     with (
-        product(tmp_path / "one", free_port(), environment) as leader,
-        product(tmp_path / "two", free_port(), environment) as other,
+        slack_side() as side,
+        product(tmp_path / "one", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as leader,
+        product(tmp_path / "two", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as other,
     ):
-        wait_for(lambda: leader.health()["ticks"] >= 5)
+        wait_for(lambda: bool(side.heads(FINANCE)))
         assert other.health()["ticks"] == 0
-        assert answers(other)
-        leader.process.send_signal(signal.SIGKILL)
-        killed = time.monotonic()
+        with nobody_leads(postgres_url, leader):
+            killed = time.monotonic()
+            press(other, side, found(side, r"ack a\w+"))
+            wait_for(lambda: "Acknowledged by" in shown(side))
+            assert answers(other)
+            assert other.health()["ticks"] == 0
         wait_for(lambda: answers(other) and other.health()["ticks"] >= 1)
         assert time.monotonic() - killed < HANDOVER_S
         wait_for(lambda: str(other.health()["ticked_at"]) >= "2026-11-17T05:00")
     store = open_store(postgres_url)
-    kept = store.history(EVER, Labels())
-    assert [alert.cause.value for alert in kept] == ["idle"]
+    assert [alert.cause.value for alert in store.history(EVER, Labels())] == ["idle"]
     assert len(store.newest("web.messages", 100)) == 1
+    assert "OVER after" in shown(side)
+    assert "acknowledged by dana" in shown(side)
+
+
+def shown(side: SlackSide) -> str:
+    """Return the one message of the channel."""
+    (message,) = side.heads(FINANCE)
+    return str(message)
+
+
+def found(side: SlackSide, pattern: str) -> str:
+    words: Any = re.search(pattern, shown(side))
+    return str(words[0])
 
 
 def answers(bot: Product) -> bool:
