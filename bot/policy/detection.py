@@ -11,7 +11,10 @@ from bot.policy.setting import Setting, Unit
 _OWN = "trnbot's own default"
 _CWA = "amazon-cloudwatch-agent: a node without a runtime reports zeros, so zero is not silence"
 _OPTIMUM = "optimum-neuron logs say a compile may take up to one hour; vendor texts say 5-15 and 15-45 minutes"
-_WARM = "Neuron Persistent Cache: a graph that was compiled is not compiled again, so trnbot's own default is short"
+_WARM = (
+    "Neuron Persistent Cache: what was compiled is not compiled again, so 20m fits a job whose shapes are settled;"
+    " the default is the grace of a first compile, as a restart may change them"
+)
 _EFA = "AWS publishes the NIC's limit per type; a sustained share of it is trnbot's own default"
 _SETTLE = "AWS rewrites the bill for days; only days that were wholly seen are judged"
 _BURN = (
@@ -54,7 +57,7 @@ _COMPILING = (
     _switch("long_compile", "report compiles past the grace"),
     _switch("cold_cache", "report repeated compiles of one job, or of many nodes at once, past the grace"),
     _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes"),
-    _after("cold_cache.again", 30, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
+    _after("cold_cache.again", 60, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
     _number("compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", 2, 1e5),
     _switch("killed_compile", "report compiles that were cut off before anything executed"),
     _after("killed_compile.after", 15, "how long nothing executes after its process is gone before it is told", high=_DAY),

@@ -116,9 +116,11 @@ def test_with_a_grace_of_45_minutes_the_46th_makes_it_long(after, cause):
 
 def test_the_second_run_of_a_job_that_compiles_again_has_a_cache_that_went_cold():
     fleet = Fleet(4).stop(hours(20), hours(20.5), **BUSY).stop(hours(30), hours(31), **BUSY)
-    world = World(fleet)
-    assert world.at(hours(30.5)).anomalies == ()
-    cold = only(world.at(hours(30) + minutes(35)))
+    policy = default_policy()
+    settled = World(fleet, policy=type(policy)({**policy.values, "cold_cache.again": minutes(30)}))
+    assert settled.at(hours(30.5)).anomalies == ()
+    cold = only(settled.at(hours(30) + minutes(35)))
+    assert World(fleet).at(hours(30) + minutes(35)).anomalies == ()
     assert (cold.cause, "went cold" in cold.why, "batch size" in cold.why) == (Cause.COLD_CACHE, True, True)
 
 
