@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -12,8 +11,11 @@ import numpy.typing as npt
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.compile import Compile, Ending
 from detectors.compiles import compiles
+from detectors.limits import Limits
+from detectors.roster import build_roster
 from detectors.rules.compile import FAMILY
 from detectors.rules.found import Found, Words, anomaly_of
+from detectors.usual import NOTHING
 from detectors.view import View
 from detectors.words import count, lasted
 
@@ -33,11 +35,20 @@ _SUGGESTIONS = (
 
 def find_killed(view: View) -> list[Anomaly]:
     """Return one anomaly for each scope whose compiles were cut off within `TOLD`; what executes after all takes it back."""
-    if not (view.compiling[:, -view.window.steps(TOLD + view.window.step) :].any() and view.limits.on("killed_compile.on").any()):
+    lately = view.compiling[:, -view.window.steps(TOLD + view.window.step) :].any(axis=1)
+    over = (view.compile_steps == 0) | ~view.roster.running
+    rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
+    if not len(rows) or not view.limits.on("killed_compile.on")[rows].any():
         return []
-    wide = replace(view, window=view.whole.last(max(_BACK, view.window.window.length)), _metrics={}, _recent={})
-    cut = [x for x in compiles(wide) if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)]
+    cut = [x for x in compiles(_of_rows(view, rows)) if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)]
     return [_told(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
+
+
+def _of_rows(view: View, rows: npt.NDArray[np.intp]) -> View:
+    """Return a day's view of some nodes alone: few compile, and a day of all of them is long."""
+    part = view.whole.last(max(_BACK, view.window.window.length)).pick(rows)
+    limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
+    return View(view.reading, view.policy, limits, NOTHING, part, part, {})
 
 
 def _lately(view: View, one: Compile) -> bool:
