@@ -29,6 +29,8 @@ class CompileNote:
     batch: Batch
     grace: timedelta
     advise_from: int
+    sharing: int = 0
+    """On how many nodes the log says that another compiles the same graph."""
 
     @property
     def long_after(self) -> datetime:
@@ -140,7 +142,8 @@ def _advice(note: CompileNote) -> list[Block]:
         if batch.spared_usd
         else ""
     )
-    return [quiet(f"{batch.nodes} nodes compile the same minutes. Next time {how}{spared}.")]
+    said = f"The log says that {note.sharing} of them compile a graph that another compiles too." if note.sharing else ""
+    return [quiet(f"{batch.nodes} nodes compile the same minutes. {said} Next time {how}{spared}.".replace("  ", " "))]
 
 
 def _cut(note: CompileNote) -> Text:

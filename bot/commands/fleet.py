@@ -15,7 +15,7 @@ from bot.cards.compiling import CompileNote
 from bot.cards.fleet import NodeRow, fleet_card, idle_card
 from bot.cards.spread import Spread
 from bot.commands.registry import arg, command
-from bot.costs.compiling import batches
+from bot.costs.compiling import batches, sharing
 from bot.errors import TrnbotError, WrongInput, nearest
 from bot.model.anomaly import NodeState
 from bot.model.frame import Frame
@@ -94,7 +94,7 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
     found = [x for x in ports.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
     return [
-        CompileNote(batch, here.duration("compiling.grace"), int(here.number("compiling.nodes")))
+        CompileNote(batch, here.duration("compiling.grace"), int(here.number("compiling.nodes")), sharing(batch, reading.marks))
         for batch in batches(found, hour_of)
         for here in (policy.at(batch.compiles[0].scope),)
     ]

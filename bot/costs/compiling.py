@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from bot.model.compile import Compile, Ending
+from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.window import Window
 
 HourOf = Callable[[str], Decimal | None]
@@ -67,6 +67,16 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
         else:
             found.append([one])
     return sorted((_batch(many, hour_of) for many in found), key=lambda x: (x.window.end, x.usd or 0), reverse=True)
+
+
+def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
+    """Return on how many of the batch's nodes the log says that they compile a graph which another of them compiles too."""
+    nodes: dict[str, set[str]] = {}
+    for one in marks:
+        if one.mark is Mark.BEGUN and one.module and one.at in batch.window:
+            nodes.setdefault(one.module, set()).add(one.instance)
+    mine = {one.instance for one in batch.compiles}
+    return len({name for names in nodes.values() if len(names & mine) > 1 for name in names & mine})
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:

@@ -3,9 +3,11 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+
 from bot.cards.card import Text, plain
 from bot.cards.compiling import CompileNote, compile_blocks, compile_text, log_blocks
-from bot.costs.compiling import batches, bill_of
+from bot.costs.compiling import batches, bill_of, sharing
 from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.labels import Labels
 from bot.model.window import Window
@@ -103,3 +105,13 @@ def test_what_the_log_complains_of_is_said_with_what_to_do():
 def test_waiting_is_no_complaint_while_another_node_compiles():
     going = [CompileNote(one, HOUR, 4) for one in batches([compile_(ending=Ending.GOING)], twenty)]
     assert logged(("i-1", Mark.WAITING), notes=going) == ""
+
+
+@pytest.mark.parametrize(("modules", "shared"), [(("M1", "M1", "M1"), 3), (("M1", "M1", "M2"), 2), (("M1", "M2", "M3"), 0)])
+def test_the_log_knows_who_compiles_the_same_graph(modules, shared):
+    made = [compile_(f"i-{k}", ending=Ending.GOING) for k in range(3)]
+    (batch,) = batches(made, twenty)
+    marks = [CompileMark(NOON, f"i-{k}", Mark.BEGUN, module) for k, module in enumerate(modules)]
+    assert sharing(batch, [*marks, CompileMark(NOON, "i-9", Mark.BEGUN, "M3")]) == shared
+    text = words(compile_blocks([CompileNote(batch, HOUR, 4, shared)], NOON + HOUR))
+    assert ("The log says that" in text) is bool(shared)
