@@ -26,13 +26,16 @@ LONGEST = timedelta(days=1)
 
 def said_by_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> Said | None:
     """Return what logs say of each node and step, (n, n_steps); None where they say nothing."""
-    mine = [x for x in marks if x.instance in roster.row]
+    mine: dict[str, list[CompileMark]] = {}
+    for one in marks:
+        if one.instance in roster.row and one.at > frame.start - LONGEST:
+            mine.setdefault(one.instance, []).append(one)
     if not mine or not frame.n_steps:
         return None
     said = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
-    for instance in dict.fromkeys(x.instance for x in mine):
+    for instance, lines in mine.items():
         row = roster.row[instance]
-        for span in _spans([x for x in mine if x.instance == instance], frame.end):
+        for span in _spans(lines, frame.end):
             first, last = _step(span.start, frame), _step(span.end, frame) + 1
             after = min(last + frame.steps(SETTLED), frame.n_steps)
             if span.end < frame.end:

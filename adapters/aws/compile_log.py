@@ -37,11 +37,16 @@ def marks_of(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]) -> I
     """
     for event in events:
         message, stream, at = str(event["message"]), str(event["logStreamName"]), int(event["timestamp"]) / 1000
-        kind = next((kind for words, kind in compile_lines().items() if words in message), None)
+        kind = kind_of(message)
         instance = instance_of(stream, nodes) if kind else ""
         if kind and instance:
             module = _MODULE.search(message)
             yield CompileMark(datetime.fromtimestamp(at, UTC), instance, kind, module[0] if module else "", stream)
+
+
+def kind_of(message: str) -> Mark | None:
+    """Return what a line says of compiles, None for nothing."""
+    return next((kind for words, kind in compile_lines().items() if words in message), None)
 
 
 def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 import gzip
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from adapters.aws.compile_log import compile_lines, filter_pattern, instance_of, marks_of
-from adapters.aws.logbook import read_logs
+from adapters.aws.logbook import Logbook, read_logs
 from adapters.aws.problems import Problems
 from adapters.aws.recording import open_recording
 from adapters.simulator import generate
@@ -101,3 +101,21 @@ def test_simulated_logs_set_the_state_and_change_nothing_else(tmp_path):
     marks = source.read(end).marks
     assert {x.mark for x in marks} == {Mark.BEGUN, Mark.DONE}
     assert {x.instance for x in marks} < {x.instance for x in source.read(end).frame("node").things}
+
+
+def test_what_is_older_than_it_is_kept_is_forgotten_and_known_no_more():
+    book = Logbook()
+    old, new = event("Compiler status PASS"), event("Compiler status PASS", at=1_763_700_000_000) | {"eventId": "2"}
+    assert (book.add([old, new], NODES), book.add([old, new], NODES)) == (2, 0)
+    day = timedelta(days=1)
+    (kept,) = book.at(datetime.fromtimestamp(1_763_700_000, UTC), day)
+    book.forget(kept.at)
+    assert book.at(kept.at, 30 * day) == (kept,)
+    assert book.add([old], NODES) == 1
+
+
+def test_lines_of_a_node_that_no_metric_names_yet_wait_for_it():
+    book = Logbook()
+    assert book.add([event("Compiler status PASS"), event("no line of a compiler") | {"eventId": "2"}], {}) == 0
+    assert book.add([], NODES) == 1
+    assert book.add([], NODES) == 0

@@ -193,9 +193,7 @@ class Live:
             read = streamed.joined(self.poll.read((at - self._grid.lag) // 60 * 60, by["poll"]))
             snapshots = self._survey.surround(self._places, now, by["poll"], self._snapshots)
             self.calls.until = by["logs"]
-            self._unlogged = (
-                tuple(self.logs.read(self._places, now, node_names(self.poll.book.series))) if self.logs.groups else ()
-            )
+            self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
         finally:
             self.calls.until = math.inf
         self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
@@ -211,6 +209,10 @@ class Live:
         named = (dict(self.poll.book.series[n].dimensions) for n in read.unread)
         own = self.poll.book.catalogue.own
         return frozenset(known).union(x.get("InstanceId") or x.get(own.instance if own else "", "") for x in named) - {""}
+
+    def _read_logs(self, now: datetime) -> list[str]:
+        self.logs.book.forget(now - self._history)
+        return self.logs.read(self._places, now, node_names(self.poll.book.series))
 
     def _snapshots(self) -> Snapshots:
         return Snapshots(self.heard, self._tags, self._types, self._history)
