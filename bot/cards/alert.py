@@ -27,6 +27,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.compiling import lost_texts, spared_text
 from bot.cards.decided import decided
 from bot.cards.lines import quote
 from bot.cards.money import usd
@@ -193,30 +194,15 @@ def alert_data(alert: Alert) -> dict[str, object]:
 def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     anomaly = alert.anomaly
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
-    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else _lost(alert)
+    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
     blocks += [_together(firing)] if len(firing) > 1 else []
     blocks += (
-        [_spared(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
+        [spared_text(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
     )
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert, address)} · rule {anomaly.rule}")]
-
-
-def _lost(alert: Alert) -> list[Block]:
-    """Say what was lost before it was told."""
-    if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
-        return []
-    hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
-    return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
-
-
-def _spared(waste: Waste, nodes: int) -> Text:
-    """Say what of it one shared cache would have spared: all but one node's share, as they compile the same minutes."""
-    return text(
-        "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
-    )
 
 
 def _together(firing: Sequence[Alert]) -> Text:

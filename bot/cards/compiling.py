@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
+from bot.cards.card import Block, Span, Strong, Style, Text, When, quiet, text
 from bot.cards.money import usd
 from bot.cards.words import about, counted
 from bot.costs.compiling import Batch, CompileBill
+from bot.model.alert import Alert, Waste
 from bot.model.compile import CompileMark, Ending, Mark
 
 _RETRY = (
@@ -87,6 +88,21 @@ def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:
         }
         for note in notes
     ]
+
+
+def lost_texts(alert: Alert) -> list[Block]:
+    """Say what was lost before an alert was told; nothing where it still goes on."""
+    if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
+        return []
+    hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
+    return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
+
+
+def spared_text(waste: Waste, nodes: int) -> Text:
+    """Say what of it one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    return text(
+        "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
+    )
 
 
 def compile_fact(bill: CompileBill) -> tuple[str, str]:
