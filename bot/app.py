@@ -12,7 +12,8 @@ from functools import partial
 from bot.alerts.mute import mute
 from bot.alerts.step import tell
 from bot.alerts.suspects import suspects
-from bot.cards.alert import notice_card, worth
+from bot.cards.alert import notice_card
+from bot.cards.alert_words import worth
 from bot.cards.card import Button, Buttons, Card, Form, Tone, text
 from bot.cards.charts import alert_chart
 from bot.cards.thread import thread_line

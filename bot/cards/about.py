@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert import cause_words, span, where, worth
+from bot.cards.alert_words import cause_words, span, where, worth
 from bot.cards.card import (
     Align,
     Block,

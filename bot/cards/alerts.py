@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert import alert_data, cause_words, span, where, worth
+from bot.cards.alert_words import alert_data, cause_words, span, where, worth
 from bot.cards.card import (
     Align,
     Button,

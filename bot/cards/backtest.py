@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.alert import alert_data, cause_words, span, where
+from bot.cards.alert_words import alert_data, cause_words, span, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.decided import muted_words
 from bot.cards.money import usd

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from bot.alerts.saved import Saving
-from bot.cards.alert import cause_words, where, worth
+from bot.cards.alert_words import cause_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
 from bot.cards.compare import compare_data, sentence
 from bot.cards.decided import muted_words

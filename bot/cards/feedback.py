@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.alerts.feedback import Score
-from bot.cards.alert import cause_words, where
+from bot.cards.alert_words import cause_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
 from bot.cards.decided import pattern_words
 from bot.cards.money import usd

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.alert import span
+from bot.cards.alert_words import span
 from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
 from bot.cards.money import usd
 from bot.model.own import CallUse, OwnBill

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
-from bot.cards.alert import alert_data, cause_words, span, where
+from bot.cards.alert_words import alert_data, cause_words, span, where
 from bot.cards.card import (
     Align,
     Block,

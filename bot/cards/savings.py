@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from bot.alerts.saved import Saving
-from bot.cards.alert import cause_words, where
+from bot.cards.alert_words import cause_words, where
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.money import usd
 from bot.cards.words import counted, period

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.cards.alert import worth
+from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.money import usd
 from bot.model.alert import Alert, Notice, Reason, Said, Silence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert import alert_data, cause_words, headline, money_line, price_words
+from bot.cards.alert_words import alert_data, cause_words, headline, money_line, price_words
 from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.cards.decided import decided
 from bot.model.alert import Alert, Decision, Silence
