@@ -11,7 +11,7 @@ from bot.commands.line import named
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
 from tests.builders import FIVE, NOON, anomaly
-from tests.house.test_app import Chat, Script, app
+from tests.house.fakes import Chat, Script, app
 
 
 class Guarded:

@@ -20,7 +20,6 @@ from bot.cards.card import (
     Mention,
     Span,
     Strong,
-    Style,
     Table,
     Text,
     Tone,
@@ -33,7 +32,7 @@ from bot.cards.decided import decided
 from bot.cards.lines import quote
 from bot.cards.money import usd
 from bot.cards.words import counted
-from bot.model.alert import Alert, Notice, Silence, Waste
+from bot.model.alert import Alert, Notice, Silence
 from bot.model.anomaly import Cause, Severity
 
 _OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align.RIGHT))

@@ -20,7 +20,7 @@ from bot.model.anomaly import Anomaly, Cause, Detection, Severity
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from tests.builders import NOON, anomaly
-from tests.house.test_app import Chat, Script, app, ask
+from tests.house.fakes import Chat, Script, app, ask
 
 MINUTE = timedelta(minutes=1)
 COSTS = {"bert": 50, "gpt": 400, "llama": 450, "moe": 10, "tiny": 200}

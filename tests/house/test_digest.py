@@ -20,7 +20,7 @@ from bot.model.labels import Labels
 from bot.model.route import Routes
 from bot.ports import Changes
 from tests.builders import NOON, alert, anomaly, waste
-from tests.house.test_app import Chat, Crash, Script, app, ask
+from tests.house.fakes import Chat, Crash, Script, app, ask
 
 HOUR = timedelta(hours=1)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)

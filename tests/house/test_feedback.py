@@ -15,7 +15,7 @@ from bot.cards.card import Tone
 from bot.model.policy import Policy
 from bot.ports import Ports
 from tests.builders import FIVE, NOON, anomaly
-from tests.house.test_app import Chat, Script, app, ask
+from tests.house.fakes import Chat, Script, app, ask
 
 DAY = timedelta(days=1)
 

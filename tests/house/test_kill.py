@@ -36,7 +36,7 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.window import EVER
 from tests.builders import FIVE, NOON, anomaly
-from tests.house.test_app import Script, app, ask
+from tests.house.fakes import Script, app, ask
 
 KILLED = 9
 ROOT = Path(__file__).parents[2]

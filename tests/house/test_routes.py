@@ -15,7 +15,7 @@ from bot.model.route import Routes
 from bot.routes import read_routes
 from bot.settings import read_settings
 from tests.builders import FIVE, NOON, alert, anomaly
-from tests.house.test_app import Chat, Script, app, ask
+from tests.house.fakes import Chat, Script, app, ask
 
 TOML = """
 [[routes]]

@@ -11,7 +11,7 @@ from adapters.store.open import open_store
 from bot.cards.card import Card, Mention
 from bot.model.anomaly import Cause, Severity
 from tests.builders import FIVE, NOON, anomaly
-from tests.house.test_app import Chat, Script, app, ask
+from tests.house.fakes import Chat, Script, app, ask
 
 ALICE = Mention("chat:U1", "dana")
 

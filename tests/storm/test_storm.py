@@ -20,7 +20,7 @@ import pytest
 
 from bot.policy.schema import default_policy
 from tests.builders import NOON
-from tests.house.test_app import ask
+from tests.house.fakes import ask
 from tests.storm.faults import AFTER, BEFORE, Faults
 from tests.storm.loop import simulate
 from tests.storm.slackside import SPEAKING, SlackSide

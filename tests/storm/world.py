@@ -28,7 +28,7 @@ from bot.model.reading import Reading
 from bot.model.window import Window
 from bot.policy.schema import default_policy
 from tests.builders import NOON, anomaly, nodes
-from tests.house.test_app import Fleet, app
+from tests.house.fakes import Fleet, app
 from tests.storm.slackside import SlackSide
 from tests.storm.teamsside import TeamsSide
 
