@@ -14,18 +14,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
+from adapters.charts.cells import heat
+from adapters.charts.ink import GREY, say
 from bot.cards import axis
 from bot.cards.card import Chart, ChartKind, Series, Tone
 
 WIDTH, HEIGHT, SCALE = 540, 264, 3
 """Size in CSS pixels, and device pixels for each: a chat on a phone shows two thirds of it, and its words must stay legible."""
 
-_LEFT, _GAP = 58, 0.02
-"""Pixels left of the plot; distance of labels from it, as a share of its width."""
+_LEFT, _NAMES, _GAP = 58, 112, 0.02
+"""Pixels left of the plot, and of a heat map's names; distance of labels from it, as a share of its width."""
 _LABELS = 7
 """Categories that are named, and sums that stand over bars."""
 
-_CARD, _EDGE, _INK, _GREY, _RULE = "#ffffff", "#e3e5e8", "#1f2328", "#6b7280", "#eceef1"
+_CARD, _EDGE, _RULE = "#ffffff", "#e3e5e8", "#eceef1"
 _USUAL, _USUAL_INK = "#dcebe2", "#3f7a5c"
 _ALARM, _ALARM_WASH = "#c2321e", "#fbe6e1"
 PALETTE = ("#3b6fb5", "#d98324", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#b8a13a", "#4aa3b8")
@@ -54,21 +56,26 @@ def draw(chart: Chart) -> bytes:
         figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100 * SCALE)
         FigureCanvasAgg(figure)
         _card(figure)
-        margin = _right(chart)
-        axes = figure.add_axes((_LEFT / WIDTH, 36 / HEIGHT, (WIDTH - _LEFT - margin) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT))
+        left, right = _NAMES if chart.kind is ChartKind.HEAT else _LEFT, _right(chart)
+        axes = figure.add_axes((left / WIDTH, 36 / HEIGHT, (WIDTH - left - right) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT))
         axes.set_facecolor("none")
-        _say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
-        _frame(axes, chart)
+        say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
         match chart.kind:
             case ChartKind.LINE:
+                _frame(axes, chart)
                 _lines(axes, chart)
             case ChartKind.BAR:
+                _frame(axes, chart)
                 _bars(axes, chart)
+            case ChartKind.HEAT:
+                heat(axes, chart)
         return _png(figure)
 
 
 def _right(chart: Chart) -> int:
     """Return the pixels at the right that direct labels or the colours' names need."""
+    if chart.kind is ChartKind.HEAT:
+        return 58
     if axis.named(chart):
         return 138 if chart.kind is ChartKind.LINE else 108
     return 84 if chart.kind is ChartKind.LINE else 24
@@ -106,12 +113,6 @@ def _card(figure: Figure) -> None:
     )
 
 
-def _say(on: Axes | Figure, x: float, y: float, words: str, **style: Any) -> None:
-    """Write text that is never read as TeX: a `$` from data stays a `$`."""
-    style = {"color": _INK, "fontsize": style.pop("size", 8.5), "fontweight": style.pop("weight", "normal"), **style}
-    on.text(x, y, words, parse_math=False, clip_on=False, **style)
-
-
 def _frame(axes: Axes, chart: Chart) -> None:
     """Set the value axis: few ticks with the unit, hairlines, no box."""
     marks = axis.marks(chart)
@@ -125,7 +126,7 @@ def _frame(axes: Axes, chart: Chart) -> None:
     for mark, label in zip(marks, axis.tick_labels(marks, chart.unit), strict=True):
         axes.axhline(mark, color=_RULE if mark else "#c9cdd3", linewidth=0.8, zorder=0.5)
         where = axes.get_yaxis_transform()
-        _say(axes, -_GAP * 0.8, mark, label, color=_GREY, ha="right", va="center", transform=where)
+        say(axes, -_GAP * 0.8, mark, label, color=GREY, ha="right", va="center", transform=where)
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -161,8 +162,8 @@ def _clock(axes: Axes, chart: Chart) -> None:
     for instant, label in axis.time_ticks(chart.times[0], chart.times[-1], _LABELS - 1):
         x = _days(instant)
         axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
-        _say(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
-    _say(axes, -1.5 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
+        say(axes, x, -0.06, label, color=GREY, ha="center", va="top", transform=where)
+    say(axes, -1.5 * _GAP, -0.06, "UTC", color=GREY, ha="right", va="top", transform=axes.transAxes)
 
 
 def _usual(axes: Axes, chart: Chart) -> None:
@@ -172,7 +173,7 @@ def _usual(axes: Axes, chart: Chart) -> None:
     low, high = chart.band
     axes.axhspan(low, high, facecolor=_USUAL, edgecolor="none", zorder=0.2)
     words = f"usual\n{axis.span(low, high, chart.unit)}"
-    _say(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
+    say(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
 
 
 def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
@@ -191,7 +192,7 @@ def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
     if end < right:
         words = f"{chart.shaded.start.astimezone(UTC):%H:%M}-{chart.shaded.end.astimezone(UTC):%H:%M}"
     place = {"ha": "right" if late else "left", "va": "bottom", "transform": axes.get_xaxis_transform()}
-    _say(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
+    say(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
     return np.array([chart.shaded.start <= t <= chart.shaded.end for t in chart.times])
 
 
@@ -213,7 +214,7 @@ def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) 
         size, weight = (8, "bold") if several else (12, "bold")
         words = name + axis.figure(value, chart.unit)
         where = axes.get_yaxis_transform()
-        _say(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
+        say(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
         last = y
 
 
@@ -237,7 +238,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     if count <= _LABELS:
         for x, top in enumerate(above):
             if top:
-                _say(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
+                say(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
@@ -250,7 +251,7 @@ def _categories(axes: Axes, chart: Chart) -> None:
     letters = max(7, 56 // min(_LABELS, len(chart.categories)))
     for x in range(0, len(chart.categories), stride):
         words = axis.shorten(chart.categories[x] or "none", letters)
-        _say(axes, x, -0.05, words, color=_GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
+        say(axes, x, -0.05, words, color=GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
 
 
 def _legend(axes: Axes, chart: Chart) -> None:
@@ -260,4 +261,4 @@ def _legend(axes: Axes, chart: Chart) -> None:
         y = 0.96 - row * 0.125
         axes.plot([1 + 1.4 * _GAP], [y], "s", color=_hue(series, i), markersize=6, transform=axes.transAxes, clip_on=False)
         name = axis.shorten(series.name or "none", 12)
-        _say(axes, 1 + 2.4 * _GAP, y, name, color=_GREY, va="center", size=8, transform=axes.transAxes)
+        say(axes, 1 + 2.4 * _GAP, y, name, color=GREY, va="center", size=8, transform=axes.transAxes)

@@ -40,8 +40,10 @@ _LONG = timedelta(days=3)
 
 def chart_elements(chart: Chart) -> list[Json]:
     """Draw a chart: the native element, or its words alone when it holds nothing that can be drawn."""
-    native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
     summary = _summary(chart)
+    if chart.kind is ChartKind.HEAT:
+        return [words(_title(chart), bold=True), summary]
+    native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
     if not native["data"]:
         return [summary]
     title = words(_title(chart), bold=True)  # Teams reads a chart's own title to screen readers alone
@@ -51,11 +53,12 @@ def chart_elements(chart: Chart) -> list[Json]:
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
     """Return a chart's elements with the PNG as what hosts without charts show.
 
-    It stands in for stacked bars everywhere: Teams ignores the ends of their axis, so its labels are never round.
+    It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of their axis, so that the
+    labels are never round.
     """
     url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
     picture = {"type": "Image", "url": url, "altText": short(bare(chart.summary or chart.title), 500), "size": "stretch"}
-    if any(element.get("stacked") for element in elements):
+    if chart.kind is ChartKind.HEAT or any(element.get("stacked") for element in elements):
         return [picture, elements[-1]]  # it shows its title itself
     return [element | {"fallback": picture} if "fallback" in element else element for element in elements]
 

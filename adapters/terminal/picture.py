@@ -6,9 +6,10 @@ from datetime import UTC
 from typing import assert_never
 
 from bot.cards import axis
-from bot.cards.card import Chart, ChartKind
+from bot.cards.card import Chart, ChartKind, Series
 
 _RISING = "▁▂▃▄▅▆▇█"
+_DARKER = "·░▒▓█"
 _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_BARS = 20
 
@@ -20,6 +21,8 @@ def picture(chart: Chart, width: int) -> list[str]:
             return _lines(chart, width)
         case ChartKind.BAR:
             return _bars(chart, width)
+        case ChartKind.HEAT:
+            return _heat(chart, width)
         case _:
             assert_never(chart.kind)
 
@@ -68,6 +71,30 @@ def _under(chart: Chart, left: int, room: int, width: int) -> list[str]:
     if chart.band is not None:
         lines.append(" " * left + f"usual {axis.span(*chart.band, chart.unit)}")
     return lines
+
+
+def _heat(chart: Chart, width: int) -> list[str]:
+    """Draw a row of cells each series, its last reading at the end, and the hours below."""
+    if not chart.times:
+        return []
+    names = [axis.shorten(series.name, 14) for series in chart.series]
+    left = max(map(len, names), default=0) + 1
+    each = max(1, min(3, (width - left - 8) // len(chart.times)))
+    drawn = [
+        f"{name:<{left}}{_cells(series.values, each)} {_last(series, chart)}"
+        for name, series in zip(names, chart.series, strict=True)
+    ]
+    tail = f"{chart.times[-1].astimezone(UTC):%H:%M} UTC"
+    head = f"{chart.times[0].astimezone(UTC):%d %b %H:%M}"
+    return [*drawn, " " * left + head + " " * max(1, each * len(chart.times) - len(head) - len(tail)) + tail]
+
+
+def _cells(values: tuple[float | None, ...], each: int) -> str:
+    return "".join((" " if (dark := axis.shade(value)) is None else _DARKER[dark]) * each for value in values)
+
+
+def _last(series: Series, chart: Chart) -> str:
+    return axis.figure(round(end[1]), chart.unit) if (end := axis.newest(series.values)) else "no reading"
 
 
 def _bars(chart: Chart, width: int) -> list[str]:

@@ -45,7 +45,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._env.globals.update(token=token, title=title, card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, headline=_headline, ago=ago, usd=usd)
+        self._env.filters.update(spans=spans, headline=_headline, ago=ago, usd=usd, utc=utc)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return one template filled."""
@@ -115,6 +115,11 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} s"
+
+
+def utc(at: datetime) -> str:
+    """Write an instant where no script can: `2026-11-20 10:25 UTC`."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def usd(amount: Decimal | float | str) -> str:

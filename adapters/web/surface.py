@@ -81,6 +81,7 @@ class WebSurface:
         views, read, write, everyone = self._views, self._guard.read, self._guard.write, self._guard.open
         return (
             web.get("/", read(views.channel)),
+            web.get("/now", read(views.now)),
             *(web.get(path, read(views.fixed)) for path in views.lines),
             web.get("/alert/{id}", read(views.alert)),
             web.get("/ask", read(views.typed)),

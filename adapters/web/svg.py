@@ -29,11 +29,14 @@ def svg(chart: Chart) -> Markup:
             parts = list(_Lines(chart).parts()) if chart.times else []
         case ChartKind.BAR:
             parts = list(_Bars(chart).parts()) if chart.categories else []
+        case ChartKind.HEAT:
+            parts = list(_Heat(chart).parts()) if chart.times else []
         case _:
             assert_never(chart.kind)
+    height = len(chart.series) * _Heat.ROW if chart.kind is ChartKind.HEAT else _HEIGHT
     box = Markup('<svg class="chart {} {}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
     return box.format(
-        chart.kind.value, "many" if axis.named(chart) else "one", _HEIGHT, chart.title, chart.summary, Markup("").join(parts)
+        chart.kind.value, "many" if axis.named(chart) else "one", height, chart.title, chart.summary, Markup("").join(parts)
     )
 
 
@@ -219,6 +222,44 @@ class _Bars(_Plot):
             ).format(y, _hue(series, i))
             name = axis.shorten(series.name or "none", 13)
             yield Markup('<text class="legend" x="100%" y="{}" dx="29" dy="9">{}</text>').format(y, name)
+
+
+class _Heat:
+    """Draw a row of cells each series: its name before it, its last reading behind it."""
+
+    ROW = 26
+    """Pixels."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.width = 100 / len(chart.times)
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield every row, then the clock."""
+        for row, series in enumerate(self.chart.series):
+            yield from self._row(series, row * self.ROW)
+        for i, at in enumerate(self.chart.times):
+            if at.astimezone(UTC).hour % 4 == 0:
+                odd = " odd" if at.astimezone(UTC).hour % 8 else ""
+                text = Markup('<text class="tick{}" x="{}%" y="100%" dy="14" text-anchor="middle">{}</text>')
+                yield text.format(odd, _n(i * self.width), _clock(at))
+        yield Markup('<text class="tick" x="100%" y="100%" dx="10" dy="14">UTC</text>')
+
+    def _row(self, series: Series, top: int) -> Iterator[Markup]:
+        name = axis.shorten(series.name, 16)
+        yield Markup('<text class="row" x="0" y="{}" dx="-10" dy="15" text-anchor="end">{}</text>').format(top, name)
+        for i, value in enumerate(series.values[: len(self.chart.times)]):
+            yield self._cell(series.name, i, value, top)
+        if (end := axis.newest(series.values)) is not None:
+            text = Markup('<text class="row" x="100%" y="{}" dx="10" dy="15">{}</text>')
+            yield text.format(top, axis.figure(round(end[1]), self.chart.unit))
+
+    def _cell(self, name: str, i: int, value: float | None, top: int) -> Markup:
+        dark = axis.shade(value)
+        told = axis.figure(value, self.chart.unit) if value is not None and dark is not None else "no reading"
+        words = f"{name} · {self.chart.times[i].astimezone(UTC):%d %b %H:%M} UTC · {told}"
+        cell = Markup('<rect class="hit cell h{}" x="{}%" width="{}%" y="{}" height="{}"><title>{}</title></rect>')
+        return cell.format("x" if dark is None else dark, _n(i * self.width), _n(self.width), top, self.ROW - 4, words)
 
 
 def _hue(series: Series, i: int) -> str:

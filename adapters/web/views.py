@@ -16,6 +16,7 @@ from adapters.web.events import Hub
 from adapters.web.guard import HEADERS, OWN_HEADER, own_page
 from adapters.web.html import Pages, plain_json
 from adapters.web.messages import Messages
+from adapters.web.now import LINES, Standing, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -58,9 +59,10 @@ class Views:
     """Hold one handler a page."""
 
     lines: Mapping[str, Rail] = {
-        "/alerts": Rail("Alerts", "alerts"),
-        "/cost": Rail("Cost", "cost 7d by team", ("cost 7d by cluster", "cost 7d by day", "cost last-month by team")),
+        "/alerts": Rail("Open now", "alerts", ("alerts 7d",)),
         "/fleet": Rail("Fleet", "fleet", ("idle",)),
+        "/cost": Rail("Cost", "cost 7d by team", ("cost 7d by cluster", "cost 7d by day", "cost last-month by team")),
+        "/saved": Rail("Saved", "savings", ("savings 7d",)),
         "/help": Rail("Help", "help", ("about",)),
     }
     """The pages of the rail, by path."""
@@ -76,7 +78,12 @@ class Views:
     async def channel(self, request: web.Request) -> web.StreamResponse:
         """Show the channel of alerts."""
         version = self._hub.version
-        return self._page("channel.html", request, messages=await self._messages.shown(CHANNEL), version=version)
+        shown = await self._messages.shown(CHANNEL)
+        return self._page("channel.html", request, messages=shown, now=await self._standing(), version=version)
+
+    async def now(self, _: web.Request) -> web.StreamResponse:
+        """Show the strip above the channel anew."""
+        return web.Response(text=self._pages.page("now.html", now=await self._standing()), content_type="text/html")
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
@@ -143,6 +150,10 @@ class Views:
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""
         return web.Response(text=self._console.metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _standing(self) -> Standing:
+        alerts, savings = [await self._answer(line, "") for line in LINES]
+        return standing(alerts, savings)
 
     def _only_reads(self, line: str) -> bool:
         """Tell whether the line's command is known to change nothing (the longest name that fits decides)."""

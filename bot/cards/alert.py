@@ -17,7 +17,6 @@ from bot.cards.card import (
     Chart,
     Code,
     Column,
-    Mention,
     Span,
     Strong,
     Table,
@@ -31,6 +30,7 @@ from bot.cards.compiling import lost_texts, spared_text
 from bot.cards.decided import decided
 from bot.cards.lines import quote
 from bot.cards.money import usd
+from bot.cards.owner import mentions, owner_words
 from bot.cards.words import counted
 from bot.model.alert import Alert, Notice, Silence
 from bot.model.anomaly import Cause, Severity
@@ -68,7 +68,7 @@ def notice_card(
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=(*blocks, Buttons(_buttons(worst))),
         data=alert_data(worst),
-        mentions=_mentions(*owner),
+        mentions=mentions(*owner),
     )
 
 
@@ -90,8 +90,9 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
 
 def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     anomaly = alert.anomaly
-    blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
-    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
+    # Dollars first: the notification of a phone shows the title and the first paragraph.
+    blocks: list[Block] = [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
+    blocks += [text(anomaly.why)] if anomaly.why else []
     blocks += [_together(firing)] if len(firing) > 1 else []
     blocks += (
         [spared_text(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
@@ -99,7 +100,7 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
-    return [*blocks, quiet(since, When(anomaly.window.start), f"{_owner(alert, address)} · rule {anomaly.rule}")]
+    return [*blocks, quiet(since, When(anomaly.window.start), f"{owner_words(alert, address)} · rule {anomaly.rule}")]
 
 
 def _together(firing: Sequence[Alert]) -> Text:
@@ -121,23 +122,6 @@ def likely(alert: Alert) -> Text | None:
     if anomaly.suggestions:
         spans += ["What to do: ", " ".join(f"{s.rstrip('.')}." for s in anomaly.suggestions[:2])]
     return Text(tuple(spans)) if spans else None
-
-
-def _owner(alert: Alert, resolved: str) -> str:
-    """Say whose it is: who is pinged stands beside the title, and here how they were found, where no tag says it."""
-    if resolved:
-        return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
-    named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
-    named += [claim.replace(":", " ") for claim in alert.claims]
-    # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
-    by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
-    named += [f"launched by {alert.launched_by}"] if by_machine else []
-    unknown = ", not in the settings" if alert.owners else ""
-    return f" · {', '.join(named)}{unknown}: told to the default channel"
-
-
-def _mentions(name: str, address: str) -> tuple[Mention, ...]:
-    return (Mention(address, name.rpartition(":")[2]),) if address else ()
 
 
 def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:

@@ -114,4 +114,5 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "muted_by": alert.muted_by,
         "launched_by": alert.launched_by,
         "why": anomaly.why,
+        "suggestions": list(anomaly.suggestions),
     }

@@ -96,6 +96,11 @@ def brief(value: float, unit: str) -> str:
     return tick_label(three, unit if _is_sign(unit) else "") if abs(value) >= 1000 else amount(value, unit)
 
 
+def shade(value: float | None) -> int | None:
+    """Return how dark the cell of a percentage is, 0 to 4; None without a reading."""
+    return min(4, max(0, int(value // 20))) if value is not None and known(value) else None
+
+
 def tick_label(value: float, unit: str) -> str:
     """Write a tick's value shortly: `$12k`, `1.5M`, `40 %`."""
     sign, size = ("-" if value < 0 else ""), abs(value)

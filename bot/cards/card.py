@@ -116,10 +116,11 @@ class Table:
 
 
 class ChartKind(StrEnum):
-    """Choose how a chart is drawn: lines over time, bars over categories (stacked when several series)."""
+    """Choose how a chart is drawn: lines over time, bars over categories (stacked when several series), or cells over time."""
 
     LINE = "line"
     BAR = "bar"
+    HEAT = "heat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class Chart:
     """Hold what to draw; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
 
     Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
+    Heat: a row each series, a cell each of `times`, which are starts, in percent.
     `summary` says in one sentence what the picture shows, for surfaces and readers without pictures.
     """
 

@@ -24,6 +24,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.compiling import CompileNote, compile_blocks, compile_data, log_blocks
+from bot.cards.heat import fleet_heat
 from bot.cards.money import usd
 from bot.cards.spread import Spread, spread_data, spread_texts
 from bot.cards.words import counted
@@ -87,7 +88,7 @@ def fleet_card(
     mine = {row.instance.id for row in rows}
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
     blocks += spread_texts(spread)
-    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
+    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
     blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
@@ -201,6 +202,11 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         categories=names,
         summary=f"An hour: {spent}." if spent else "No price is known.",
     )
+
+
+def _heat(rows: Sequence[NodeRow], reading: Reading) -> list[Block]:
+    chart = fleet_heat(reading.frame("node"), [name for name, _ in _by_cluster(rows)])
+    return [chart] if chart else []
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:

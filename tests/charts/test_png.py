@@ -20,6 +20,7 @@ SHAPES = {
     "one point": replace(samples.line_chart(), times=samples.line_chart().times[:1], series=(Series("a", (3.0,)),)),
     "no reading": replace(samples.line_chart(), series=(Series("a", (None,) * 73),)),
     "fifty days": Chart(ChartKind.BAR, "t", "$", (Series("a", (1.0,) * 50),), categories=tuple(f"day {i}" for i in range(50))),
+    "heat": samples.heat_chart(),
     "empty": EMPTY,
 }
 

@@ -75,6 +75,20 @@ def bar_chart() -> Chart:
     )
 
 
+def heat_chart() -> Chart:
+    """Return a day of three clusters by hour, one of them read half of the time."""
+    times = tuple(NOW.replace(minute=0) - timedelta(hours=23 - i) for i in range(24))
+    rows = {
+        "llama-70b": (90.0,) * 22 + (40.0, 20.0),
+        "eval-sweep": (None,) * 12 + (60.0,) * 6 + (0.0,) * 6,
+        "serving": (30.0,) * 24,
+    }
+    series = tuple(Series(name, values) for name, values in rows.items())
+    return Chart(
+        ChartKind.HEAT, "Utilization by hour", "%", series, times, summary="Utilization in the last hour: eval-sweep 0 %."
+    )
+
+
 BUTTONS = Buttons(
     (
         Button("Acknowledge", "ack a1", ButtonStyle.PRIMARY),

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from adapters.web.svg import svg
-from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.card import Chart, ChartKind, Series, Tone
 from tests.e2e import samples
 
 LINE, BARS = samples.line_chart(), samples.bar_chart()
@@ -24,6 +24,7 @@ def found(chart, tag, kind):
     [
         LINE,
         BARS,
+        samples.heat_chart(),
         replace(LINE, series=(Series("a", (None,) * 73),)),
         replace(LINE, times=LINE.times[:1], series=(Series("a", (1.0,)),)),
         replace(LINE, times=(), series=()),
@@ -88,3 +89,19 @@ def test_a_unit_in_words_stands_once_on_the_axis():
     words = [e.text for e in read(chart).iter("text")]
     assert [word for word in words if "nodes" in word] == ["80 nodes"]
     assert "64" in words
+
+
+def test_a_heat_map_has_a_cell_an_hour_that_says_what_it_is():
+    cells = found(samples.heat_chart(), "rect", "cell")
+    assert len(cells) == 3 * 24
+    assert [cells[i].find("title").text for i in (0, 23, 24)] == [
+        "llama-70b · 19 Nov 15:00 UTC · 90 %",
+        "llama-70b · 20 Nov 14:00 UTC · 20 %",
+        "eval-sweep · 19 Nov 15:00 UTC · no reading",
+    ]
+    assert [cells[i].get("class").split()[-1] for i in (0, 23, 24, 47)] == ["h4", "h1", "hx", "h0"]
+
+
+def test_colours_follow_the_meaning_where_there_is_one():
+    bars = Chart(ChartKind.BAR, "c", "$", (Series("busy", (5.0,), Tone.INFO), Series("idle", (3.0,))), categories=("x",))
+    assert [e.get("class") for e in read(bars).iter("rect") if "bar" in e.get("class")][:2] == ["bar t-info", "bar s1"]

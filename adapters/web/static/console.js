@@ -30,11 +30,17 @@ function fragment(html) {
 }
 
 function nearEnd() {
-  return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 160;
+  const newest = $("#messages > .slot:last-of-type");
+  const read = newest && scroller.scrollTop >= newest.offsetTop - scroller.offsetTop - 2;
+  return Boolean(read) || scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 160;
 }
 
+// A newest message taller than the view shows its first line, which says what and how much, not its last button.
 function toEnd() {
-  scroller.scrollTo({ top: scroller.scrollHeight });
+  const newest = $("#messages > .slot:last-of-type");
+  const answered = $("#answers")?.childElementCount;
+  const tall = newest && !answered && newest.offsetHeight > scroller.clientHeight;
+  scroller.scrollTo({ top: tall ? newest.offsetTop - scroller.offsetTop : scroller.scrollHeight });
   $("#newer").hidden = true;
 }
 
@@ -60,6 +66,20 @@ function showMessage({ id, channel, html }) {
   live.classList.add("changed");
   if (fresh && stay) $("#newer").hidden = false;
   else if (fresh) toEnd();
+}
+
+// The strip above the messages follows them, and the clock.
+async function showNow() {
+  const strip = $("#now");
+  if (!strip || document.hidden) return;
+  const answer = await fetch("/now");
+  if (answer.ok) strip.replaceChildren(fragment(await answer.text()));
+}
+
+let soon = 0;
+function nowSoon() {
+  clearTimeout(soon);
+  soon = setTimeout(() => showNow().catch(() => {}), 400);
 }
 
 function showStatus({ html }) {
@@ -95,6 +115,7 @@ function listen() {
     const told = JSON.parse(event.data);
     document.body.dataset.version = told.version;
     showMessage(told);
+    nowSoon();
   });
   events.addEventListener("status", (event) => showStatus(JSON.parse(event.data)));
   events.addEventListener("error", () => document.body.classList.add("offline"));
@@ -288,5 +309,7 @@ localTimes(document);
 countOpen();
 completion($("#composer"));
 listen();
+setInterval(nowSoon, 60_000);
+document.addEventListener("visibilitychange", nowSoon);
 if (messages && !location.hash) toEnd();
 document.body.classList.add("ready");

@@ -1,0 +1,74 @@
+"""Say in a strip what wastes now, how much, since when, what to do, and what was saved: from two answers' cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from bot.cards.card import Card, Table
+
+MOST = 3
+"""Alerts that the strip names; it stands above every message, and must leave them room."""
+LINES = "alerts", "savings 7d"
+
+
+@dataclass(frozen=True)
+class Wasting:
+    """Hold one open alert, dearest first; `lasted` is in words, `todo` the first thing to try."""
+
+    id: str
+    cause: str
+    where: str
+    lasted: str
+    since: datetime
+    usd_per_hour: Decimal | None
+    usd_so_far: Decimal | None
+    todo: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Hold what the strip shows; `known` is False where the answers hold no numbers, such as a failure's."""
+
+    known: bool
+    rows: tuple[Wasting, ...] = ()
+    more: int = 0
+    usd_per_hour: Decimal = Decimal(0)
+    saved_usd_per_hour: Decimal = Decimal(0)
+    saved_usd: Decimal = Decimal(0)
+
+
+def standing(alerts: Card, savings: Card) -> Standing:
+    """Return the strip of an answer to `alerts` and one to `savings`."""
+    if "alerts" not in alerts.data:
+        return Standing(False)
+    rows = [_wasting(*pair) for pair in zip(alerts.data["alerts"], _words(alerts), strict=False) if _open(pair[0])]
+    count = sum(_open(alert) for alert in alerts.data["alerts"])
+    saved = savings.data
+    return Standing(
+        True,
+        tuple(rows[:MOST]),
+        count - len(rows[:MOST]),
+        alerts.data.get("usd_per_hour", Decimal(0)),
+        saved.get("usd_per_hour", Decimal(0)),
+        saved.get("usd_so_far", Decimal(0)),
+    )
+
+
+def _open(alert: Mapping[str, Any]) -> bool:
+    return alert["closed_at"] is None and not alert["muted_by"]
+
+
+def _words(card: Card) -> Sequence[tuple[str, ...]]:
+    """Return the rows of the card's table, one an alert, in the order of its data."""
+    return next((block.rows for block in card.blocks if isinstance(block, Table)), ())
+
+
+def _wasting(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
+    waste = alert["waste_usd"] or {}
+    todo = next(iter(alert.get("suggestions", ())), "")
+    cause, where, lasted = words[:3]
+    return Wasting(alert["id"], cause, where, lasted, alert["onset"], waste.get("per_hour"), waste.get("so_far"), todo)

@@ -1,0 +1,65 @@
+"""Draw a day of the fleet as a heat map: a row a cluster, a cell an hour, stronger where the cores did more."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from bot.cards.card import Chart, ChartKind, Series
+from bot.model.frame import Floats, Frame
+
+_DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
+_ROWS = 12
+
+
+def fleet_heat(frame: Frame | None, clusters: Sequence[str]) -> Chart | None:
+    """Return the last 24 hours of up to 12 clusters' mean utilization in percent, None where nothing was read.
+
+    `frame` is that of the nodes; GPU nodes count by their GPUs. An hour is a whole one of UTC, the last up to now.
+    """
+    if frame is None:
+        return None
+    cut = frame.last(_DAY)
+    hours = _hours([end - cut.step for end in cut.times()])
+    starts = sorted(set(hours))
+    values = _utilization(cut)
+    rows = {name: _row(values[_of(cut, name)], hours, starts) for name in clusters[:_ROWS]}
+    rows = {name: row for name, row in rows.items() if any(value is not None for value in row)}
+    if not rows:
+        return None
+    series = tuple(Series(name or "(no cluster)", row) for name, row in rows.items())
+    return Chart(
+        ChartKind.HEAT, "Utilization by hour: the stronger, the busier", "%", series, tuple(starts), summary=_summary(rows)
+    )
+
+
+def _utilization(frame: Frame) -> Floats:
+    cores, gpus = frame.of("neuroncore_utilization_ratio"), frame.of("gpu_utilization_ratio")
+    return np.where(np.isnan(cores), gpus, cores)
+
+
+def _hours(times: Sequence[datetime]) -> list[datetime]:
+    return [at.astimezone(UTC).replace(minute=0, second=0, microsecond=0) for at in times]
+
+
+def _of(frame: Frame, cluster: str) -> list[int]:
+    return [i for i, thing in enumerate(frame.things) if thing.cluster == cluster]
+
+
+def _row(values: Floats, hours: Sequence[datetime], starts: Sequence[datetime]) -> tuple[float | None, ...]:
+    """Return the mean of each hour in percent, None where no node was read."""
+    column = np.array([starts.index(hour) for hour in hours])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        means = [float(np.nanmean(values[:, column == i])) for i in range(len(starts))] if len(values) else []
+    return tuple(None if np.isnan(mean) else round(mean * 100, 1) for mean in means)
+
+
+def _summary(rows: Mapping[str, Sequence[float | None]]) -> str:
+    """Say the newest of each row, the least used first."""
+    newest = [(known[-1], name) for name, row in rows.items() if (known := [value for value in row if value is not None])]
+    told = ", ".join(f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6])
+    return f"Utilization in the last hour: {told}."

@@ -1,0 +1,58 @@
+"""What the strip above the channel says, from the answers' own numbers."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from adapters.web.now import standing
+from bot.cards.card import Card, Column, Table
+from tests.e2e import samples
+
+WORDS = tuple(Column(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
+
+
+def alert(name, dollars="698.00", **changed):
+    waste = {"per_hour": Decimal(dollars), "so_far": Decimal("1118.20"), "month_end": Decimal(9)}
+    onset = samples.NOW - timedelta(hours=2)
+    found = {"id": name, "closed_at": None, "muted_by": "", "onset": onset, "waste_usd": waste, "suggestions": ["Prefetch."]}
+    return found | changed
+
+
+def alerts(*found):
+    rows = tuple(("starved", f"{one['id']}, 64 x <b>trn1</b>", "2 h", "$698", "$1,118", "open") for one in found)
+    return Card("t", blocks=(Table(WORDS, rows),), data={"alerts": list(found), "usd_per_hour": Decimal("698.00")})
+
+
+SAVED = Card("t", data={"usd_per_hour": Decimal("88.10"), "usd_so_far": Decimal("1234.00")})
+
+
+def test_open_alerts_are_named_and_the_others_counted():
+    made = [alert(f"a{i}") for i in range(5)] + [alert("m", muted_by="silence:s1"), alert("o", closed_at=samples.NOW)]
+    now = standing(alerts(*made), SAVED)
+    assert [row.id for row in now.rows] == ["a0", "a1", "a2"]
+    assert (now.more, now.rows[0].todo, now.saved_usd_per_hour) == (2, "Prefetch.", Decimal("88.10"))
+
+
+def test_an_alert_without_a_price_has_no_dollars():
+    (row,) = standing(alerts(alert("a", waste_usd=None, suggestions=[])), SAVED).rows
+    assert (row.usd_per_hour, row.usd_so_far, row.todo) == (None, None, "")
+
+
+def test_an_answer_without_numbers_is_not_taken_for_calm():
+    assert not standing(Card("That did not work"), SAVED).known
+    assert standing(alerts(), SAVED).known
+
+
+async def test_the_strip_is_shown_escaped_and_read_again(open_console):
+    now = {"alerts": alerts(alert("a/1"))}
+
+    async def answer(request):
+        return now.get(request.line, SAVED)
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get("/")).text()
+    assert "$698" in page
+    assert 'href="/alert/a%2F1"' in page or 'href="/alert/a/1"' in page
+    assert "64 x &lt;b&gt;trn1&lt;/b&gt;" in page
+    assert "about $88 an hour stopped in 7 days, $1,234 not lost since" in page
+    now["alerts"] = alerts()
+    assert "Nothing wastes money now." in await (await client.get("/now")).text()
