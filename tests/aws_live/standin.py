@@ -11,8 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,31 +18,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.aws_live.cloudwatch import CloudWatch
-from tests.aws_live.costs import Costs, NoData
-from tests.aws_live.faults import Faults, error_of
-from tests.aws_live.grouped import LogGroups, NoGroup
-from tests.aws_live.serialize import body_of, model, validated
-
-ACCOUNT = "111122223333"
-BUCKET = "billing-exports"
-STREAM = "metric-streams"
-PAGE_OF_KEYS = 20
-_SCOPE = re.compile(r"Credential=(\w+)/\d+/([\w-]+)/([\w-]+)/")
-_SERVICES = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
-_EKS = (
-    (re.compile(r"/clusters"), "ListClusters", ()),
-    (re.compile(r"/clusters/([^/]+)"), "DescribeCluster", ("about",)),
-    (re.compile(r"/clusters/([^/]+)/node-groups"), "ListNodegroups", ("about",)),
-    (re.compile(r"/clusters/([^/]+)/node-groups/([^/]+)"), "DescribeNodegroup", ("about", "group")),
-)
-"""EKS names its operations by path."""
+from tests.aws_live.costs import Costs
+from tests.aws_live.faults import Faults
+from tests.aws_live.grouped import LogGroups
+from tests.aws_live.serialize import model
+from tests.aws_live.serving import ACCOUNT, BUCKET, Handler, Server
 
 
 class StandIn:
@@ -66,8 +49,8 @@ class StandIn:
 
     def start(self, port: int = 0) -> str:
         """Listen on loopback and return the endpoint."""
-        handler = type("Handler", (_Handler,), {"world": self})
-        self._server = _Server(("127.0.0.1", port), handler)
+        handler = type("Handler", (Handler,), {"world": self})
+        self._server = Server(("127.0.0.1", port), handler)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return f"http://127.0.0.1:{self._server.server_port}"
 
@@ -183,145 +166,6 @@ def _snake(operation: str) -> str:
 
 def _seconds(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else datetime.fromisoformat(str(value)).timestamp()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay quiet about connections that were reset on purpose."""
-        if not isinstance(sys.exception(), ConnectionError) and not self.quiet(sys.exception()):
-            super().handle_error(request, client_address)
-
-    @staticmethod
-    def quiet(error: BaseException | None) -> bool:
-        return isinstance(error, ValueError) and "closed file" in str(error)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    world: StandIn
-    _cut = False
-    """Whether the answer breaks off half way."""
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: Any) -> None:
-        """Stay quiet."""
-
-    def do_GET(self) -> None:
-        self._serve(b"")
-
-    def do_POST(self) -> None:
-        self._serve(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def _serve(self, body: bytes) -> None:
-        found = _SCOPE.search(self.headers.get("Authorization", ""))
-        if not found:
-            return self._send(403, b"<Error><Code>MissingAuthenticationToken</Code></Error>", "text/xml")
-        key, region, signed = found.groups()
-        service = _SERVICES.get(signed, signed)
-        operation, given = self._asked(service, body)
-        action = f"{service.replace('-', '')}:{operation}"
-        account = key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT
-        fault = self.world.faults.of(action, account, region, given)
-        if fault:
-            self.world.failed[fault] += 1
-            if fault != "truncated":
-                return self._fail(service, fault)
-            self._cut = True
-        else:
-            self.world.called[action] += 1
-        if service == "s3":
-            return self._s3(operation, given)
-        try:
-            answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
-        except NoGroup:
-            return self._send(400, b'{"__type": "ResourceNotFoundException"}', "application/x-amz-json-1.1")
-        except NoData:
-            return self._send(400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0")
-        self._send(200, *body_of(service, operation, answer, self.world.shift))
-        return None
-
-    def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
-        if service == "s3":
-            url = urlsplit(self.path)
-            return ("ListBucket" if url.path.strip("/") in (BUCKET, STREAM) else "GetObject"), dict(parse_qsl(url.query)) | {
-                "path": unquote(url.path)
-            }
-        if service == "eks":
-            path = urlsplit(self.path).path
-            return next(
-                (name, dict(zip(says, of.fullmatch(path).groups(), strict=True))) for of, name, says in _EKS if of.fullmatch(path)
-            )
-        if target := self.headers.get("X-Amz-Target"):
-            return target.rpartition(".")[2], json.loads(body or b"{}")
-        form = dict(parse_qsl(body.decode()))
-        return form["Action"], form
-
-    def _fail(self, service: str, fault: str) -> None:
-        if fault == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.close_connection = True
-            self.connection.close()
-            return None
-        return self._send(*error_of(service, fault))
-
-    def _s3(self, operation: str, given: dict[str, Any]) -> None:
-        root = self.world.folder
-        if given["path"].startswith(f"/{STREAM}"):
-            return self._stream(operation, given)
-        if operation == "ListBucket":
-            prefix = given.get("prefix", "")
-            files = [
-                p
-                for p in sorted((root / "billing").rglob("*"))
-                if p.is_file() and p.relative_to(root).as_posix().startswith(prefix)
-            ]
-            rows = "".join(
-                f"<Contents><Key>{p.relative_to(root).as_posix()}</Key><Size>{p.stat().st_size}</Size>"
-                f"<ETag>&quot;{_etag(p)}&quot;</ETag><LastModified>2026-11-20T00:00:00.000Z</LastModified></Contents>"
-                for p in files
-            )
-            text = f"<ListBucketResult><KeyCount>{len(files)}</KeyCount><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
-            return self._send(200, text.encode(), "application/xml")
-        path = root / given["path"].removeprefix(f"/{BUCKET}/")
-        self._send(200, path.read_bytes(), "application/octet-stream", {"ETag": f'"{_etag(path)}"'})
-        return None
-
-    def _stream(self, operation: str, given: dict[str, Any]) -> None:
-        objects, now = self.world.objects, self.world.clock()
-        if operation == "GetObject":
-            return self._send(200, objects[given["path"].removeprefix(f"/{STREAM}/")][0], "application/octet-stream")
-        prefix = given.get("prefix", "")
-        keys = sorted(key for key in objects if key.startswith(prefix) and key > given.get("start-after", ""))
-        folders = sorted({prefix + rest.split("/")[0] + "/" for key in keys if "/" in (rest := key.removeprefix(prefix))})
-        begin = int(given.get("continuation-token", 0))
-        page = [] if given.get("delimiter") else keys[begin : begin + PAGE_OF_KEYS]
-        more = not given.get("delimiter") and begin + PAGE_OF_KEYS < len(keys)
-        rows = "".join(
-            f"<Contents><Key>{key}</Key><Size>{len(objects[key][0])}</Size><ETag>&quot;e&quot;</ETag>"
-            f"<LastModified>{objects[key][1]:%Y-%m-%dT%H:%M:%S.000Z}</LastModified></Contents>"
-            for key in page
-            if objects[key][1] <= now
-        )
-        rows += "".join(f"<CommonPrefixes><Prefix>{x}</Prefix></CommonPrefixes>" for x in folders if given.get("delimiter"))
-        token = f"<NextContinuationToken>{begin + PAGE_OF_KEYS}</NextContinuationToken>" if more else ""
-        truncated = str(more).lower()
-        text = f"<ListBucketResult><KeyCount>{len(page)}</KeyCount><IsTruncated>{truncated}</IsTruncated>{token}{rows}</ListBucketResult>"
-        self._send(200, text.encode(), "application/xml")
-        return None
-
-    def _send(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self._cut:
-            body, self.close_connection = body[: len(body) // 2], True
-        self.wfile.write(body)
-
-
-def _etag(path: Path) -> str:
-    return md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def main() -> None:

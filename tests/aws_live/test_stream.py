@@ -9,7 +9,7 @@ import pytest
 
 from tests.aws_live.conftest import open_tiny
 from tests.aws_live.same import differences
-from tests.aws_live.standin import STREAM
+from tests.aws_live.serving import STREAM
 
 FORMS = ["json", "gzip", "parquet"]
 
