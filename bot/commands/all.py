@@ -7,6 +7,8 @@ from bot.commands import (
     alerts,
     backtest,
     breakeven,
+    capacity,
+    carbon,
     checklist,
     config,
     cost,
@@ -24,8 +26,10 @@ from bot.commands import (
     routes,
     runs,
     savings,
+    sizing,
     spot,
     storage,
+    tco,
     tune,
 )
 
@@ -34,6 +38,8 @@ FAMILIES = (
     alerts,
     backtest,
     breakeven,
+    capacity,
+    carbon,
     checklist,
     config,
     cost,
@@ -51,7 +57,9 @@ FAMILIES = (
     routes,
     runs,
     savings,
+    sizing,
     spot,
     storage,
+    tco,
     tune,
 )

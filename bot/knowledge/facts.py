@@ -16,8 +16,10 @@ from bot.model.claims import (
     Claims,
     Conflict,
     Effort,
+    Grid,
     Note,
     Package,
+    Power,
     Programme,
     Question,
     Saving,
@@ -89,6 +91,8 @@ class Facts:
             tuple(_each("questions.csv", _question)),
             tuple(_each("efforts.csv", _effort)),
             tuple(_each("chips.csv", _chip)),
+            tuple(_each("power.csv", _power)),
+            tuple(_each("grids.csv", _grid)),
         )
 
 
@@ -178,3 +182,11 @@ def _effort(row: Row) -> Effort:
 def _chip(row: Row) -> Chip:
     bf16, fp8, asof = float(row["bf16_tflops"]), float(row["fp8_tflops"]), date.fromisoformat(row["asof"])
     return Chip(row["name"], bf16, fp8, int(row["memory_gib"]), row["source"], asof)
+
+
+def _power(row: Row) -> Power:
+    return Power(row["accelerator"], float(row["watts"]), row["source"], date.fromisoformat(row["asof"]))
+
+
+def _grid(row: Row) -> Grid:
+    return Grid(row["region"], float(row["kg_per_kwh"]), row["source"], date.fromisoformat(row["asof"]))

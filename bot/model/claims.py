@@ -143,6 +143,26 @@ class Chip:
 
 
 @dataclass(frozen=True)
+class Power:
+    """State the watts of one accelerator under full load, as its vendor gives them."""
+
+    accelerator: str
+    watts: float
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Grid:
+    """State the kg of CO2 equivalents of one kWh where a region's data centres stand."""
+
+    region: str
+    kg_per_kwh: float
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
 class Claims:
     """Hold everything that is said and not measured here."""
 
@@ -156,6 +176,8 @@ class Claims:
     questions: tuple[Question, ...] = ()
     efforts: tuple[Effort, ...] = ()
     chips: tuple[Chip, ...] = ()
+    powers: tuple[Power, ...] = ()
+    grids: tuple[Grid, ...] = ()
 
     def transfer(self, route: str) -> Transfer:
         """Return the price of a route; raise `KeyError` for one that is not listed."""

@@ -8,12 +8,17 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from bot.advice.breakeven import Porting
+from bot.advice.carbon import footprint
 from bot.advice.credits import Burn
 from bot.advice.cuda import audit, requirements
 from bot.advice.decide import decide
+from bot.advice.sizing import fits
 from bot.advice.spot import Job, offer, ranked, zones
+from bot.advice.tco import Work, total
 from bot.advice.wait import waiting
 from bot.cards.breakeven import breakeven_card
+from bot.cards.capacity import capacity_card
+from bot.cards.carbon import carbon_card
 from bot.cards.card import Card
 from bot.cards.checklist import Step, checklist_card
 from bot.cards.compare import compare_card
@@ -22,7 +27,9 @@ from bot.cards.cuda import cuda_card
 from bot.cards.decide import questions_card, verdict_card
 from bot.cards.roadmap import roadmap_card, wait_card
 from bot.cards.runs import run_card, runs_card
+from bot.cards.sizing import right_size_card, serve_card, size_card
 from bot.cards.spot import SpotAnswer, spot_card
+from bot.cards.tco import tco_card
 from bot.costs.compare import Sample, compare
 from bot.costs.training import Epoch, RunCost
 from bot.knowledge import load_knowledge
@@ -31,6 +38,7 @@ from bot.model.labels import Labels
 from bot.model.price import Basis, Interruption, PlacementScore, Price
 from bot.model.run import Run
 from bot.model.spend import Money, Tally
+from bot.model.usage import Usage
 from bot.model.window import Window, month_of
 from tests.builders import NOON, price
 
@@ -134,8 +142,49 @@ def too_few() -> Card:
     return compare_card(compare(Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,))))
 
 
+def capacity() -> Card:
+    prices = (price(), price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK), price("6.02", Market.SPOT, Basis.SPOT))
+    return capacity_card(KIND, 16, 200, Decimal("0.8"), prices, CLAIMS.of("blocks"), date(2027, 6, 1), 90)
+
+
+def carbon() -> Card:
+    found = [footprint("p5.48xlarge", "us-east-1", 8, 700, 700, 0.337), footprint(KIND, "us-west-2", 16, 2688, None, 0.143)]
+    return carbon_card(found, Window(NOON - 7 * _DAY, NOON), CLAIMS.powers[:1], CLAIMS.grids[:1], CLAIMS.of("energy"), False)
+
+
+def tco() -> Card:
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
+    route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
+    options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
+    options += [total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)]
+    return tco_card(work, options, CLAIMS.speedups[:2], route, NOON.date(), 90)
+
+
+def size() -> Card:
+    found = fits(7e9, load_knowledge().types().values())
+    return size_card(7e9, found, {KIND: price()}, CLAIMS.of("sizing"), CLAIMS.of("advice"))
+
+
+def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> Usage:
+    return Usage(cluster, load_knowledge().types()[KIND], 4, "us-west-2", price(), utilization, 0.01, peak, trains, False)
+
+
+def right_size() -> Card:
+    small = load_knowledge().types()["trn1.2xlarge"]
+    one = replace(price("1.34375"), instance_type=small.name)
+    return right_size_card([(_usage("probe", 0.04, 20.0), small, one), (_usage("<!channel>", None, None), None, None)])
+
+
+def serve() -> Card:
+    inf2 = load_knowledge().types()["inf2.48xlarge"]
+    rows = [(_usage("chat", 0.3, 200.0), inf2, replace(price("12.98127"), instance_type=inf2.name))]
+    return serve_card(rows, CLAIMS.of("serve"))
+
+
 ASKED: Mapping[str, Callable[[], Card]] = {
     "breakeven": breakeven,
+    "capacity": capacity,
+    "carbon": carbon,
     "checklist": checklist,
     "compare": compared,
     "compare-too-few": too_few,
@@ -146,7 +195,12 @@ ASKED: Mapping[str, Callable[[], Card]] = {
     "roadmap": roadmap,
     "run": run,
     "runs": runs,
+    "serve": serve,
+    "serve-none": lambda: serve_card([], CLAIMS.of("serve")),
+    "size": size,
+    "size-clusters": right_size,
     "spot": spot,
     "spot-bands": spot_bands,
+    "tco": tco,
     "wait": wait,
 }

@@ -141,6 +141,13 @@ def minutes(changes, start, end, step):
         ("wait months=0", "months is 0.1 or more"),
         ("wait precision=int4", "does not fit precision"),
         ("baseline keep nope", "No run called"),
+        ("tco p5.48xlarge p5.48xlarge", "named twice"),
+        ("tco p5 trn1.32xlarge", "not an instance type known here"),
+        ("tco p5.48xlarge trn2.48xlarge", "No on-demand price of trn2.48xlarge is known"),
+        ("capacity trn9", "not an instance type known here"),
+        ("size nope", "No running cluster is called 'nope'"),
+        ("size 7x", "not a count of parameters"),
+        ("carbon watts=0", "watts and kg_per_kwh are more than 0"),
     ],
 )
 def test_wrong_words_get_one_sentence(ask: Asking, line: str, told: str) -> None:
@@ -233,6 +240,40 @@ def test_every_sentence_of_the_roadmap_has_a_state_a_source_and_a_date(ask: Aski
     notes = ask("roadmap").data["notes"]
     assert {"Trn3", "Trn4"} <= {x["subject"] for x in notes}
     assert all(x["state"] and x["source"] and x["asof"] for x in notes)
+
+
+def test_a_year_on_two_types_names_prices_with_source_and_age(ask: Asking) -> None:
+    card = ask("tco p5.48xlarge trn1.32xlarge nodes=2 hours=100 speed=0.5 engineering_usd=1000 compile_hours=0")
+    stays, moves = card.data["options"]
+    assert stays["total_usd"] == Decimal("132096.00")  # 2 x 100 x 12 x 55.04
+    assert moves["node_hours"] == 2 * stays["node_hours"]
+    assert moves["total_usd"] == (moves["node_hours"] * moves["usd_per_hour"]).quantize(Decimal("0.01")) + 1000
+    assert "days old: look it up again" in words(card)
+
+
+def test_capacity_compares_what_an_hour_in_use_costs(ask: Asking) -> None:
+    ways = {x["market"]: x for x in ask("capacity trn1.32xlarge nodes=2 days=10 used=50").data["ways"]}
+    assert ways["capacity-block"]["total_usd"] == Decimal("4575.36")  # 480 h x 9.532, paid upfront
+    assert ways["on-demand"]["total_usd"] == 480 * ways["on-demand"]["usd_per_hour"]
+    assert ways["spot"]["total_usd"] == (240 * ways["spot"]["usd_per_hour"]).quantize(Decimal("0.01"))
+
+
+def test_clusters_that_train_are_never_told_to_serve(trained: Path, tmp_path: Path) -> None:
+    ask = Asking(trained, tmp_path / "trnbot.db")
+    assert ask("serve").data["clusters"] == []
+    assert "claim" in words(ask("serve"))
+    (cluster,) = ask("size").data["clusters"]
+    assert cluster["peak_gib"] is not None
+    assert ask("size 7B").data["fits"][0]["instance_type"] == "trn2.3xlarge"
+
+
+def test_a_footprint_is_an_estimate_with_its_formula(ask: Asking) -> None:
+    card = ask("carbon 1d watts=500 kg_per_kwh=0.5")
+    for row in card.data["rows"]:
+        assert row["kwh"] == pytest.approx(row["node_hours"] * 16 * 500 * 1.2 / 1000)
+        assert row["kg"] == pytest.approx(row["kwh"] / 2)
+    assert "an estimate" in card.title
+    assert "No vendor states the watts of trn1.32xlarge" in words(ask("carbon 1d"))
 
 
 @pytest.mark.parametrize("line", ["breakeven 20000", "decide", "cuda torch==2.5.1", "roadmap", "wait"])

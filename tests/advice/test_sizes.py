@@ -1,0 +1,70 @@
+"""Sizes, a year's cost, and footprints, against figures worked by hand."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from bot.advice.carbon import footprint
+from bot.advice.sizing import fits, serving_sizes, smaller, training_gib
+from bot.advice.tco import Work, listed, total
+from bot.knowledge import load_knowledge
+from bot.model.fleet import Market
+from bot.model.price import Basis
+from tests.builders import price
+
+TYPES = load_knowledge().types()
+TRN1, TRN2 = TYPES["trn1.32xlarge"], TYPES["trn2.48xlarge"]
+
+
+def test_a_year_is_the_sum_of_four_lines():
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
+    stays = total(work, price("20.00"), 1.0, Decimal("0.09"), False, Decimal(0))
+    moves = total(work, price("10.00"), 0.8, Decimal("0.09"), True, work.engineering_usd)
+    assert (stays.instances, stays.egress, stays.compiling, stays.engineering) == (480_000, 1_080, 0, 0)
+    assert (moves.instances, moves.egress, moves.compiling, moves.engineering) == (300_000, 1_080, 1_200, 50_000)
+    assert moves.hours == 30_000, "slower takes more hours"
+    assert moves.total == Decimal("352280.00")
+
+
+@pytest.mark.parametrize("bill", ["0.01", "1.00", "1000.00", "99999.99"])
+def test_the_arithmetic_holds_from_cents_to_ten_million(bill):
+    work = Work(100, Decimal(100), 1, Decimal(0), Decimal(0), Decimal(0))
+    assert total(work, price(bill), 1.0, Decimal(0), False, Decimal(0)).total == Decimal(bill) * 10_000
+
+
+def test_prices_of_the_region_then_the_best_founded_count():
+    here, there, own = price("3", region="us-east-1"), price("2"), price("1", basis=Basis.BILLED)
+    assert listed([here, there, own], Market.ON_DEMAND, "us-east-1") is here
+    assert listed([there, own], Market.ON_DEMAND, "us-east-1") is own
+    assert listed([there], Market.CAPACITY_BLOCK, "us-east-1") is None
+
+
+def test_seven_billion_parameters_need_130_gib():
+    assert training_gib(7e9) == pytest.approx(7e9 * 16 * 1.25 / 2**30)
+    nodes = {x.type.name: x.nodes for x in fits(7e9, TYPES.values())}
+    assert (nodes["trn2.3xlarge"], nodes["trn1.2xlarge"], nodes["trn1.32xlarge"]) == (2, 5, 1)
+    assert not any(name.startswith(("p", "g", "inf")) for name in nodes)
+
+
+def test_a_smaller_size_must_hold_the_memory_peak_and_the_work():
+    assert [x.name for x in smaller(TRN1, 25.0, 0.05, TYPES.values())] == ["trn1.2xlarge"]
+    assert smaller(TRN1, 30.0, 0.05, TYPES.values()) == (), "30 of 32 GiB leave no headroom"
+    assert smaller(TRN1, 25.0, 0.10, TYPES.values()) == (), "a tenth of 16 chips is more than one chip"
+
+
+def test_serving_moves_from_trn1_and_trn2_but_never_from_trn3():
+    assert serving_sizes(TRN1, 20.0, 0.05, TYPES.values())[0].name == "inf2.xlarge"
+    assert [x.name for x in serving_sizes(TRN1, 200.0, 0.3, TYPES.values())] == ["inf2.48xlarge"]
+    trn3 = type(TRN2)(**{**{f: getattr(TRN2, f) for f in TRN2.__dataclass_fields__}, "name": "trn3.48xlarge", "family": "trn3"})
+    assert serving_sizes(trn3, 20.0, 0.05, TYPES.values()) == ()
+
+
+def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
+    found = footprint("trn1.32xlarge", "us-west-2", 16, 2_688, 500, 0.143)
+    assert found.kwh == pytest.approx(25_804.8)
+    assert found.kg == pytest.approx(3_690.0864)
+    unknown = footprint("trn1.32xlarge", "us-west-2", 16, 1, None, 0.143)
+    assert (unknown.kwh, unknown.kg) == (None, None)
+    assert footprint("p5.48xlarge", "eu-west-1", 8, 1, 700, None).kg is None
