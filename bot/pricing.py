@@ -55,7 +55,7 @@ class Pricing:
         held = inventory.reservations
         every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *held)
         found = next((x for x in every if x.labels.resource == thing), None)
-        return self._unused(found) if isinstance(found, Reservation) else self._stored(found) if found else None
+        return self._reserved(found) if isinstance(found, Reservation) else self._stored(found) if found else None
 
     def instance(self, instance: Instance) -> Price | None:
         """Return the price of one hour of the instance."""
@@ -74,10 +74,10 @@ class Pricing:
             self._known[key] = choose(self.quotes(instance_type, region), market, region)
         return self._known[key]
 
-    def _unused(self, held: Reservation) -> Price | None:
-        """Return what the unused part of a reservation costs: its free instances, each at its type's price."""
+    def _reserved(self, held: Reservation) -> Price | None:
+        """Return what an hour of a whole reservation costs, used or not: its instances, each at its type's price."""
         one = self._of(held.labels.instance_type, held.labels.region, held.market)
-        return replace(one, usd_per_hour=one.usd_per_hour * held.available) if one else None
+        return replace(one, usd_per_hour=one.usd_per_hour * held.total) if one else None
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
         """Return what storage costs: its own lines of a settled week, else the list price of its kind."""

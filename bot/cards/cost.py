@@ -28,7 +28,7 @@ from bot.cards.compiling import bill_data, compile_fact, compile_text
 from bot.cards.cost_chart import cost_charts, named, short
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, expected_data, money_data, use_texts
-from bot.cards.owners import DERIVED, derived_data, hint_texts, is_derived, split_data, split_texts
+from bot.cards.owners import DERIVED, UNUSED, derived_data, hint_texts, is_derived, split_data, split_texts, unused_of
 from bot.cards.unread import unread
 from bot.cards.words import about, clock, counted, day, length, period
 from bot.costs.compiling import CompileBill
@@ -158,17 +158,27 @@ def _parts(answer: CostAnswer) -> Facts:
 
 def _table(tally: Tally) -> Table:
     rows, rest, folded = top(_ranked(tally), _ROWS)
+    shown = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
     columns = (
         *(Column(name.replace("_", " ")) for name in tally.by),
-        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share")),
+        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share", *shown)),
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
-    lines = [(*(_named(row, name) for name in tally.by), *_amounts(row.money, tally, mixed and row.estimated)) for row in rows]
+    lines = [
+        (
+            *(_named(row, name) for name in tally.by),
+            *_amounts(row.money, tally, mixed and row.estimated),
+            *(unused_of([row], tally) for _ in shown),
+        )
+        for row in rows
+    ]
     if folded:
-        lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally)))
+        others = unused_of(_ranked(tally)[len(rows) :], tally)
+        lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally), *(others for _ in shown)))
     note = f"{folded} smaller rows are folded into one." if folded else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
-    return Table(columns, tuple(lines), (*_first("total", len(tally.by)), *_amounts(tally.total, tally)), caption, note)
+    whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *(unused_of(tally.rows, tally) for _ in shown))
+    return Table(columns, tuple(lines), whole, caption, note)
 
 
 def _named(row: Spend, dimension: str) -> str:

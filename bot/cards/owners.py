@@ -14,6 +14,8 @@ from bot.model.spend import Derived, Spend, Tally
 
 _MOST = 4
 DERIVED = " (derived)"
+UNUSED = "held, unused"
+"""The column of what cores cost that pods held and did not use."""
 
 
 def split_texts(tally: Tally) -> list[Text]:
@@ -53,6 +55,12 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
 def _things(hint: OwnerHint) -> str:
     first = hint.things[0] if hint.things else "no resource named"
     return first if len(hint.things) <= 1 else f"{first} and {len(hint.things) - 1:,} more"
+
+
+def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
+    """Write what cores cost that the pods of some rows held and did not use, "" where none is known."""
+    lost = sum((row.derived.unused for row in rows if row.derived), Decimal(0))
+    return amount_of(lost, tally) if lost else ""
 
 
 def is_derived(row: Spend, dimension: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 
 QUANTUM = Decimal("0.000001")
 """USD: an hour of a core costs less than a dollar, and its parts shall still add up over a month."""
@@ -18,12 +19,14 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     whole = sum(weights)
     if not weights or not whole:
         return [*[Decimal(0)] * (len(weights) - 1), total]
-    exact = [total * Decimal(weight / whole) for weight in weights]
-    parts = [one.quantize(QUANTUM, ROUND_FLOOR) for one in exact]
-    left = total - sum(parts, Decimal(0))
-    order = sorted(range(len(parts)), key=lambda n: (parts[n] - exact[n], n))
-    for n in order[: int(left / QUANTUM)]:
-        parts[n] += QUANTUM
-        left -= QUANTUM
-    parts[max(range(len(parts)), key=lambda n: abs(exact[n]))] += left
+    # Whole quanta in binary: up to $9 billion they are exact integers, and a remainder is only compared.
+    exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
+    quanta = [math.floor(x) for x in exact]
+    left = total - QUANTUM * sum(quanta)
+    spare = max(0, int(left / QUANTUM))
+    for n in sorted(range(len(quanta)), key=lambda n: (quanta[n] - exact[n], n))[:spare]:
+        quanta[n] += 1
+    parts = [QUANTUM * n for n in quanta]
+    largest = max(range(len(parts)), key=lambda n: abs(exact[n]))
+    parts[largest] += total - QUANTUM * sum(quanta)
     return parts

@@ -87,7 +87,8 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
         return None
     start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     n_hours = -(-(pods.end - start) // _DAY) * 24
-    busy = cores * pods.of("neuroncore_utilization_ratio")
+    busy, ratio = pods.of("neuroncore_busy_count"), pods.of("neuroncore_utilization_ratio")
+    busy = np.where(np.isnan(busy), cores * ratio, busy)
     return Occupancy(
         start,
         pods.window,

@@ -96,6 +96,7 @@ NODE_METRICS: Mapping[str, str] = {
 }
 POD_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "mean over the pod's cores, 0..1",
+    "neuroncore_busy_count": "cores that the pod kept busy: utilization summed over those that report, so 8 at a half are 4",
     "neuroncore_memory_used_bytes": "device memory in use by the pod",
     "neuroncore_request_count": "cores the pod asked for",
     "neuroncore_usage_count": "cores given to the pod",

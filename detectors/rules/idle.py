@@ -46,6 +46,8 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]
     if (reserved > 0).any():
         evidence.append(f"pods have reserved cores on {count(int((reserved > 0).sum()), 'of the node')}")
+    elif np.isfinite(reserved).all():
+        evidence.append("no pod has reserved a core there")
     unsure = _unsure(view, rows, longest)
     return Words(
         why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}"

@@ -160,6 +160,13 @@ def test_pods_are_known_by_their_full_name(build, at):
     assert frame.of(RATIO)[0, -1] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("cores", "level"), [(8, 50), (16, 25)])
+def test_the_cores_that_a_pod_keeps_busy_do_not_depend_on_how_many_report(build, at, cores, level):
+    sets = {"ClusterName": "llama", "Namespace": "search", "PodName": "train", "FullPodName": "train-0"}
+    build.add("pod_neuroncore_utilization", sets, dict.fromkeys(range(30), (cores, cores * level)))
+    assert build.open().read(at(30)).frames["pod"].of("neuroncore_busy_count")[0, -1] == pytest.approx(4)
+
+
 def test_the_better_source_of_a_metric_wins_and_the_other_fills(build, at):
     build.node("node_cpu_utilization", {m: (1, 10) for m in range(0, 30, 5) if m != 15})
     build.add("CPUUtilization", {"InstanceId": "i-1"}, dict.fromkeys(range(0, 30, 5), (1, 90)), namespace="AWS/EC2")

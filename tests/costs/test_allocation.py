@@ -214,6 +214,16 @@ async def test_the_card_and_its_data_say_what_is_derived(ports):
     assert card.data["owner_hints"][0]["owner"] == "search"
 
 
+async def test_the_table_shows_what_each_pod_holds_and_does_not_use(ports):
+    seen = reading({pod("a"): 16, pod("b"): 16}, {"i-1": 32}, used={"a": 0.25, "b": 1})
+    words = "cost 2026-11-19 by pod"
+    card = await cost(ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web"), **understand(words, NOW).arguments)
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert [column.name for column in table.columns] == ["pod", "net", "amortised", "share", "held, unused"]
+    assert table.rows == (("a", "$258", "$258", "50 %", "$194"), ("b", "$258", "$258", "50 %", ""))
+    assert table.total == ("total", "$516", "$516", "100 %", "$194")
+
+
 def hinted(ports, **more):
     """Return the one hint for an untagged node of a cluster that others name."""
     node = Instance(Labels(instance="i-1", cluster="llama"), NOW, **more)

@@ -163,3 +163,14 @@ def test_a_rule_that_is_off_says_nothing():
 def test_no_nodes_no_findings():
     detection = World().at(hours(1))
     assert (detection.anomalies, dict(detection.states)) == ((), {})
+
+
+def test_a_node_without_neuron_pods_says_so():
+    """EKS: nodes that no pod asks cores of are idle past the grace, and the alert tells that from nodes held for nothing."""
+    for reserved, said in ((0, "no pod has reserved a core there"), (32, "pods have reserved cores on 2 of the nodes")):
+        fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=reserved)
+        assert World(fleet).at(hours(30.25)).anomalies == ()
+        (idle,) = World(fleet).at(hours(31)).anomalies
+        assert idle.cause is Cause.IDLE
+        assert said in idle.evidence
+        assert idle.wasted_shares == (1.0, 1.0)
