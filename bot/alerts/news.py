@@ -69,7 +69,7 @@ def _grown(said: Said, alerts: Sequence[Alert], policy: Policy) -> Reason | None
     things, per_hour = _things(alerts), _per_hour(alerts)
     if set(said.alerts) < {alert.id for alert in alerts} or things > said.things * _GROWN:
         return Reason.MORE
-    if things < said.things * _SHRUNK:
+    if things < said.things * _SHRUNK or (said.usd_per_hour and not per_hour and any(a.anomaly.lost_hours for a in alerts)):
         return Reason.FEWER
     factor = Decimal(str(policy.number("alert.worse_factor")))
     faster = said.usd_per_hour and per_hour > said.usd_per_hour * factor

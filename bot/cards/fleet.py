@@ -98,8 +98,8 @@ def fleet_card(
     return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
 
 
-def idle_card(rows: Sequence[NodeRow], cluster: str) -> Card:
-    """List the nodes that do nothing, dearest first."""
+def idle_card(rows: Sequence[NodeRow], cluster: str, unsure: int = 0) -> Card:
+    """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
     per_hour = _sum(rows)
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
@@ -109,6 +109,10 @@ def idle_card(rows: Sequence[NodeRow], cluster: str) -> Card:
         )
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
     notes = [f"“{state.value}”: {meaning}." for state, meaning in _STILL.items() if any(row.state is state for row in rows)]
+    if unsure:
+        notes.append(
+            f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
+        )
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
     return Card(
         title, Tone.WARNING, (node_table(rows, apart=not cluster), quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data

@@ -69,8 +69,10 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 @command("idle", "Nodes that do nothing, and what they cost an hour.", examples=("idle", "idle llama"))
 async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
-    rows, _ = await asyncio.to_thread(look_over, ports, request)
-    return idle_card([row for row in _of_cluster(rows, cluster) if row.state in _STILL], cluster)
+    rows, reading = await asyncio.to_thread(look_over, ports, request)
+    still = [row for row in _of_cluster(rows, cluster) if row.state in _STILL]
+    unread = _host_unread(reading.frame("node"))
+    return idle_card(still, cluster, sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still))
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
@@ -98,6 +100,14 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
         for batch in batches(found, hour_of)
         for here in (policy.at(batch.compiles[0].scope),)
     ]
+
+
+def _host_unread(frame: Frame | None) -> frozenset[str]:
+    """Return the nodes whose host CPU was not read over the last hour."""
+    if frame is None:
+        return frozenset()
+    silent = np.isnan(frame.last(timedelta(hours=1)).of("host_cpu_utilization_ratio")).all(axis=1)
+    return frozenset(frame.things[i].instance for i in np.flatnonzero(silent))
 
 
 def _used(frame: Frame | None) -> dict[str, float]:

@@ -16,6 +16,7 @@ POLICY = default_policy()
 LATER = NOON + timedelta(hours=5)
 ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "web:local", "dana", NOON)
 FIRST = alert(waste=waste())
+CUT_OFF = alert(anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1.0,) * 4), waste=waste("0"))
 CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())
 
 
@@ -30,6 +31,8 @@ def told(*alerts: Alert) -> Notice:
         ("a few more nodes are no news", FIRST, replace(FIRST, anomaly=anomaly(n=4)), None),
         ("many more nodes are", FIRST, replace(FIRST, anomaly=anomaly(n=8)), Reason.MORE),
         ("many fewer are", FIRST, replace(FIRST, anomaly=anomaly(n=2)), Reason.FEWER),
+        ("a long compile that was cut off is told so", FIRST, CUT_OFF, Reason.FEWER),
+        ("and once", CUT_OFF, CUT_OFF, None),
         ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
         ("what has cost twice as much as told is worse", FIRST, replace(FIRST, waste=waste("100", "160")), Reason.WORSE),
         ("twice very little is no news", FIRST, replace(FIRST, waste=waste("100", "120")), None),

@@ -1,0 +1,55 @@
+"""What `idle` says of nodes whose host nobody reads: they may compile."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.cards.card import Text, plain
+from bot.commands.fleet import idle
+from bot.knowledge import load_knowledge
+from bot.model.anomaly import Detection, NodeState
+from bot.model.frame import Frame
+from bot.model.reading import Reading
+from bot.model.request import Request, User
+from bot.policy.schema import default_policy
+from bot.ports import Ports
+from tests.builders import FIVE, NOON, instance, reading
+
+
+@dataclass
+class Still:
+    """A source, a bill and a price list of two idle nodes."""
+
+    cpu: float
+
+    def read(self, now):
+        known = reading(now, 2)
+        things = tuple(instance(name).labels for name in known.inventory.instances)
+        values = np.full((2, 24, 2), [0.0, self.cpu], dtype=np.float32)
+        metrics = ("neuroncore_utilization_ratio", "host_cpu_utilization_ratio")
+        return replace(known, frames={"node": Frame("node", things, now - 24 * FIVE, FIVE, metrics, values)})
+
+    def deltas(self, now, days):
+        return Reading(now)
+
+    def rates(self, now):
+        return ()
+
+    def quotes(self, instance_type, region, now):
+        return ()
+
+
+@pytest.mark.parametrize(("cpu", "unsure"), [(0.02, False), (float("nan"), True)])
+async def test_nodes_whose_host_is_not_read_may_be_compiling(cpu, unsure):
+    fleet, store = Still(cpu), MemoryStore()
+    states = dict.fromkeys(fleet.read(NOON).inventory.instances, NodeState.IDLE)
+    ports = Ports(
+        fleet, fleet, fleet, load_knowledge(), store, lambda *_: Detection(states=states), default_policy(), store, store, None,
+        timedelta(minutes=5),
+    )  # fmt: skip
+    card = await idle(ports, Request("idle", User("web:me"), NOON, "web"), "")
+    said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
+    assert ("host CPU of 2 is not read, so they may be compiling" in said) is unsure
