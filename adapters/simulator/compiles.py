@@ -25,6 +25,6 @@ COMPILES = Scenario(
         Incident(Cause.COMPILING, "llama", 20, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
         Incident(Cause.LONG_COMPILE, "probe", 26, 1.9, "vit-probe"),
         Incident(Cause.KILLED_COMPILE, "vision", 34, 1.2, "vit-2b", level=40, note="cancelled, and launched again"),
-        Incident(Cause.COLD_CACHE, "llama", 44, 0.9, "llama-8b", note="compiled before, so it is told before its grace is over"),
+        Incident(Cause.COLD_CACHE, "llama", 44, 1.6, "llama-8b", note="compiled before, at hour 20"),
     ),
 )

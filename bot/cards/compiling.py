@@ -19,6 +19,10 @@ _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"
     " NEURON_CC_FLAGS (Neuron's documentation of its persistent cache)."
 )
+_AGAIN = (
+    "These nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer, compiler flag or"
+    " compiler version, or it is not kept."
+)
 _CACHE = "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS overrides it)"
 _MOST = 4
 
@@ -32,6 +36,8 @@ class CompileNote:
     advise_from: int
     sharing: int = 0
     """On how many nodes the log says that another compiles the same graph."""
+    again: bool = False
+    """Whether its nodes compiled before, and then worked."""
 
     @property
     def long_after(self) -> datetime:
@@ -84,6 +90,7 @@ def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:
             "usd": note.batch.usd,
             "spared_usd": note.batch.spared_usd,
             "grace_seconds": note.grace.total_seconds(),
+            "again": note.again,
             "from_log": any(x.told for x in note.batch.compiles),
         }
         for note in notes
@@ -144,7 +151,7 @@ def _going(note: CompileNote, now: datetime) -> Text:
         spans += [f"Within {grace}; a long compile after ", When(note.long_after), "."]
     else:
         spans += [f"Past {grace} since ", When(note.long_after), "."]
-    return Text(tuple(spans))
+    return Text((*spans, f" {_AGAIN}")) if note.again else Text(tuple(spans))
 
 
 def _advice(note: CompileNote) -> list[Block]:

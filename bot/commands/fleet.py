@@ -18,6 +18,7 @@ from bot.commands.registry import arg, command
 from bot.costs.compiling import batches, sharing
 from bot.errors import TrnbotError, WrongInput, nearest
 from bot.model.anomaly import NodeState
+from bot.model.compile import Ending
 from bot.model.frame import Frame
 from bot.model.placement import Scattered, scattered
 from bot.model.reading import Reading
@@ -95,11 +96,20 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
     """Return what compiles, and what was cut off lately, with the grace and the advice that hold there."""
     found = [x for x in ports.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    return [
-        CompileNote(batch, here.duration("compiling.grace"), int(here.number("compiling.nodes")), sharing(batch, reading.marks))
-        for batch in batches(found, hour_of)
-        for here in (policy.at(batch.compiles[0].scope),)
-    ]
+    before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in found) else frozenset()
+    notes = []
+    for batch in batches(found, hour_of):
+        here, mine = policy.at(batch.compiles[0].scope), {x.instance for x in batch.compiles}
+        grace, nodes = here.duration("compiling.grace"), int(here.number("compiling.nodes"))
+        again = batch.ending is Ending.GOING and 2 * len(mine & before) >= len(mine)
+        notes.append(CompileNote(batch, grace, nodes, sharing(batch, reading.marks), again))
+    return notes
+
+
+def _used_before(ports: Ports, reading: Reading) -> frozenset[str]:
+    """Return the nodes that compiled within two weeks, and then worked."""
+    found = ports.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
+    return frozenset(x.instance for x in found if x.ending is Ending.USED)
 
 
 def _host_unread(frame: Frame | None) -> frozenset[str]:

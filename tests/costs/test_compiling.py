@@ -115,3 +115,9 @@ def test_the_log_knows_who_compiles_the_same_graph(modules, shared):
     assert sharing(batch, [*marks, CompileMark(NOON, "i-9", Mark.BEGUN, "M3")]) == shared
     text = words(compile_blocks([CompileNote(batch, HOUR, 4, shared)], NOON + HOUR))
     assert ("The log says that" in text) is bool(shared)
+
+
+def test_a_cache_that_went_cold_is_said_with_its_likely_cause():
+    (batch,) = batches([compile_(ending=Ending.GOING)], twenty)
+    text = words(compile_blocks([CompileNote(batch, HOUR, 4, again=True)], NOON + HOUR))
+    assert "the cache went cold, likely by another batch size" in text
