@@ -245,5 +245,8 @@ def _before_paying(found: Migration) -> str:
         if gain and gain > 1
         else ""
     )
-    first = "Before paying: compile on one node, train a short run on both, and compare the loss curve and the cost of an epoch."
-    return first + fp8
+    moves = found.moves()
+    price = f", about {usd(moves[0].price.usd_per_hour)} an hour of it" if moves else ""
+    first = f"Before paying: compile on one node (neuron_parallel_compile{price}), train a short run on both, and compare "
+    rest = "the loss curve and the cost of an epoch."
+    return f"{first}{rest}{fp8}"

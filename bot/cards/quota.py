@@ -28,7 +28,7 @@ def quota_card(uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], inst
     tight = [use for use in uses if is_tight(use, types, instance_type)]
     rest = f"and {len(uses) - len(shown)} more that nothing runs against" if len(uses) > len(shown) else ""
     blocks: list[Block] = [Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)]
-    blocks += [_link(tight[0])] if tight else []
+    blocks.append(_link((tight or shown)[0], tight=bool(tight)))
     unknown = sorted({name for use in uses for name in use.unknown})
     blocks += [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")] if unknown else []
     oldest = min(use.quota.asof for use in uses)
@@ -63,11 +63,13 @@ def _row(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -
     return (use.quota.name, where, f"{use.used:,} vCPU{share}", f"{use.quota.vcpus:,.0f}", fit)
 
 
-def _link(use: QuotaUse) -> Text:
+def _link(use: QuotaUse, *, tight: bool) -> Text:
     region, code = use.quota.labels.region, use.quota.code
     plain = all(c.isalnum() or c == "-" for c in region + code)
     address = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
     asked = Link("Service Quotas", address) if plain else "Service Quotas"
+    if not tight:
+        return Text(("Any AWS customer may launch these types within the quota, no partner needed; ask for more in ", asked, "."))
     return Text(("The next launch would be refused with VcpuLimitExceeded; ask for more in ", asked, ". It can take days."))
 
 

@@ -109,7 +109,8 @@ def test_the_answer_names_voices_dates_conflicts_and_the_next_step():
         "4.00x | claim",
         "$38.50",
         "days old",
-        "compile on one node",
+        "compile on one node (neuron_parallel_compile, about $35.76 an hour of it)",
+        "compare the loss curve",
         "at most 1.94x",
     ):
         assert expected in shown

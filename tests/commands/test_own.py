@@ -112,6 +112,8 @@ def test_quota_counts_what_runs_and_what_still_fits(tiny):
     name = "Running On-Demand Trn instances"
     assert table.rows == ((name, "111122223333 us-west-2", "384 vCPU (75 %)", "512", "1 x trn1.32xlarge"),)
     assert card.tone is Tone.GOOD
+    assert "Any AWS customer may launch these types within the quota" in words(card)
+    assert any(isinstance(span, Link) for block in card.blocks if isinstance(block, Text) for span in block.spans)
     first = next(x for x in card.data["quotas"] if x["name"] == name)
     assert (first["used_vcpus"], first["limit_vcpus"], first["room"]) == (
         384,
