@@ -31,12 +31,15 @@ from bot.model.spend import Tally
 Row = tuple[str, str, str | None, str]
 
 
-def help_card(commands: Sequence[tuple[str, str, str]]) -> Card:
-    """List every command with what it does and one example."""
-    table = Table((Column("type"), Column("to get")), tuple((example, summary) for _, summary, example in commands))
-    tip = quiet("A button types a line for you. ", Code("help cost"), " explains one command.")
-    data = {"commands": [{"name": n, "summary": s, "example": e} for n, s, e in commands]}
-    return Card("What you can type", Tone.INFO, (table, tip), data)
+def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
+    """List every command with what it does and one example; a table a topic, as a platform cuts tables that are long."""
+    blocks: list[Block] = []
+    for topic, commands in topics.items():
+        blocks += [text(Strong(topic))] if topic else []
+        blocks.append(Table((Column("type"), Column("to get")), tuple((example, summary) for _, summary, example in commands)))
+    blocks.append(quiet("A button types a line for you. ", Code("help cost"), " explains one command."))
+    every = [{"name": n, "summary": s, "example": e} for n, s, e in sorted(one for found in topics.values() for one in found)]
+    return Card("What you can type", Tone.INFO, tuple(blocks), {"commands": every})
 
 
 def command_card(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from bot.alerts.saved import savings
@@ -18,6 +18,16 @@ from bot.model.request import Request
 from bot.model.window import BOUNDS, GRAMMAR, Window
 from bot.ports import Ports
 
+TOPICS: Mapping[str, frozenset[str]] = {
+    "What is wrong, and who looks after it": frozenset({"alerts", "feedback"}),
+    "What runs, and what it costs": frozenset({"cost", "credits", "digest", "fleet", "own", "runs", "savings", "storage"}),
+    "What to do next": frozenset(
+        {"breakeven", "capacity", "carbon", "checklist", "cuda", "decide", "migrate", "roadmap", "sizing", "spot", "tco"}
+    ),
+}
+"""The topics of help, by the files of the commands; what is in none is about the bot itself."""
+_REST = "Settings, and the bot itself"
+
 
 @command("help", "What you can type.", examples=("help", "help cost"))
 async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
@@ -28,7 +38,12 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
         notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in found.parameters) else []
         return command_card(found.name, found.summary, rows, found.examples, found.who.value, notes)
     seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
-    return help_card(tuple((m.name, m.summary, m.examples[0] if m.examples else m.name) for _, m in sorted(seen.items())))
+    topics: dict[str, list[tuple[str, str, str]]] = {topic: [] for topic in (*TOPICS, _REST)}
+    for _, made in sorted(seen.items()):
+        family = made.handler.__module__.rpartition(".")[2]
+        topic = next((topic for topic, families in TOPICS.items() if family in families), _REST)
+        topics[topic].append((made.name, made.summary, made.examples[0] if made.examples else made.name))
+    return help_card({topic: found for topic, found in topics.items() if found})
 
 
 @command("about", "Which version this is, what it reads and how fresh that is.", examples=("about",))

@@ -263,7 +263,7 @@ def help_all() -> Card:
     """Return a few commands, so that a new one does not change how help looks."""
     assert FAMILIES
     chosen = [COMMANDS[name] for name in ("alerts", "backtest", "cost", "fleet", "idle", "migrate", "snooze", "why")]
-    return help_card([(made.name, made.summary, made.examples[0]) for made in chosen])
+    return help_card({"": [(made.name, made.summary, made.examples[0]) for made in chosen]})
 
 
 def backtest() -> Card:

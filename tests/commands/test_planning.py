@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from adapters.simulator.generate import generate
+from adapters.slack.render import message
 from adapters.store.open import open_store
+from adapters.teams.render import ANSWER_BYTES, render
 from bot.__main__ import main
 from bot.app import App
 from bot.build import Opened
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
+from bot.commands.registry import COMMANDS
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.pricing import Pricing
@@ -289,3 +292,11 @@ def test_a_wrong_line_is_told_before_a_source_is_asked_for(
     monkeypatch.delenv("TRNBOT_SOURCE", raising=False)
     assert main(["cost", "7d", "extra", "words"]) == 2
     assert "one word too many" in capsys.readouterr().err
+
+
+def test_help_shows_every_command_in_chat_uncut(ask: Asking) -> None:
+    card = ask("help")
+    slack, teams = json.dumps(message(card).blocks), json.dumps(render(card, budget=ANSWER_BYTES))
+    assert "more row" not in slack
+    assert "more row" not in teams
+    assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
