@@ -102,7 +102,10 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     folder.mkdir(parents=True, exist_ok=True)
     bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings))
     address = settings["aws.billing"]
-    return FreshBilling(bill, ExportCache(live.calls, address, folder, live.home).keep_fresh) if address else bill
+    if not address:
+        return bill
+    cache = ExportCache(live.calls, address, folder, live.home)
+    return FreshBilling(bill, cache.keep_fresh, cache.problems)
 
 
 def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:

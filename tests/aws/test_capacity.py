@@ -5,8 +5,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from botocore.session import get_session
-from botocore.validate import ParamValidator
 
 from adapters.billing import open_billing
 from adapters.store.memory import MemoryStore
@@ -16,6 +14,7 @@ from bot.policy.schema import default_policy
 from bot.ports import Ports
 from bot.watch import Watch
 from detectors import Detector
+from tests.aws_live.serialize import validated
 from tests.builders import FIVE
 
 
@@ -34,9 +33,8 @@ def watch(build, at, tmp_path):
             ("DescribeCapacityReservations", "describe_capacity_reservations", {"CapacityReservations": [one]}),
             ("DescribeCapacityBlockOfferings", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [offer]}),
         ):
-            shape = get_session().get_service_model("ec2").operation_model(operation).output_shape
-            assert not ParamValidator().validate(response, shape).has_errors()
-            build.api(f"ec2/{name}/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json", json.dumps(response, default=str))
+            text = json.dumps(validated("ec2", operation, response), default=str)
+            build.api(f"ec2/{name}/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json", text)
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), MemoryStore()
         ports = Ports(source=seen, billing=open_billing(tmp_path / "none"), prices=seen, knowledge=load_knowledge(),

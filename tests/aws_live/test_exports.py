@@ -99,3 +99,18 @@ def test_a_bucket_that_is_not_there_leaves_the_copy(bucket):
 def test_another_address_is_refused(bucket, address):
     with pytest.raises(WrongInput, match="write s3://BUCKET/PREFIX"):
         bucket.cache(address)
+
+
+def test_a_file_that_is_no_export_is_named(bucket):
+    bucket.put("cur/data/BILLING_PERIOD=2026-11/a.csv.zip", "one")
+    bucket.put("cur/metadata/Manifest.json", "{}")
+    cache = bucket.cache()
+    assert (cache.refresh(), cache.problems()) == (1, ())
+    bucket.put("cur/data/BILLING_PERIOD=2026-11/b.csv.bz2", "two")
+    assert cache.refresh() == 0
+    (sentence,) = cache.problems()
+    assert "cur/data/BILLING_PERIOD=2026-11/b.csv.bz2: have the export delivered as parquet or csv" in sentence
+    bucket.put("cur/c.xlsx", "three")
+    cache.refresh()
+    assert "2 files under" in cache.problems()[0]
+    assert bucket.copied() == {"data/BILLING_PERIOD=2026-11/a.csv.zip": "one"}

@@ -96,12 +96,12 @@ def reading(pods, nodes, *, used=None, inventory=None, hours=HOURS):
 
 @pytest.fixture
 def ports(tmp_path):
-    def made(rows, seen=None):
+    def made(rows, seen=None, **options):
         (tmp_path / "billing").mkdir()
         with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
         known = {"knowledge": load_knowledge(), "outlook": NoOutlook(), "policy": default_policy(), "compiles": lambda *_: ()}
-        return SimpleNamespace(billing=open_billing(tmp_path), source=Seen(seen), **known)
+        return SimpleNamespace(billing=open_billing(tmp_path, **options), source=Seen(seen), **known)
 
     return made
 
@@ -158,6 +158,12 @@ def test_hours_that_were_not_read_are_nobodys_and_not_idle(ports):
 def test_what_the_bill_splits_itself_stands(ports):
     here = ports([*billed("i-1"), split("i-1", "nlp/billed")], reading({pod("a"): 32}, {"i-1": 32}))
     assert amounts(asked(here, "pod")) == {"a": 23 * Decimal("21.50"), "": Decimal("11.50"), "billed": Decimal("10.00")}
+
+
+def test_a_bill_by_the_day_is_split_by_the_day(ports):
+    pods = {pod("a"): np.where(np.arange(HOURS) < 6, 32, np.nan), pod("b"): 16}
+    here = ports(billed("i-1", range(1), cost="480"), reading(pods, {"i-1": 64}), by_day="Athena")
+    assert amounts(asked(here, "pod")) == {"": Decimal("300.00"), "b": Decimal("120.00"), "a": Decimal("60.00")}
 
 
 def test_cores_held_and_not_used_are_told(ports):

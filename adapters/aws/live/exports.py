@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,10 @@ from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.trouble import code_of
 from bot.errors import Unavailable, WrongInput
 
+log = logging.getLogger("trnbot.aws")
 _ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
+_BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
+"""What AWS puts beside the files of an export: manifests and table definitions; a folder's own key."""
 _INDEX = ".etags.json"
 _ASSEMBLY = re.compile(r"(?P<month>.*/\d{8}-\d{8})/(?P<assembly>[0-9a-f-]{20,})/")
 """A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file; only the newest assembly of a month counts."""
@@ -39,6 +43,15 @@ class ExportCache:
         self._prefix = prefix.strip("/")
         self._place = Place(self.region)
         self._next: datetime | None = None
+        self._foreign: list[str] = []
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence where files lie there that are no export which can be read."""
+        if not self._foreign:
+            return ()
+        many = f"{len(self._foreign):,} files" if len(self._foreign) > 1 else "A file"
+        such = f"such as {self._foreign[0]}" if len(self._foreign) > 1 else self._foreign[0]
+        return (f"{many} under {self.address} cannot be read, {such}: have the export delivered as parquet or csv.",)
 
     def keep_fresh(self) -> None:
         """Refresh once an hour; a failure is logged once, tried again after ten minutes, and leaves the copy as it was."""
@@ -78,7 +91,11 @@ class ExportCache:
         found: dict[str, Mapping[str, Any]] = {}
         given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": f"{self._prefix}/" if self._prefix else ""}
         for page in self.calls.pages(self._place, "s3", "list_objects_v2", **given):
-            found |= {str(x["Key"]): x for x in page.get("Contents", ()) if str(x["Key"]).endswith(_ENDINGS)}
+            found |= {str(x["Key"]): x for x in page.get("Contents", ()) if not str(x["Key"]).endswith(_BESIDE)}
+        before, self._foreign = self._foreign, sorted(key for key in found if not key.endswith(_ENDINGS))
+        if self._foreign != before:
+            log.warning(" ".join(self.problems()) or f"All files under {self.address} can be read again.")
+        found = {key: member for key, member in found.items() if key.endswith(_ENDINGS)}
         newest: dict[str, tuple[Any, str]] = {}
         for key, member in found.items():
             if of := _ASSEMBLY.match(key):
