@@ -12,6 +12,7 @@ from adapters.aws.live.outlook import OutlookAsker
 from adapters.aws.outlook import RecordedOutlook
 from adapters.billing import open_billing
 from bot.commands.cost import cost
+from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.labels import Labels
 from bot.model.outlook import Finding, Plan
@@ -89,9 +90,16 @@ def test_a_recording_says_only_what_was_known_by_then(answers, outlook, tmp_path
     assert recorded.forecast(NOON + timedelta(days=4)) is None
 
 
+class NoSource:
+    """A source that cannot be read."""
+
+    def read(self, now):
+        raise Unavailable("no metrics")
+
+
 async def test_the_forecast_stands_beside_ours(outlook, tiny):
     billing = open_billing(tiny)
-    ports = SimpleNamespace(billing=billing, outlook=outlook)
+    ports = SimpleNamespace(billing=billing, outlook=outlook, source=NoSource())
     card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("service",), ())
     spent = billing.tally(month_of(NOON), ()).total.amortised
     assert card.data["expected"]["amortised_usd"] == spent + Decimal("1200.50")
@@ -99,7 +107,7 @@ async def test_the_forecast_stands_beside_ours(outlook, tiny):
 
 
 async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook, tiny):
-    ports = SimpleNamespace(billing=open_billing(tiny), outlook=outlook)
+    ports = SimpleNamespace(billing=open_billing(tiny), outlook=outlook, source=NoSource())
     card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("purchase",), ())
     said = str(card.blocks)
     assert "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could." in said
