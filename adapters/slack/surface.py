@@ -6,21 +6,19 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from aiohttp import ClientConnectorError, web
+from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler
-from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.asking import Desk
+from adapters.slack.client import open_client
 from adapters.slack.failures import explained
 from adapters.slack.installs import Installs
 from adapters.slack.listening import Listening
 from adapters.slack.oauth import Installing, OAuthApp
 from adapters.slack.pace import Pace
-from adapters.slack.patience import Patience
 from adapters.slack.people import Members
 from adapters.slack.pictures import Pictures
 from adapters.slack.redact import sdk_logger
@@ -77,14 +75,14 @@ class SlackSurface:
         self._installing: Sequence[Any] = ()
         if self._installs:
             oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))
-            self._installing = Installing(oauth, _client("", api_url, self.delays), self._installs, turnstile).routes()
+            self._installing = Installing(oauth, open_client("", api_url, self.delays), self._installs, turnstile).routes()
 
     def _open(self, token: str, prefix: str) -> Workspace:
         """Return what speaks in one workspace."""
         draw, shelf, answer, clock, interval_s = self._parts
-        client = _client(token, self._api_url, self.delays)
+        client = open_client(token, self._api_url, self.delays)
         pace = Pace(interval_s, self.delays)
-        pictures = Pictures(_client(token, self._api_url, None), draw, shelf, pace)
+        pictures = Pictures(open_client(token, self._api_url, None), draw, shelf, pace)
         sender = Sender(client, pictures, pace, patience_s=interval_s)
         desk = Desk(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
         return Workspace(token, prefix, client, sender, desk, Members(client))
@@ -103,7 +101,7 @@ class SlackSurface:
             return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=found.token)
 
         sentence = "trnbot is not installed in this workspace; ask its operator for the address to install it."
-        client = _client("", self._api_url, self.delays)
+        client = open_client("", self._api_url, self.delays)
         return AsyncApp(client=client, authorize=authorize, user_facing_authorize_error_message=sentence, **common)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
@@ -173,20 +171,3 @@ def _check(bot_token: str, client_id: str, app_token: str, signing_secret: str) 
         raise WrongInput("SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write.")
     if not app_token and not signing_secret:
         raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")
-
-
-def _client(bot_token: str, api_url: str, delays: Delays | None) -> AsyncWebClient:
-    """Return a client that tries again only what surely never arrived, and waits as long as a 429 says.
-
-    Without `delays` it does not wait: an alert goes without its picture rather than later.
-    """
-    patient = [Patience(delays)] if delays else []
-    return AsyncWebClient(
-        token=bot_token or None,
-        base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
-        logger=sdk_logger(),
-        retry_handlers=[
-            *patient,
-            AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError]),
-        ],
-    )

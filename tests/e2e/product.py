@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,11 +23,14 @@ CACHE = Path(__file__).parents[2] / "var" / "recordings"
 
 
 def recording(scenario: str, seed: int = 7) -> Path:
-    """Return the folder of a simulated recording, made once."""
+    """Return the folder of a simulated recording, made once; beside other workers, none of which sees half of it."""
     folder = CACHE / f"{scenario}-{seed}"
     if not (folder / "labels.json").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        generate(folder, seed, scenario)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as made:
+            generate(Path(made) / "whole", seed, scenario)
+            with contextlib.suppress(OSError):  # another worker was first
+                (Path(made) / "whole").rename(folder)
     return folder
 
 
