@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
+from bot.lazy import AtMostEvery
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
@@ -27,6 +29,7 @@ FOLDER = Path(".trnbot/aws")
 """Where copies of what a live account answered lie."""
 _EXPORTS = (".parquet", ".csv", ".csv.gz", ".zip")
 _MONTH = timedelta(days=30)
+_LOOK_SECONDS = 1.0
 
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
@@ -34,7 +37,7 @@ def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
     from adapters.billing import has_only_answers, open_billing, open_explorer
 
     given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
-    return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given)
+    return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given, due=_now_and_then())
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
@@ -60,7 +63,7 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     services = load_knowledge().services()
     if live is None:
-        return RecordedOutlook(folder, services)
+        return RecordedOutlook(folder, services, due=_now_and_then())
     if not settings["aws.explorer_calls"]:
         return NoOutlook()
     from adapters.aws.live.outlook import OutlookAsker
@@ -128,6 +131,11 @@ def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
     explorer = Explorer(open_answers(settings, live, folder.parent))
     given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
     return open_explorer(folder, **given, fresh=explorer.keep_fresh)
+
+
+def _now_and_then() -> Callable[[], bool]:
+    """Tell that a recording's folder is to be looked at: ticks of a replay ask hundreds of times a second."""
+    return AtMostEvery(_LOOK_SECONDS, monotonic)
 
 
 class FreshBilling:

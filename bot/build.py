@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -15,8 +16,8 @@ from bot.app import App
 from bot.cards.card import Card
 from bot.chats import chats, command_hints
 from bot.conflicts import LOOPBACK
-from bot.errors import Unavailable, WrongInput
-from bot.folders import folder_of
+from bot.errors import TrnbotError, Unavailable, WrongInput
+from bot.folders import folder_of, size_of
 from bot.knowledge import load_knowledge
 from bot.lazy import LazyBilling, LazyPrices, LazySource, Once, ReplayedStore, SharedSource
 from bot.model.own import OwnBill
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from adapters.aws.recording import Recording
 
 HISTORY = timedelta(days=15)
+_MUCH = 32 << 20
+"""Bytes of metrics that take longer to read than the forest's library to load."""
 CONSOLE = ("web:alerts",)
 """Hears every alert; who else hears which is said by routes."""
 
@@ -87,8 +90,23 @@ class Opened:
             channels=CONSOLE,
             routes=self._settings.routes,
             outlook=LazyOutlook(self.outlook),
+            prepare=self._prepare,
             **more,
         )
+
+    def _prepare(self) -> None:
+        """Load the bill, and beside metrics that take longer to read than it, the library of the forest.
+
+        Whoever asks the bill next is told what is wrong with it.
+        """
+        if self.live:
+            return
+        with suppress(TrnbotError):
+            if size_of(self._folder() / "metrics") > _MUCH:
+                from detectors.forest import load_library
+
+                load_library()
+            self.bill().problems()
 
     def own_bill(self) -> OwnBill | None:
         """Return what the bot's own calls cost, None where no account is read."""

@@ -21,6 +21,11 @@ def folder_of(source: str) -> Path:
     raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
 
 
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files under the folder, 0 where it is missing."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def _simulated(seed: int, scenario: str) -> Path:
     """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
     from adapters.simulator import generate

@@ -34,6 +34,22 @@ class Once(Generic[T]):
             return self._made[0]
 
 
+class AtMostEvery:
+    """Tell that something is due: at the first call, and again when `seconds` have passed on the clock since it was."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._last: float | None = None
+
+    def __call__(self) -> bool:
+        """Return whether it is due, and take it as done then."""
+        now = self._clock()
+        if self._last is not None and now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
+
+
 class LazySource:
     """Implement `Source` over one that is opened when first read."""
 

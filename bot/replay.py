@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
 from bot.alerts.news import said_of
 from bot.errors import Unavailable
 from bot.model.replay import Replay
+from bot.model.window import Window
 from bot.ports import Ports
 from bot.watch import Look, Watch, grid
 
@@ -18,14 +20,26 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
 
     Raises `Unavailable` for a source without an end.
     """
-    extent = ports.source.extent()
-    if extent is None:
-        raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
+    extent = opened(ports)
     seen = Replay(extent)
     times = grid(extent.start, extent.end, ports.interval)
     for _ in ticking(ports, channels, [now for now in times if not until or now <= until], seen):
         pass
     return seen
+
+
+def opened(ports: Ports) -> Window:
+    """Open the source and, beside it, what else a replay needs; return the first metric to the last.
+
+    Raises `Unavailable` for a source without an end.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside:
+        prepared = beside.submit(ports.prepare)
+        extent = ports.source.extent()
+    prepared.result()
+    if extent is None:
+        raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
+    return extent
 
 
 def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: Replay) -> Iterator[datetime]:

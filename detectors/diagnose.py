@@ -78,7 +78,8 @@ def diagnose(view: View) -> Verdict:
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
     starved = next((one.hit for one, tell in kept if tell is slow.tell), np.zeros(view.n, dtype=bool))
-    sick = np.isin(view.roster.scope, view.roster.scope[found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)])
+    faulty = found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)
+    sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
     return Verdict(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 
 
@@ -98,8 +99,8 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     codes[starved] = _STATES.index(NodeState.STARVED)
     codes[_lately(view, view.resting)] = _STATES.index(NodeState.IDLE)
     codes[_lately(view, view.holding)] = _STATES.index(NodeState.LOADED_IDLE)
-    grace = view.steps("compiling.grace") * view.window.step.total_seconds()
-    young = (view.age_seconds < grace) & ~view.executing.any(axis=1)
+    young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
+    young = young & ~view.executing.any(axis=1) if young.any() else young
     codes[young & ~(codes == _STATES.index(NodeState.BUSY))] = _STATES.index(NodeState.NEW)
     codes[compiling.compiling_now(view)] = _STATES.index(NodeState.COMPILING)
     codes[view.silent] = _STATES.index(NodeState.NO_DATA)
@@ -118,8 +119,10 @@ _STATES: Sequence[NodeState] = tuple(NodeState)
 
 def _lately(view: View, mask: Mask) -> Mask:
     """Tell where the newest reading of a node holds, (n,)."""
+    if not view.window.n_steps or not mask.any():
+        return np.zeros(view.n, dtype=bool)
     at = np.maximum(0, view.window.n_steps - 1 - view.silent_steps)
-    return np.asarray(mask[np.arange(view.n), at]) if view.window.n_steps else np.zeros(view.n, dtype=bool)
+    return np.asarray(mask[np.arange(view.n), at])
 
 
 def _fold(found: Found, stronger: Sequence[Found], view: View) -> tuple[Found, Mask]:
@@ -146,6 +149,8 @@ def _beside_fault(found: Found, fault: Found, view: View) -> Mask:
 
 def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
     """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
+    if not fault.hit.any():
+        return fault
     scope = view.roster.scope
     since = np.zeros(len(view.roster.scopes))
     np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])

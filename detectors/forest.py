@@ -64,6 +64,12 @@ class Forest:
         return np.asarray(2.0 ** -(depths / self.usual if self.usual else np.ones(len(rows))))
 
 
+def load_library() -> None:
+    """Import what `grow` needs, a second's work, before it is asked."""
+    import sklearn.tree
+    import sklearn.utils.random  # noqa: F401
+
+
 def fit(rows: Floats, seed: int = 0) -> Forest:
     """Grow the forest on `rows` (n, n_features) and a thin uniform background; the same rows give the same forest."""
     trees = grow(with_background(rows, seed), min(SAMPLE, len(rows)), seed)

@@ -34,6 +34,8 @@ def looks_compiling(view: View) -> Mask:
 
     Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
     """
+    if not view.any_zero:
+        return view.zero
     busy = view.cpu >= view.number("compiling.cpu")[:, None].astype(np.float32)
     share = view.memory / view.roster.memory[:, None].astype(np.float32)
     roomy = ~(view.held > 0) | (share < ROOMY)

@@ -14,16 +14,28 @@ def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
 
     Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step that surely holds.
     """
+    n, n_steps = holds.shape
+    lasted: Counts = np.zeros(n, dtype=np.intp)
+    if not n_steps:
+        return lasted
+    may = holds[:, -1] if unknown is None else holds[:, -1] | unknown[:, -1]
+    rows = may.nonzero()[0]
+    if len(rows) == n:
+        return _lasted(holds, unknown)
+    if len(rows):
+        lasted[rows] = _lasted(holds[rows], None if unknown is None else unknown[rows])
+    return lasted
+
+
+def _lasted(holds: Mask, unknown: Mask | None) -> Counts:
     n_steps = holds.shape[1]
-    if not holds.any():
-        return np.zeros(holds.shape[0], dtype=np.intp)
     breaks = ~holds if unknown is None else ~(holds | unknown)
     clean: Counts = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)
     if unknown is None:
         return clean
     inside = holds & (np.arange(n_steps) >= (n_steps - clean)[:, None])
-    lasted: Counts = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
-    return lasted
+    sure: Counts = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
+    return sure
 
 
 def since_last(holds: Mask) -> Counts:

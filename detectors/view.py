@@ -128,6 +128,11 @@ class View:
         return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
 
     @cached_property
+    def any_zero(self) -> bool:
+        """Tell whether any node did nothing in any step: mostly none did, and much need not be asked."""
+        return bool(self.zero.any())
+
+    @cached_property
     def executing(self) -> Mask:
         """Tell where a node works (False where not read)."""
         return ~self.zero & ~self.unknown
@@ -135,6 +140,8 @@ class View:
     @cached_property
     def standing(self) -> Mask:
         """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
+        if not self.any_zero:
+            return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.beside("neuroncore_memory_used_bytes")[:, None])
         return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
 
@@ -172,12 +179,12 @@ class View:
     @cached_property
     def resting(self) -> Mask:
         """Tell where a node does nothing and no runtime is known to be loaded."""
-        return self.zero & ~self.compiling & ~(self.held > 0)
+        return self.zero & ~self.compiling & ~(self.held > 0) if self.any_zero else self.zero
 
     @cached_property
     def holding(self) -> Mask:
         """Tell where a node does nothing although a runtime is loaded."""
-        return self.zero & ~self.compiling & (self.held > 0)
+        return self.zero & ~self.compiling & (self.held > 0) if self.any_zero else self.zero
 
     @cached_property
     def silent_steps(self) -> Counts:
@@ -250,6 +257,8 @@ class View:
         if part.shape[1] == 1:
             return part[:, 0].astype(np.float32)
         known = ~np.isnan(part)
+        if known.all() and part.shape[1]:
+            return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
         count = known.sum(axis=1)
         total = np.where(known, part, 0).sum(axis=1)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
@@ -257,6 +266,10 @@ class View:
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules in a scope."""
         return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
+
+    def is_open(self, *rules: str) -> bool:
+        """Tell whether an alert of the rules is open in any scope."""
+        return any(rule in rules for rule, _ in self.open)
 
     def held_open(self, *rules: str) -> Mask:
         """Tell which nodes an open alert of the rules is about, (n,)."""

@@ -26,37 +26,36 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class _Track:
-    """Hold one metric of one run: when each value became visible, in order, and the end of its period."""
+    """Hold one metric of one run: the end of each value's period, in order, and which of the story's clocks it goes by."""
 
     metric: str
-    visible: Ints
     ended: Ints
     value: Doubles
-
-    def before(self, now: int) -> int:
-        """Return how many values were visible at `now`."""
-        return int(self.visible.searchsorted(now, side="right"))
+    clock: int
 
 
 @dataclass(frozen=True)
 class _Story:
     labels: Labels
-    started: int
+    started: datetime
     tracks: tuple[_Track, ...]
+    clocks: tuple[Ints, ...]
+    """When values became visible: metrics of one run are mostly reported together, and looked up once."""
     falls: Ints
     """Falls of the step counter up to and with each value of its track."""
 
     def at(self, now: int) -> Run | None:
         """Return the run as last reported, None before its first report."""
-        known = [(track, n) for track in self.tracks if (n := track.before(now))]
+        visible = [int(clock.searchsorted(now, side="right")) for clock in self.clocks]
+        known = [(track, n) for track in self.tracks if (n := visible[track.clock])]
         if not known:
             return None
         reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in known}
         seen = max(int(track.ended[n - 1]) for track, n in known)
         steps = next((n for track, n in known if track.metric == "run_step_count"), 0)
         attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
-        started, seen_at = (datetime.fromtimestamp(x, UTC) for x in (self.started, seen))
-        return Run(labels=self.labels, started_at=started, seen_at=seen_at, attempts=attempts, **reached)
+        seen_at = datetime.fromtimestamp(seen, UTC)
+        return Run(labels=self.labels, started_at=self.started, seen_at=seen_at, attempts=attempts, **reached)
 
 
 class Runs:
@@ -64,6 +63,7 @@ class Runs:
 
     def __init__(self, feeding: Sequence[Source], grid: Grid) -> None:
         tracks: dict[Labels, list[_Track]] = {}
+        clocks: dict[Labels, dict[bytes, Ints]] = {}
         started: dict[Labels, int] = {}
         details: dict[Labels, Labels] = {}
         for source in feeding:
@@ -71,11 +71,22 @@ class Runs:
                 points = source.batch.points.take(slice(int(source.batch.starts[i]), int(source.batch.starts[i + 1])))
                 value = points.peak.copy() if source.target.statistic == "last" else points.total / np.maximum(points.count, 1)
                 ended = points.seconds + source.period[i]
-                tracks.setdefault(thing, []).append(_Track(source.target.metric, ended + grid.lag, ended, value))
+                visible = ended + grid.lag
+                mine = clocks.setdefault(thing, {})
+                mine.setdefault(visible.tobytes(), visible)
+                clock = list(mine).index(visible.tobytes())
+                tracks.setdefault(thing, []).append(_Track(source.target.metric, ended, value, clock))
                 started[thing] = min(int(points.seconds[0]), started.get(thing, int(points.seconds[0])))
                 details[thing] = source.said[i].only(("cluster", "job", "region", "account"))
         self._stories = [
-            _Story(details[thing], started[thing], tuple(found), _falls(found)) for thing, found in sorted(tracks.items())
+            _Story(
+                details[thing],
+                datetime.fromtimestamp(started[thing], UTC),
+                tuple(found),
+                tuple(clocks[thing].values()),
+                _falls(found),
+            )
+            for thing, found in sorted(tracks.items())
         ]
 
     def at(self, now: int) -> tuple[Run, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,19 +24,20 @@ def open_billing(
     view: str = "",
     services: Mapping[str, str] | None = None,
     by_day: str = "",
+    due: Callable[[], bool] = lambda: True,
 ) -> Bill:
     """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
 
     `tags` maps `team`, `project`, `cluster`, `namespace` to tag names, best first; `cache` is a DuckDB file that spares
     the next start the loading. What Cost Explorer answered under `folder/api` counts for months that no export holds; `view`
     is which view of it, `services` its names of services with their product codes. `by_day` names what rolled the files up
-    by day, where something did. Raise `WrongInput` when the folder is missing.
+    by day, where something did; `due` tells whether to look at the folder again. Raise `WrongInput` when it is missing.
     """
     from adapters.billing.bill import Bill
     from adapters.billing.refresh import Answers
 
     answers = Answers(folder / _ANSWERS, view, services or {})
-    return Bill(folder, lag=lag, tags=tags or {}, cache=cache, answers=answers, by_day=by_day)
+    return Bill(folder, lag=lag, tags=tags or {}, cache=cache, answers=answers, by_day=by_day, due=due)
 
 
 def open_explorer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,13 +40,21 @@ class Bill:
     """
 
     def __init__(
-        self, folder: Path, *, lag: timedelta, tags: Names, cache: Path | None, answers: Answers, by_day: str = ""
+        self,
+        folder: Path,
+        *,
+        lag: timedelta,
+        tags: Names,
+        cache: Path | None,
+        answers: Answers,
+        by_day: str = "",
+        due: Callable[[], bool] = lambda: True,
     ) -> None:
         if not folder.is_dir():
             raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
-        self._answers, self._by_day = answers, by_day
+        self._answers, self._by_day, self._due = answers, by_day, due
         self._lag, self._names = lag, {**DEFAULT_NAMES, **tags}
         self._lock = Lock()
         self._files: dict[str, File] | None = None
@@ -154,6 +162,8 @@ class Bill:
 
     def _catch_up(self) -> None:
         with self._lock:
+            if not self._due() and self._files is not None:
+                return
             files = list_files(self._folder, self._answers)
             if files == self._files:
                 return

@@ -68,6 +68,7 @@ class Ports:
     outlook: Outlook = field(default_factory=NoOutlook)
     compiles: Compiles = lambda *_: ()  # what compiled; may block
     checks: Callable[[], Sequence[Check]] = tuple  # look at everything the bot needs; may block
+    prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
     own_bill: Callable[[], OwnBill | None] = lambda: None
     """Return what the bot's own AWS calls cost, None where no account is read; may block."""
     standing: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch

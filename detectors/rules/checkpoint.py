@@ -14,11 +14,12 @@ from detectors.progress import STUCK
 from detectors.rules.found import Words, thing_anomaly
 from detectors.streak import sustained
 from detectors.usual import utilization_of
-from detectors.view import Mask, View
+from detectors.view import Floats, Mask, View
 from detectors.words import lasted
 
 RECENT = timedelta(minutes=20)
 LEARNT = timedelta(days=2)
+_ENOUGH = 3
 LEAST = timedelta(minutes=20)
 """No checkpoint interval is taken as shorter than this."""
 _SUGGESTIONS = (
@@ -52,7 +53,10 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
         return None
     scope = Labels(cluster=labels.cluster, job=labels.job)
     known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
-    interval = known.anomaly.usual[1] if known and known.anomaly.usual else usual_interval(frame, row, age)
+    peaks = _peaks(frame, row, age)
+    if not known and (len(peaks) < _ENOUGH or age < factor * float(peaks.min())):
+        return None
+    interval = known.anomaly.usual[1] if known and known.anomaly.usual else _interval(peaks, frame)
     rows = _rows(view, labels)
     if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
@@ -108,13 +112,15 @@ def _words(labels: Labels, age: float, interval: float) -> Words:
     )
 
 
-def usual_interval(frame: Frame, row: int, age: float) -> float | None:
+def _interval(peaks: Floats, frame: Frame) -> float | None:
     """Return the usual age in seconds at which checkpoints are replaced; None if fewer than three were seen."""
+    return float(np.quantile(peaks, 0.75)) + frame.step.total_seconds() if len(peaks) >= _ENOUGH else None
+
+
+def _peaks(frame: Frame, row: int, age: float) -> Floats:
+    """Return the ages at which checkpoints were replaced, seconds."""
     n = frame.steps(LEARNT + timedelta(seconds=age))
     ages = frame.of("run_checkpoint_age_seconds")[row, -n:]
     known = ages[~np.isnan(ages)]
     peaks = known[:-1][np.diff(known) < 0]
-    peaks = peaks[peaks > 60]
-    if len(peaks) < 3:
-        return None
-    return float(np.quantile(peaks, 0.75)) + frame.step.total_seconds()
+    return peaks[peaks > 60]

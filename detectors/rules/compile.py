@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from detectors.marks import COMPILING
-from detectors.rules.found import Found, Words
-from detectors.streak import sustained, trailing
+from detectors.rules.found import Found, Words, nobody
+from detectors.streak import sustained
 from detectors.usual import utilization_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -36,6 +36,8 @@ _COLD_WHY = (
 def find(view: View) -> Found:
     """Return nodes compiling for longer than `compiling.grace`, or than `cold_cache.again` where their work ran before."""
     steps = view.compile_steps
+    if not steps.any():
+        return nobody(view, Cause.LONG_COMPILE)
     stays = view.held_open(*FAMILY) & (steps > 0)
     hit = (view.eligible & ((steps > view.steps("compiling.grace")) | _again(view, steps))) | (view.roster.running & stays)
     on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
@@ -112,4 +114,4 @@ def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> npt.N
 
 def compiling_now(view: View) -> npt.NDArray[np.bool_]:
     """Tell which nodes compile within their grace or past it, (n,)."""
-    return np.asarray((trailing(view.compiling, view.unknown) > 0) & view.limits.on("compiling.on"))
+    return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))

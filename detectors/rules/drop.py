@@ -41,6 +41,8 @@ def find(view: View) -> Found:
     evaluation only runs forward) is other work, unless the CPUs say more.
     """
     _, middle, _ = view.levels
+    if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value) and not _may_be_under(view, middle):
+        return Found(Cause.STARVED, np.zeros(view.n, dtype=bool), np.zeros(view.n))
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
     shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
@@ -54,6 +56,13 @@ def find(view: View) -> Found:
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     wasted = 1 - _level(view, hit, steps) / middle
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
+
+
+def _may_be_under(view: View, middle: Floats) -> bool:
+    """Tell whether any node may be in a drop now: a streak ends at the last step that was read."""
+    highest = np.maximum(np.maximum(view.number("starved.below"), view.number("starved.deep")), view.number("starved.over"))
+    last = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
+    return bool((view.unknown[:, -1:] | (last < highest[:, None])).any())
 
 
 def _level(view: View, hit: Mask, steps: Numbers) -> Floats:

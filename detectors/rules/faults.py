@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
 from detectors.rules import closer
-from detectors.rules.found import Found, Words
+from detectors.rules.found import Found, Words, nobody
 from detectors.streak import trailing
 from detectors.view import Floats, Mask, Numbers, View
 from detectors.words import count, percent, size
@@ -38,9 +38,9 @@ def find_hardware(view: View) -> Found:
     every = view.metric("neuron_hardware_ecc_events_count")
     broken = view.metric("neuron_execution_errors_hardware_count")
     status = view.metric("status_check_failed_count")
+    if not any((seen > 0).any() for seen in (uncorrected, every, broken, status)):
+        return nobody(view, Cause.HARDWARE_FAULT)
     events = _events(view)
-    if not events.any():
-        return _nothing(view, Cause.HARDWARE_FAULT)
     many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
     grave = (
         (sums(uncorrected, needed) >= 1)
@@ -57,7 +57,7 @@ def find_errors(view: View) -> Found:
     needed = view.steps("execution_errors.within")
     errors = view.metric("neuron_execution_errors_count")
     if not (errors > 0).any():
-        return _nothing(view, Cause.EXECUTION_ERRORS)
+        return nobody(view, Cause.EXECUTION_ERRORS)
     window = _within(errors, needed)
     hit = (sums(errors, needed) > view.number("execution_errors.above")) & (((errors > 0) & window).sum(axis=1) >= 2)
     steps = trailing(since_last_within(errors > 0))
@@ -70,15 +70,13 @@ def find_memory(view: View) -> Found:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
     above = view.number("memory_pressure.above")
+    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or (~(share[:, -1:] < above[:, None])).any()):
+        return nobody(view, Cause.MEMORY_PRESSURE)
     steps = trailing(share >= above[:, None], np.isnan(share))
     grown = ~(usual >= above - 0.02)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
     hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
     return Found(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
-
-
-def _nothing(view: View, cause: Cause) -> Found:
-    return Found(cause, np.zeros(view.n, dtype=bool), np.ones(view.n), view.lost_share)
 
 
 def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:

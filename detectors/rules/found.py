@@ -29,6 +29,11 @@ class Found:
     wasted: Numbers | None = None
 
 
+def nobody(view: View, cause: Cause) -> Found:
+    """Return what a rule found that is about no node."""
+    return Found(cause, np.zeros(view.n, dtype=bool), np.ones(view.n))
+
+
 @dataclass(frozen=True)
 class Words:
     """Hold what a rule says of the nodes of one scope."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause
-from detectors.rules.found import Found, Words
+from detectors.rules.found import Found, Words, nobody
 from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -28,6 +28,8 @@ SUGGESTIONS = (
 def find(view: View) -> Found:
     """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
     steps = trailing(view.resting, view.unknown)
+    if not steps.any():
+        return nobody(view, Cause.IDLE)
     needed = view.steps("idle.for")
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)

@@ -98,9 +98,12 @@ def find(
     before = _now(view, taught, worth, 1)
     both = _farthest(before) >= NOTABLE
     scores[worth[both]] = taught.forest.score(np.concatenate([far[both], before[both]])).reshape(2, -1).min(axis=0)
-    limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
-    hit = scores > limit[view.roster.scope] if len(rows) else nobody.hit
-    hit = hit | (_unjudged(view, rows) & ~explained)
+    hit = nobody.hit
+    if scores.any():
+        limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
+        hit = scores > limit[view.roster.scope]
+    if view.is_open(Cause.ODD.value):
+        hit = hit | (_unjudged(view, rows) & ~explained)
     return Found(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
@@ -171,8 +174,9 @@ def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp], halves_ago: int
     """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
-    near = [(view.utilization if i == 0 else view.metric(name))[rows, cut] for i, name in enumerate(METRICS)]
-    scale = Scale(taught.scale.middle[rows], taught.scale.spread[rows])
+    at = slice(None) if len(rows) == view.n else rows
+    near = [(view.utilization if i == 0 else view.metric(name))[at, cut] for i, name in enumerate(METRICS)]
+    scale = Scale(taught.scale.middle[at], taught.scale.spread[at])
     return distances(median_of(np.stack(near, axis=2)), scale)
 
 

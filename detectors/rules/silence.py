@@ -11,7 +11,7 @@ from bot.model.anomaly import Anomaly, Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from detectors.roster import scope_of
-from detectors.rules.found import Found, Words, thing_anomaly
+from detectors.rules.found import Found, Words, nobody, thing_anomaly
 from detectors.view import LOOKBACK, View
 from detectors.words import count, lasted
 
@@ -23,6 +23,8 @@ _SUGGESTIONS = (
 
 def find(view: View) -> Found:
     """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
+    if not view.silent.any():
+        return nobody(view, Cause.NO_DATA)
     roster, steps = view.roster, view.silent_steps
     spoke = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
     peers = _share_reporting(view)[roster.scope] > 0

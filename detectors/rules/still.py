@@ -8,7 +8,7 @@ import numpy.typing as npt
 from bot.model.anomaly import Cause, Severity
 from detectors.progress import moving_scopes, stuck_scopes
 from detectors.rules import closer
-from detectors.rules.found import Found, Words
+from detectors.rules.found import Found, Words, nobody
 from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, Mask, View
@@ -36,6 +36,8 @@ def find_unused(view: View) -> Found:
     A server is told only at an hour when it usually has requests, or after a whole day without any.
     """
     steps = trailing(view.holding, view.unknown)
+    if not steps.any():
+        return nobody(view, Cause.ALLOCATED_UNUSED)
     begins = view.eligible & (steps >= view.steps("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
@@ -54,7 +56,7 @@ def find_hung(view: View) -> Found:
     bare = trailing(_pinned_bare(view), view.unknown)
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
-        return Found(Cause.HUNG, np.zeros(view.n, dtype=bool), steps.astype(np.float64), np.ones(view.n))
+        return nobody(view, Cause.HUNG)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
@@ -114,9 +116,10 @@ def _spinning(view: View) -> Mask:
     A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the cores must be at their end
     and no run may say that it goes on.
     """
-    lost = view.executing & np.isnan(view.latency) & ~np.isnan(view.beside("neuron_execution_latency_seconds"))[:, None]
-    if not lost[:, -1:].any():
-        return np.zeros_like(lost)
+    usual = view.beside("neuron_execution_latency_seconds")
+    if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]).any():
+        return np.zeros_like(view.zero)
+    lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None]
     efa, usual = view.efa, view.beside("efa_tx_bytes_per_second")[:, None]
     silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
     return np.asarray(lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view))))
