@@ -95,14 +95,15 @@ def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
     from sklearn.utils.random import sample_without_replacement
 
     def tree(seed: int) -> Any:
-        draws = np.random.RandomState(seed)
+        draws.seed(seed)
+        own = draws.randint(most)
+        draws.seed(seed)
         sample_without_replacement(rows.shape[1], rows.shape[1], random_state=draws)  # all features, as it draws them first
         drawn = np.sort(sample_without_replacement(len(rows), sample, random_state=draws))
-        grown = ExtraTreeRegressor(
-            max_features=1, splitter="random", max_depth=deepest, random_state=np.random.RandomState(seed).randint(most)
-        )
+        grown = ExtraTreeRegressor(max_features=1, splitter="random", max_depth=deepest, random_state=own)
         return grown.fit(rows[drawn], target[drawn], check_input=False).tree_
 
+    draws = np.random.RandomState()  # seeding one again costs a third of making another
     most, deepest = np.iinfo(np.int32).max, int(np.ceil(np.log2(max(sample, 2))))
     target = np.random.RandomState(seed).uniform(size=len(rows))
     with config_context(skip_parameter_validation=True):

@@ -12,7 +12,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.progress import STUCK
 from detectors.rules.found import Words, thing_anomaly
-from detectors.streak import sustained
+from detectors.streak import since_last, sustained
 from detectors.usual import utilization_of
 from detectors.view import Floats, Mask, View
 from detectors.words import lasted
@@ -34,13 +34,13 @@ def find(view: View, explained: Mask) -> Iterator[Anomaly]:
     Where another rule explains what most of its nodes do, the missing checkpoint is an effect of that.
     """
     frame = view.reading.frame("run")
-    if frame is None or not frame.has("run_checkpoint_age_seconds"):
+    if frame is None or not frame.n_steps or not frame.has("run_checkpoint_age_seconds"):
         return
     ages = frame.last(RECENT).of("run_checkpoint_age_seconds")
-    reporting = ~np.isnan(ages).all(axis=1)
-    for row in np.flatnonzero(reporting):
-        age = float(ages[row][~np.isnan(ages[row])][-1])
-        if age >= LEAST.total_seconds() and (found := _judge(view, frame, int(row), age, explained)):
+    known = ~np.isnan(ages)
+    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(known))]
+    for row in np.flatnonzero(known.any(axis=1) & (newest >= LEAST.total_seconds())):
+        if found := _judge(view, frame, int(row), float(newest[row]), explained):
             yield found
 
 

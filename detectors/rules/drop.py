@@ -54,6 +54,8 @@ def find(view: View) -> Found:
     begins &= _same_job(view, steps, late) if begins.any() else begins
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
+    if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
+        return Found(Cause.STARVED, hit, steps)
     wasted = 1 - _level(view, hit, steps) / middle
     return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
 

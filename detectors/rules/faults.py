@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -16,6 +17,12 @@ from detectors.words import count, percent, size
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
+_HARDWARE = (
+    "neuron_hardware_ecc_uncorrected_count",
+    "neuron_execution_errors_hardware_count",
+    "neuron_hardware_ecc_events_count",
+    "status_check_failed_count",
+)
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 _REPLACE = (
     "Cordon and replace the node; restart the job from its last checkpoint without it.",
@@ -33,36 +40,38 @@ _MEMORY = (
 
 def find_hardware(view: View) -> Found:
     """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span."""
-    needed = view.steps("hardware_fault.within")
-    uncorrected = view.metric("neuron_hardware_ecc_uncorrected_count")
-    every = view.metric("neuron_hardware_ecc_events_count")
-    broken = view.metric("neuron_execution_errors_hardware_count")
-    status = view.metric("status_check_failed_count")
-    if not any((seen > 0).any() for seen in (uncorrected, every, broken, status)):
-        return nobody(view, Cause.HARDWARE_FAULT)
-    events = _events(view)
-    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")
+    metrics = [view.metric(name) for name in _HARDWARE]
+    rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
+    uncorrected, broken, every, status = (metric[rows] for metric in metrics)
+    needed = view.steps("hardware_fault.within")[rows]
+    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")[rows]
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    hit = view.roster.running & view.limits.on("hardware_fault.on") & (grave | many)
-    steps = np.maximum(1, events.shape[1] - np.where(events.any(axis=1), events.argmax(axis=1), events.shape[1] - 1))
-    return Found(Cause.HARDWARE_FAULT, hit, steps.astype(np.float64), view.lost_share)
+    found = nobody(view, Cause.HARDWARE_FAULT)
+    found.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
+    if not found.hit.any():
+        return found
+    events = _events(view)[rows]
+    found.steps[rows] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
+    return replace(found, wasted=view.lost_share)
 
 
 def find_errors(view: View) -> Found:
     """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
-    needed = view.steps("execution_errors.within")
-    errors = view.metric("neuron_execution_errors_count")
-    if not (errors > 0).any():
-        return nobody(view, Cause.EXECUTION_ERRORS)
-    window = _within(errors, needed)
-    hit = (sums(errors, needed) > view.number("execution_errors.above")) & (((errors > 0) & window).sum(axis=1) >= 2)
-    steps = trailing(since_last_within(errors > 0))
+    every = view.metric("neuron_execution_errors_count")
+    rows = np.flatnonzero((every > 0).any(axis=1))
+    errors, needed = every[rows], view.steps("execution_errors.within")[rows]
+    often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    return Found(Cause.EXECUTION_ERRORS, hit & on, np.maximum(1, steps).astype(np.float64), view.lost_share)
+    found = nobody(view, Cause.EXECUTION_ERRORS)
+    found.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
+    if not found.hit.any():
+        return found
+    found.steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
+    return replace(found, wasted=view.lost_share)
 
 
 def find_memory(view: View) -> Found:
@@ -70,9 +79,10 @@ def find_memory(view: View) -> Found:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
     above = view.number("memory_pressure.above")
-    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or (~(share[:, -1:] < above[:, None])).any()):
+    full = share >= above[:, None]
+    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
         return nobody(view, Cause.MEMORY_PRESSURE)
-    steps = trailing(share >= above[:, None], np.isnan(share))
+    steps = trailing(full, np.isnan(share))
     grown = ~(usual >= above - 0.02)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
     hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
@@ -118,9 +128,7 @@ def _where(view: View, rows: npt.NDArray[np.intp]) -> str:
 
 def _events(view: View) -> Mask:
     """Tell where any hardware event was seen."""
-    names = ("hardware_ecc_uncorrected", "execution_errors_hardware", "hardware_ecc_events")
-    seen = [view.metric(f"neuron_{name}_count") > 0 for name in names]
-    return np.asarray(np.logical_or.reduce([*seen, view.metric("status_check_failed_count") > 0]))
+    return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
 
 
 def tell_errors(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
