@@ -50,6 +50,9 @@ SELECT
         WHEN coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage') AND runs_instance(usage_type)
             THEN try_cast(amount AS DOUBLE)
     END AS hours,
+    NULL::VARCHAR AS commitment,
+    FALSE AS buys,
+    FALSE AS unused,
     parent,
     try_cast(split_cost AS DOUBLE) AS split_cost,
     try_cast(unused_cost AS DOUBLE) AS unused_cost,

@@ -1,19 +1,5 @@
 -- FOCUS columns: focus.finops.org/focus-specification (1.0, 1.2) and AWS's table dictionary of the two exports.
--- What a commitment left unused is a row of its own: it goes to the line of the fee it is part of.
-WITH every AS (SELECT {aliases} FROM {source}),
-fee AS (
-    SELECT commitment_id AS fee_id, arg_max(coalesce(service_code, service), money(billed)) AS fee_service,
-        arg_max(coalesce(x_usage_type, sku_usage_type, sku_meter), money(billed)) AS fee_usage_type,
-        arg_max(region, money(billed)) AS fee_region
-    FROM every WHERE category = 'Purchase' AND commitment_id IS NOT NULL GROUP BY commitment_id
-), line AS (
-    SELECT * REPLACE (
-        CASE WHEN fee_id IS NULL THEN service_code ELSE coalesce(fee_service, service_code) END AS service_code,
-        CASE WHEN fee_id IS NULL THEN x_usage_type ELSE coalesce(fee_usage_type, x_usage_type) END AS x_usage_type,
-        CASE WHEN fee_id IS NULL THEN region ELSE fee_region END AS region
-    )
-    FROM every LEFT JOIN fee ON status ILIKE 'unused' AND commitment_id = fee_id
-)
+WITH line AS (SELECT {aliases} FROM {source})
 SELECT
     coalesce(payer, '') AS payer,
     coalesce(currency, 'USD') AS currency,
@@ -59,6 +45,9 @@ SELECT
                      ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
             THEN try_cast(quantity AS DOUBLE)
     END AS hours,
+    commitment_id AS commitment,
+    category = 'Purchase' AS buys,
+    coalesce(status, '') ILIKE 'unused' AS unused,
     NULL::VARCHAR AS parent,
     NULL::DOUBLE AS split_cost,
     NULL::DOUBLE AS unused_cost,
