@@ -11,6 +11,7 @@ import pytest
 
 from adapters.billing import open_billing
 from bot.errors import Unavailable
+from bot.lazy import AtMostEvery
 from bot.model.spend import Filter
 from bot.model.window import EVER, NO_TIME
 
@@ -61,6 +62,18 @@ def test_a_rewritten_file_replaces_its_month(exports, november):
 
 def hours(exports, n, cost="1"):
     return [exports.line(exports.day + timedelta(hours=h), cost) for h in range(n)]
+
+
+def test_a_folder_is_looked_at_again_once_that_is_due(exports, november):
+    path = exports.put("bill.csv", [exports.line(cost="1")])
+    seconds = [0.0]
+    bill = open_billing(exports.folder, due=AtMostEvery(1.0, lambda: seconds[0]))
+    assert bill.tally(november, ()).total.net == 1
+    later(exports.put(path.name, [exports.line(cost="2")]))
+    seconds[0] = 0.9
+    assert bill.tally(november, ()).total.net == 1
+    seconds[0] = 1.0
+    assert bill.tally(november, ()).total.net == 2
 
 
 def test_a_newer_version_of_the_same_month_counts_alone(exports, november):
