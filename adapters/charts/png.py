@@ -30,14 +30,14 @@ _LABELS = 7
 _CARD, _EDGE, _RULE = "#ffffff", "#e3e5e8", "#eceef1"
 _USUAL, _USUAL_INK = "#dcebe2", "#3f7a5c"
 _ALARM, _ALARM_WASH = "#c2321e", "#fbe6e1"
-PALETTE = ("#3b6fb5", "#d98324", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#b8a13a", "#4aa3b8")
+PALETTE = ("#3b6fb5", "#cc781f", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#a18b28", "#3d94a9")
 """Series colours, told apart in colour blindness by lightness too."""
 
 TONES = {
     Tone.CRITICAL: "#c8452f",
-    Tone.WARNING: "#d98324",
+    Tone.WARNING: "#cc781f",
     Tone.INFO: "#3b6fb5",
-    Tone.OVER: "#b4bac0",
+    Tone.OVER: "#8a929a",
     Tone.GOOD: "#4b9b7a",
     Tone.ERROR: "#a2457f",
 }

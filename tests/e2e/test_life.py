@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.playground import playground
 from tests.e2e.product import product, recording
+from tests.e2e.slackpage import AS_SLACK_SHOWS
 from tests.e2e.slackserver import FINANCE, free_port, slack_server
 from tests.e2e.test_product import ask, conversation, message, reached, slack_settings, until
 from tests.e2e.test_teams import CHROMIUM, FLAGS
@@ -34,6 +35,8 @@ class Screen:
 
     page: Any
     name: str
+    draws: str = ""
+    """A script that draws what the client leaves out, run before a picture is taken."""
 
     async def sees(self, words: str) -> Any:
         """Wait until the words stand on the page, and return the newest place."""
@@ -53,6 +56,8 @@ class Screen:
         """Leave a picture of a place, or of the page, in its plain palette of colours."""
         if SHOTS:
             await self.page.wait_for_timeout(500)
+            if self.draws:
+                await self.page.evaluate(self.draws, FINANCE)
             path = Path(SHOTS) / f"{self.name}{'-' if part else ''}{part}.png"
             await (place or self.page).screenshot(path=str(path))
 
@@ -67,7 +72,7 @@ async def screen(url: str, name: str, **size: Any) -> AsyncIterator[Screen]:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         page = await browser.new_page(viewport={"width": 1000, "height": 900}, **size)
         await page.goto(url)
-        yield Screen(page, name)
+        yield Screen(page, name, AS_SLACK_SHOWS if name == "slack" else "")
         await browser.close()
 
 
@@ -108,8 +113,8 @@ async def decide_in_slack(slack: Screen) -> None:
     modal = slack.page.locator(".modal, [role=dialog]").last
     await modal.locator("input.bk-plain-input").first.wait_for(timeout=SOON_MS)
     await modal.locator("select.bk-select").select_option("1d")
-    await modal.locator("input.bk-plain-input").nth(0).fill("$5,000")
-    await modal.locator("input.bk-plain-input").nth(1).fill("moving the data to FSx")
+    await modal.locator("input.bk-plain-input").nth(1).fill("$5,000")
+    await modal.locator("input.bk-plain-input").nth(2).fill("moving the data to FSx")
     await slack.shot("snooze", modal)
     await slack.press("Snooze")
     await modal.wait_for(state="hidden", timeout=SOON_MS)

@@ -1,0 +1,84 @@
+"""Take the documentation's pictures of the console: `python -m tests.e2e.pictures docs/pictures`.
+
+Those of Slack and Teams are taken by `test_life.py` with TRNBOT_SHOTS set to the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.playground import free_port
+from tests.e2e.product import Product, product, recording
+from tests.e2e.test_teams import CHROMIUM, FLAGS
+
+END = "2026-11-20T11:45"
+"""A time of the demo's recording when four alerts are open."""
+LONGEST_S = 600.0
+
+
+@dataclass(frozen=True)
+class Shot:
+    """Name a picture, its page, the theme and the size of the window in CSS pixels."""
+
+    name: str
+    path: str
+    theme: str = "light"
+    width: int = 1280
+    height: int = 900
+
+
+SHOTS = (
+    Shot("console-light", "/"),
+    Shot("console-dark", "/", "dark"),
+    Shot("console-phone", "/", "dark", 400, 860),
+    Shot("cost", "/cost"),
+    Shot("fleet", "/fleet", height=1090),
+    Shot("fleet-dark", "/fleet", "dark", height=1090),
+)
+
+
+def caught_up(bot: Product) -> None:
+    """Wait until the replay reached the end."""
+    end = time.monotonic() + LONGEST_S
+    while str(bot.health().get("ticked_at") or "") < END:
+        if time.monotonic() > end:
+            raise RuntimeError("the replay did not reach its end")
+        time.sleep(0.5)
+
+
+async def take(browser: Any, url: str, shot: Shot, folder: Path) -> None:
+    """Leave one picture, once the page has everything."""
+    size = {"width": shot.width, "height": shot.height}
+    page = await browser.new_page(viewport=size, color_scheme=shot.theme, locale="en-GB", timezone_id="UTC")
+    await page.goto(url + shot.path)
+    await page.wait_for_selector("body.ready")
+    await page.wait_for_selector(".status .waste", timeout=60_000)
+    await page.wait_for_timeout(500)
+    await page.screenshot(path=str(folder / f"{shot.name}.png"))
+    await page.close()
+
+
+async def main(folder: Path) -> None:
+    """Replay the demo fast, then take every picture of its end."""
+    from playwright.async_api import async_playwright
+
+    with tempfile.TemporaryDirectory() as state:
+        settings = {"TRNBOT_SOURCE": f"recording:{recording('demo')}"}
+        with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "20000"}) as bot:
+            caught_up(bot)
+        with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "1"}) as bot:
+            async with async_playwright() as driver:
+                browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+                for shot in SHOTS:
+                    await take(browser, bot.url, shot, folder)
+                await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures")))
