@@ -230,7 +230,8 @@ def _bars(axes: Axes, chart: Chart) -> None:
         values = _column(series, count)
         foot = np.where(values >= 0, above, below)
         colour = _hue(series, i)
-        axes.bar(np.arange(count), values, width=0.68, bottom=foot, color=colour, edgecolor=_CARD, linewidth=seam, zorder=2)
+        seams = np.where(values != 0, seam, 0.0)  # a bar of nothing would rub out the axis
+        axes.bar(np.arange(count), values, width=0.68, bottom=foot, color=colour, edgecolor=_CARD, linewidth=seams, zorder=2)
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     _categories(axes, chart)
     if axis.named(chart):

@@ -65,9 +65,14 @@ def _list(table: Table, caption: str, most: int) -> str:
 
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     first, *cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
-    names = ["" if len(columns) == 2 else f"{mrkdwn.cut(mrkdwn.line(column.name), 40)} " for column in columns[1:]]
+    names = ["" if _tells_itself(n, columns) else f"{mrkdwn.cut(mrkdwn.line(c.name), 40)} " for n, c in enumerate(columns[1:])]
     told = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
     return f"• {mrkdwn.strong(first)}: {mrkdwn.inert(' · '.join(told))}".rstrip()
+
+
+def _tells_itself(n: int, columns: Sequence[Column]) -> bool:
+    """Tell whether a cell needs no name: the only one after the first, or words right behind it."""
+    return len(columns) == 2 or (n == 0 and columns[1].align is Align.LEFT)
 
 
 def _row(row: Sequence[str], n: int) -> list[str]:

@@ -52,25 +52,30 @@ class Screen:
         """Press the newest button of this label."""
         await self.page.get_by_role("button", name=label, exact=True).last.click(timeout=SOON_MS)
 
+    def newest(self) -> Any:
+        """Return the newest card of Teams, or the page."""
+        return self.page.locator(".ac-adaptiveCard").last if self.name == "teams" else self.page
+
     async def shot(self, part: str = "", place: Any = None) -> None:
         """Leave a picture of a place, or of the page, in its plain palette of colours."""
         if SHOTS:
+            await self.page.mouse.move(1, 1)  # what the pointer is over shows more than a message
             await self.page.wait_for_timeout(500)
             if self.draws:
                 await self.page.evaluate(self.draws, FINANCE)
             path = Path(SHOTS) / f"{self.name}{'-' if part else ''}{part}.png"
-            await (place or self.page).screenshot(path=str(path))
+            await (place or self.newest()).screenshot(path=str(path))
 
 
 @asynccontextmanager
-async def screen(url: str, name: str, **size: Any) -> AsyncIterator[Screen]:
+async def screen(url: str, name: str, height: int = 900) -> AsyncIterator[Screen]:
     """Open a client in a browser."""
     if not os.access(CHROMIUM, os.X_OK):
         pytest.skip(f"needs {CHROMIUM}")
     api = pytest.importorskip("playwright.async_api")
     async with api.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        page = await browser.new_page(viewport={"width": 1000, "height": 900}, **size)
+        page = await browser.new_page(viewport={"width": 1000, "height": height})
         await page.goto(url)
         yield Screen(page, name, AS_SLACK_SHOWS if name == "slack" else "")
         await browser.close()
@@ -165,7 +170,7 @@ async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
         "MicrosoftAppId": "",
     }
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
-        async with screen("about:blank", "teams") as teams:
+        async with screen("about:blank", "teams", 1400) as teams:
             with product(tmp_path, port, settings | STILL):
                 await teams.page.goto(url)
                 await teams.sees("Hello, trnbot watches")
