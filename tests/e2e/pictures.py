@@ -39,8 +39,13 @@ SHOTS = (
     Shot("console-phone", "/", "dark", 400, 860),
     Shot("cost", "/cost"),
     Shot("fleet", "/fleet", height=1090),
-    Shot("fleet-dark", "/fleet", "dark", height=1090),
 )
+
+
+def staged(state: Path) -> str:
+    """Put the demo's recording beside the state, so that the page shows a source without a path of this machine."""
+    (state / "demo").symlink_to(recording("demo"))
+    return "recording:demo"
 
 
 def caught_up(bot: Product) -> None:
@@ -69,8 +74,7 @@ async def main(folder: Path) -> None:
     from playwright.async_api import async_playwright
 
     with tempfile.TemporaryDirectory() as state:
-        Path(state, "demo").symlink_to(recording("demo"))  # the page shows the source: no path of this machine
-        settings = {"TRNBOT_SOURCE": "recording:demo"}
+        settings = {"TRNBOT_SOURCE": staged(Path(state))}
         with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "20000"}) as bot:
             caught_up(bot)
         with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "1"}) as bot:

@@ -146,3 +146,13 @@ async def test_it_reads_and_asks_without_javascript(browser, console):
     await page.fill("#line", "cost 7d by team")
     await page.get_by_role("button", name="Ask").click()
     assert "$261,730 in 7 days" in await page.locator("h3").first.inner_text()
+
+
+async def test_a_message_taller_than_the_view_shows_its_beginning(page):
+    await page.set_viewport_size({"width": 1000, "height": 460})
+    await page.reload()
+    await page.wait_for_selector("body.ready")
+    newest = page.locator("#messages > .slot").last
+    assert (await newest.bounding_box())["height"] > 300
+    top = (await newest.locator("h3").bounding_box())["y"]
+    assert (await page.locator("#scroll").bounding_box())["y"] < top < 300

@@ -57,7 +57,7 @@ class Screen:
         return self.page.locator(".ac-adaptiveCard").last if self.name == "teams" else self.page
 
     async def shot(self, part: str = "", place: Any = None) -> None:
-        """Leave a picture of a place, or of the page, in its plain palette of colours."""
+        """Leave a picture of a place, else of the newest card of Teams, else of the page."""
         if SHOTS:
             await self.page.mouse.move(1, 1)  # what the pointer is over shows more than a message
             await self.page.wait_for_timeout(500)
@@ -77,7 +77,7 @@ async def screen(url: str, name: str, height: int = 900) -> AsyncIterator[Screen
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         page = await browser.new_page(viewport={"width": 1000, "height": height})
         await page.goto(url)
-        yield Screen(page, name, AS_SLACK_SHOWS if name == "slack" else "")
+        yield Screen(page, name, AS_SLACK_SHOWS if name.startswith("slack") else "")
         await browser.close()
 
 

@@ -154,7 +154,8 @@ function place(where, content) {
   const before = where.id === "answers" ? null : where.firstChild;
   where.insertBefore(content, before);
   const shown = before ? where.firstElementChild : where.lastElementChild;
-  shown?.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  shown?.scrollIntoView({ block: "nearest", behavior: still ? "auto" : "smooth" });
 }
 
 async function submitted(event) {
