@@ -34,8 +34,8 @@ async def size(ports: Ports, request: Request, what: str = arg("", "a count of p
     return await asyncio.to_thread(_size, ports, request, what)
 
 
-@command("serve", "Clusters that serve on training chips, and what Inferentia2 would cost.", examples=("serve",))
-async def serve(ports: Ports, request: Request) -> Card:
+@command("inference", "Clusters that serve on training chips, and what Inferentia2 would cost.", examples=("inference",))
+async def inference(ports: Ports, request: Request) -> Card:
     """Find steady inference; training and Trn3 are left alone."""
     return await asyncio.to_thread(_serve, ports, request)
 

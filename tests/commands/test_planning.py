@@ -15,7 +15,7 @@ from adapters.simulator.generate import generate
 from adapters.slack.render import message
 from adapters.store.open import open_store
 from adapters.teams.render import ANSWER_BYTES, render
-from bot.__main__ import main
+from bot.__main__ import VERBS, main
 from bot.app import App
 from bot.build import Opened
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
@@ -263,8 +263,8 @@ def test_capacity_compares_what_an_hour_in_use_costs(ask: Asking) -> None:
 
 def test_clusters_that_train_are_never_told_to_serve(trained: Path, tmp_path: Path) -> None:
     ask = Asking(trained, tmp_path / "trnbot.db")
-    assert ask("serve").data["clusters"] == []
-    assert "claim" in words(ask("serve"))
+    assert ask("inference").data["clusters"] == []
+    assert "claim" in words(ask("inference"))
     (cluster,) = ask("size").data["clusters"]
     assert cluster["peak_gib"] is not None
     assert ask("size 7B").data["fits"][0]["instance_type"] == "trn2.3xlarge"
@@ -300,3 +300,7 @@ def test_help_shows_every_command_in_chat_uncut(ask: Asking) -> None:
     assert "more row" not in slack
     assert "more row" not in teams
     assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
+
+
+def test_no_command_is_called_like_a_verb_of_the_terminal() -> None:
+    assert not {made.name.split()[0] for made in COMMANDS.values()} & set(VERBS), "the verb would hide the command there"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bot.commands.sizing import serve, size
+from bot.commands.sizing import inference, size
 from bot.knowledge import load_knowledge
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -47,9 +47,9 @@ class World:
         return (price("21.50"),) if name == "trn1.32xlarge" else ()
 
 
-def ask(world: World, command=serve, **more):
+def ask(world: World, command=inference, **more):
     ports = SimpleNamespace(source=world, billing=world, prices=world, knowledge=load_knowledge())
-    return asyncio.run(command(ports, Request("serve", User("u"), NOON, "terminal"), **more))
+    return asyncio.run(command(ports, Request("inference", User("u"), NOON, "terminal"), **more))
 
 
 STEADY, WAVES = np.full(288, 0.2), np.tile([0.0, 0.9], 144)
