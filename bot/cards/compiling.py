@@ -114,7 +114,7 @@ def spared_text(waste: Waste, nodes: int) -> Text:
 
 def compile_fact(bill: CompileBill) -> tuple[str, str]:
     """Return the line of a bill that compiling takes."""
-    return "Compiling, part of it (estimate)", usd(bill.usd) if bill.usd else "no price known"
+    return "of it compiling (est.)", usd(bill.usd) if bill.usd else "no price known"
 
 
 def compile_text(bill: CompileBill) -> Text:
