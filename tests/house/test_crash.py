@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,10 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
         deadline = time.monotonic() + 60
         while not ended(bot, f"{last:%Y-%m-%dT%H:%M}") and time.monotonic() < deadline:
             time.sleep(0.2)
+    for line in re.findall(
+        r"The tick of .* failed.*", bot.log.read_text()
+    ):  # the next tick mends it; why it came is worth knowing
+        warnings.warn(line, stacklevel=1)
     store = open_store(url)
     kept = store.history(EVER, Labels())
     assert {alert.id: (alert.opened, alert.closed, alert.waste) for alert in kept} == {
@@ -96,15 +101,13 @@ def slack_side() -> Iterator[SlackSide]:
 
 
 @contextmanager
-def nobody_leads(url: str, leader: Product) -> Iterator[None]:
-    """Kill the leader and keep its place empty for a while: stand in PostgreSQL's queue for it before the other asks."""
+def next_in_line(url: str) -> Iterator[threading.Thread]:
+    """Stand in PostgreSQL's queue for the lead, before any replica asks: from the death of the leader on nobody leads, for as long as this lasts."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         taking = threading.Thread(target=connection.execute, args=(text(f"SELECT pg_advisory_lock({LEADING})"),))
         taking.start()
-        leader.process.send_signal(signal.SIGKILL)
-        taking.join(10)
-        yield
+        yield taking
         connection.invalidate()
     engine.dispose()
 
@@ -125,7 +128,7 @@ def press(bot: Product, side: SlackSide, value: str) -> None:
 
 @pytest.mark.timeout(240)
 def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path: Path, postgres_url: str) -> None:
-    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": "1200", "TRNBOT_DATABASE_URL": postgres_url}
+    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": "900", "TRNBOT_DATABASE_URL": postgres_url}
     environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -134,12 +137,19 @@ def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path:
         product(tmp_path / "one", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as leader,
         product(tmp_path / "two", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as other,
     ):
-        wait_for(lambda: bool(side.heads(FINANCE)))
+        wait_for(lambda: leader.health()["ticks"] > 0)
         assert other.health()["ticks"] == 0
-        with nobody_leads(postgres_url, leader):
+        with next_in_line(postgres_url) as nobody_leads:
+            wait_for(lambda: bool(side.heads(FINANCE)))
+            ticks = leader.health()["ticks"]
+            wait_for(lambda: leader.health()["ticks"] > ticks)
+            last = str(leader.health()["ticked_at"])
+            leader.process.send_signal(signal.SIGKILL)
             killed = time.monotonic()
+            nobody_leads.join(30)
+            wait_for(lambda: str(other.health()["now"]) >= last)  # recorded time: what a replica knows of it is what was ticked
             press(other, side, found(side, r"ack a\w+"))
-            wait_for(lambda: "Acknowledged by" in shown(side))
+            wait_for(lambda: "cknowledged by" in shown(side))
             assert answers(other)
             assert other.health()["ticks"] == 0
         wait_for(lambda: answers(other) and other.health()["ticks"] >= 1)
@@ -174,4 +184,4 @@ def wait_for(look: Callable[[], bool], longest_s: float = 60) -> None:
     end = time.monotonic() + longest_s
     while not look():
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.1)
+        time.sleep(0.02)

@@ -28,12 +28,22 @@ class TeamsSide:
         """When each call came; a PUT that aiohttp repeats at once after a reset counts as one."""
         self._last: tuple[float, str, str] = (0.0, "", "")
         self.posted: list[tuple[float, Json]] = []
-        self.refusal: web.Response | None = None
+        self.left = ""
+        """The conversation from which the bot was removed."""
         self._numbers = itertools.count(1)
 
     def routes(self) -> list[web.RouteDef]:
         path = "/v3/conversations/{conversation}/activities"
-        return [web.post(path, self._call), web.post(path + "/{message}", self._call), web.put(path + "/{message}", self._call)]
+        opened = web.post("/v3/conversations", self._open)
+        return [
+            opened,
+            web.post(path, self._call),
+            web.post(path + "/{message}", self._call),
+            web.put(path + "/{message}", self._call),
+        ]
+
+    async def _open(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"id": f"a:{(await request.json())['members'][0]['id']}"}, status=201)
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         body, message = await request.json(), request.match_info.get("message", "")
@@ -41,7 +51,7 @@ class TeamsSide:
         if call != self._last or request.method != "PUT":
             self.came.append(call[0])
         self._last = call
-        if self.refusal is not None:
+        if request.match_info["conversation"].startswith(self.left or "?"):
             return web.json_response({"error": {"code": "BotNotInConversationRoster"}}, status=403)
         done = (lambda: self._replace(message, body)) if request.method == "PUT" else (lambda: self._add(message, body))
         noted = ("post", body) if request.method == "POST" and not message else ("other", body)

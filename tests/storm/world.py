@@ -105,9 +105,15 @@ class World:
 
 @asynccontextmanager
 async def world(
-    seed: int, folder: Path, slack: SlackSide, teams: TeamsSide, admins: tuple[str, ...] = ()
+    seed: int,
+    folder: Path,
+    slack: SlackSide,
+    teams: TeamsSide,
+    *,
+    admins: tuple[str, ...] = (),
+    found: dict[str, Plan] | None = None,
 ) -> AsyncIterator[World]:
-    """Serve both platforms on loopback and join a bot to them."""
+    """Serve both platforms on loopback and join a bot to them; incidents go by `found`, else by the seed."""
     runner = web.AppRunner(made := web.Application(), access_log=None, shutdown_timeout=0.1)
     made.add_routes([*slack.routes(), *teams.routes()])
     url = await _served(runner)
@@ -117,7 +123,7 @@ async def world(
     door = web.AppRunner(heard := web.Application(), access_log=None, shutdown_timeout=0.1)
     heard.add_routes(surfaces["teams"].routes())
     await _introduce(await _served(door), url)
-    found = plans(seed)
+    found = found or plans(seed)
     policy = default_policy()
     base = replace(policy, values={**policy.values, "alert.resolve_after": 2 * MINUTE})
     ports = app(Incidents(found), surfaces["slack"], store, fleet=Charted()).ports  # type: ignore[arg-type]
