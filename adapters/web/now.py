@@ -69,6 +69,6 @@ def _words(card: Card) -> Sequence[tuple[str, ...]]:
 
 def _wasting(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
     waste = alert["waste_usd"] or {}
-    todo = next(iter(alert.get("suggestions", ())), "")
+    todo = next(iter(alert.get("suggestions", ())), "").replace("`", "")
     cause, where, lasted = words[:3]
     return Wasting(alert["id"], cause, where, lasted, alert["onset"], waste.get("per_hour"), waste.get("so_far"), todo)
