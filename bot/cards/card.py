@@ -238,12 +238,6 @@ def quiet(*spans: Span) -> Text:
     return Text(spans, Style.QUIET)
 
 
-def coded(sentence: str) -> tuple[Span, ...]:
-    """Return the bot's own sentence as spans, what stands between backticks as code."""
-    parts = sentence.split("`")
-    return tuple(Code(part) if i % 2 else part for i, part in enumerate(parts) if part)
-
-
 def plain(spans: tuple[Span, ...]) -> str:
     """Return spans as bare text, instants in UTC."""
     return "".join(_bare(span) for span in spans)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.cards.alert_words import alert_data, cause_words, headline, money_line, price_words
-from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, coded, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.cards.decided import decided
 from bot.model.alert import Alert, Decision, Silence
 
@@ -19,13 +19,13 @@ def why_card(
     blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
     blocks += [_muted(alert)] if alert.muted_by else []
     blocks += decided(alert, silences) if alert.muted_by.startswith("silence:") else []
-    blocks += [text("• ", *coded(line)) for line in anomaly.evidence[:8]]
+    blocks += [text("• ", line) for line in anomaly.evidence[:8]]
     blocks += [chart] if chart else []
     blocks += [Facts(_verdict(alert))]
     blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
     blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
     blocks += [text("What to do:")] if anomaly.suggestions else []
-    blocks += [text("• ", *coded(line)) for line in anomaly.suggestions[:5]]
+    blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
     blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
     blocks += [Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly", f"not-an-anomaly {alert.id}")))]
