@@ -181,9 +181,10 @@ def test_the_own_bill_adds_up(world):
     assert metrics.units == world.standin.cloudwatch.requested
     assert metrics.source
     assert metrics.asof
-    assert by_name["pricing:GetProducts"].failed == len(TYPES)
+    prices = len(TYPES) + len(("EBS", "FSx"))
+    assert by_name["pricing:GetProducts"].failed == prices
     exposed = live.calls.exposition()
-    assert f'trnbot_aws_failed_today{{operation="pricing:GetProducts"}} {len(TYPES)}' in exposed
+    assert f'trnbot_aws_failed_today{{operation="pricing:GetProducts"}} {prices}' in exposed
     assert f'trnbot_aws_units_today{{operation="cloudwatch:GetMetricData"}} {metrics.units}' in exposed
 
 
