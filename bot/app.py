@@ -68,9 +68,9 @@ class App:
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
-            await asyncio.to_thread(remember_estimate, self.ports, now)
             await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
             await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
+            await asyncio.to_thread(remember_estimate, self.ports, now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))
             return look
 

@@ -23,19 +23,21 @@ log = logging.getLogger("trnbot.reconcile")
 
 
 def remember_estimate(ports: Ports, now: datetime) -> None:
-    """Keep what this day expects of its month, once a day; a bill that cannot be asked is tried again. May block."""
+    """Keep what this day expects of its month, once a day; what cannot be asked or kept is tried again. May block."""
     day = f"{now:%Y-%m-%d}"
-    if ports.shelf.get(SHELF, day) is not None:
-        return
     try:
-        through = ports.billing.tally(NO_TIME, ()).billed_through
-        month = month_of(now)
-        found = through and month_end(_daily(ports.billing, month)[0], month, settled_until(min(through, now)))
+        if ports.shelf.get(SHELF, day) is None:
+            ports.shelf.put(SHELF, day, {"at": now.isoformat(), **_expected(ports.billing, now)})
     except TrnbotError as error:
         log.info("the month is not estimated: %s", error)
-        return
-    document = {"forecast": str(found.forecast), "low": str(found.low), "high": str(found.high)} if found else {}
-    ports.shelf.put(SHELF, day, {"at": now.isoformat(), **document})
+
+
+def _expected(billing: Billing, now: datetime) -> dict[str, str]:
+    """Return the forecast of the month with its range, nothing where too little is billed."""
+    through = billing.tally(NO_TIME, ()).billed_through
+    month = month_of(now)
+    found = through and month_end(_daily(billing, month)[0], month, settled_until(min(through, now)))
+    return {"forecast": str(found.forecast), "low": str(found.low), "high": str(found.high)} if found else {}
 
 
 def reconciled(billing: Billing, shelf: Shelf, window: Window, now: datetime) -> list[Reconciled]:

@@ -216,3 +216,17 @@ async def test_what_a_platform_holds_up_is_told_in_figures() -> None:
     assert 'trnbot_delayed_by_limit_seconds_total{platform="chat"} 3.25' in health.exposition()
     assert 'trnbot_messages_waiting{platform="chat"} 2' in health.exposition()
     assert (health.facts()["delayed_by_chat_seconds"], health.facts()["waiting_for_chat"]) == (3.2, 2)
+
+
+class FullShelf(MemoryStore):
+    """Keeps nothing on its shelves."""
+
+    def put(self, *_: Any, **__: Any) -> None:
+        raise Unavailable("The disk is full.")
+
+
+async def test_an_estimate_that_cannot_be_kept_fails_no_tick() -> None:
+    bot = app(Script(anomaly()), chat := Chat(), FullShelf())
+    assert await bot.tick(NOON)
+    assert (len(chat.messages), bot.health.failures) == (1, 0)
+    assert bot.ports.store.load(NOON).ticked_at == NOON
