@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -22,6 +23,7 @@ class Guarded:
         self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
         self.bot.ports = replace(self.bot.ports, knowledge=load_knowledge())
         self.alert, self.wrong = "", list[str]()
+        self._turn = asyncio.Lock()
 
     async def begin(self) -> None:
         """Look twice at the fleet, so that an alert fires and is told."""
@@ -55,7 +57,14 @@ class Guarded:
         )
 
     async def answer(self, request: Request) -> Card:
-        """Answer, and note a failure of our own, or a change that this line or this person may not make."""
+        """Answer, and note a failure of our own, or a change that this line or this person may not make.
+
+        One at a time: doors answer side by side, and a change is to be told of the line that made it.
+        """
+        async with self._turn:
+            return await self._judged(request)
+
+    async def _judged(self, request: Request) -> Card:
         self.asked.append(request)
         before = self.decided()
         card = await self.bot.answer(request)
