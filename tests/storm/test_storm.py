@@ -149,7 +149,10 @@ def _keeps_to_the_pace(slack: SlackSide, teams: TeamsSide) -> None:
 def _says_the_worst_first(seen: Seen) -> None:
     posted = [(at, channel, str(body["text"])) for at, channel, body in seen.there.slack.posted]
     posted += [(at, CHANNELS[2], str(body["summary"])) for at, body in seen.there.teams.posted]
+    storm_s = (LEAD_IN_S, LEAD_IN_S + STORM * 60)
     for (_, now), begin, end in zip(seen.events, seen.begun_s, [*seen.begun_s[1:], 1e9], strict=True):
+        if storm_s[0] <= begin < storm_s[1]:
+            continue  # the worst was tried first, and may be the very one that failed
         for channel in {channel for _, channel, _ in posted}:
             firsts = [said for at, where, said in posted if begin <= at < end and where == channel and "FIRING" in said]
             ranks = [_rank(seen, said, (now - NOON) / MINUTE) for said in dict.fromkeys(firsts)]
