@@ -15,8 +15,8 @@ _CALM = Decimal("0.5")
 
 def urgent(alert: Alert, policy: Policy) -> Alert:
     """Return the alert marked as costly when it wastes `alert.critical_usd_per_hour`; an ended one stays as it was."""
-    limit = policy.at(alert.anomaly.labels).usd("alert.critical_usd_per_hour")
     if alert.closed or alert.waste is None:
         return alert
+    limit = policy.at(alert.anomaly.labels).usd("alert.critical_usd_per_hour")
     least = limit * _CALM if alert.costly else limit
     return replace(alert, costly=alert.waste.per_hour >= max(least, CENT))

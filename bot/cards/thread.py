@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.money import usd
+from bot.cards.words import clock
 from bot.model.alert import Alert, Notice, Reason, Said, Silence
 
 
@@ -40,7 +41,7 @@ def _decided(alert: Alert, said: Said, silences: Sequence[Silence]) -> str:
     if snooze.pattern:
         return f"Muted as not an anomaly by {who}{why}"
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
-    return f"Snoozed by {who} until {snooze.ends:%b} {snooze.ends.day}, {snooze.ends:%H:%M} UTC{ceiling}{why}"
+    return f"Snoozed by {who} until {clock(snooze.ends)} UTC{ceiling}{why}"
 
 
 def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence], card: Card) -> Card | None:
@@ -48,8 +49,7 @@ def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence]
     if not alert.firing or alert.muted_by:
         return None
     for silence in silences:
-        words = _why_awake(alert, notice, said, silence)
-        if words and silence.alert == alert.id:
+        if silence.alert == alert.id and (words := _why_awake(alert, notice, said, silence)):
             return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.by_name or silence.by),))
     return None
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 from bot.advice.tco import listed
 from bot.cards.capacity import capacity_card
 from bot.cards.card import Card
+from bot.commands.known import known_type
 from bot.commands.registry import arg, command
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Market
 from bot.model.labels import Labels
 from bot.model.request import Request
@@ -38,9 +39,7 @@ async def capacity(
 
 
 def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, used: Decimal, region: str) -> Card:
-    types = ports.knowledge.types()
-    if name not in types:
-        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
+    known_type(name, ports.knowledge.types())
     quotes = Pricing(ports).at(request.at).quotes(name, "")
     prices = [price for market in Market if (price := listed(quotes, market, region))]
     if not prices:

@@ -14,9 +14,10 @@ from bot.cards.card import Card
 from bot.cards.compiling import CompileNote
 from bot.cards.fleet import NodeRow, fleet_card, idle_card
 from bot.cards.spread import Spread
+from bot.commands.known import no_cluster
 from bot.commands.registry import arg, command
 from bot.costs.compiling import batches, sharing
-from bot.errors import TrnbotError, WrongInput, nearest
+from bot.errors import TrnbotError
 from bot.model.anomaly import NodeState
 from bot.model.compile import Ending
 from bot.model.frame import Frame
@@ -138,6 +139,5 @@ def _of_cluster(rows: list[NodeRow], cluster: str) -> list[NodeRow]:
         return rows
     found = [row for row in rows if row.instance.labels.cluster == cluster]
     if not found:
-        known = sorted({row.instance.labels.cluster for row in rows if row.instance.labels.cluster})
-        raise WrongInput(f"No running cluster is called '{cluster}'{nearest(cluster, known)}.")
+        raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
     return found

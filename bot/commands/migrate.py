@@ -17,8 +17,9 @@ from bot.cards.card import Card
 from bot.cards.fleet import NodeRow
 from bot.cards.migrate import migration_card, refused_card
 from bot.commands.fleet import look_over
+from bot.commands.known import known_type, no_cluster
 from bot.commands.registry import arg, command
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -74,9 +75,7 @@ def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
 
 
 def _target(name: str, standing: Standing, types: Mapping[str, InstanceType]) -> InstanceType:
-    if name.lower() not in types:
-        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
-    found = types[name.lower()]
+    found = known_type(name, types)
     if found.name == standing.type.name:
         raise WrongInput(f"{standing.cluster} already runs {found.name}; name another type.")
     return found
@@ -87,8 +86,7 @@ def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
     rows, reading = look_over(ports, request)
     mine = [row for row in rows if row.instance.labels.cluster == cluster]
     if not mine:
-        known = sorted({row.instance.labels.cluster for row in rows} - {""})
-        raise WrongInput(f"No running cluster is called '{cluster}'{nearest(cluster, known)}.")
+        raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
     types = ports.knowledge.types()
     counts = Counter(row.instance.labels.instance_type for row in mine)
     accelerated = [name for name, _ in counts.most_common() if name in types]

@@ -10,8 +10,8 @@ from bot.advice.tco import listed
 from bot.cards.card import Card
 from bot.cards.sizing import right_size_card, serve_card, size_card
 from bot.commands.decide import parameter_count
+from bot.commands.known import no_cluster
 from bot.commands.registry import arg, command
-from bot.errors import WrongInput, nearest
 from bot.model.fleet import InstanceType, Market
 from bot.model.price import Price
 from bot.model.request import Request
@@ -50,7 +50,7 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
     every = usages(ports, request.at)
     mine = [x for x in every if what in ("", x.cluster)]
     if not mine:
-        raise WrongInput(f"No running cluster is called '{what}'{nearest(what, [x.cluster for x in every])}.")
+        raise no_cluster(what, (x.cluster for x in every))
     sizes = [_less(x, types.values()) for x in mine]
     quoted = [_quoted(ports, request, kind.name, x.region) if kind else None for x, kind in zip(mine, sizes, strict=True)]
     return right_size_card(list(zip(mine, sizes, quoted, strict=True)))

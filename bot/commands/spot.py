@@ -9,8 +9,9 @@ from decimal import Decimal
 from bot.advice.spot import Job, offer, ranked, zones
 from bot.cards.card import Card
 from bot.cards.spot import SpotAnswer, spot_card
+from bot.commands.known import known_type
 from bot.commands.registry import arg, command
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Market
 from bot.model.price import Price
 from bot.model.request import Request
@@ -54,10 +55,8 @@ def _answer(ports: Ports, request: Request, name: str, window: Window, job: Job,
     bands, scores = ports.prices.interruptions(name, request.at), ports.prices.placement(name, request.at)
     kept = Window(window.start, min(window.end, request.at)) if window.start < request.at else window
     found = zones(changes, kept)
-    types = ports.knowledge.types()
-    if not found and not bands and name not in types:
-        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
     if not found and not bands:
+        known_type(name, ports.knowledge.types())
         raise Unavailable(
             f"No spot price of {name} is known here for {window}; a live account needs ec2:DescribeSpotPriceHistory "
             "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not every type is sold on spot."

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from decimal import Decimal
 
 from bot.advice.migrate import SpeedRange, speed_range
 from bot.advice.tco import Work, listed, total
 from bot.cards.card import Card
 from bot.cards.tco import tco_card
+from bot.commands.known import known_type
 from bot.commands.registry import arg, command
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.price import Price
@@ -61,25 +61,18 @@ def _answer(
     ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market
 ) -> Card:
     types, claims = ports.knowledge.types(), ports.knowledge.claims()
-    old, new = (_type(name, types) for name in names)
+    old, new = (known_type(name, types) for name in names)
     if old.name == new.name:
         raise WrongInput(f"{old.name} is named twice; name two types.")
     speeds = speed_range(old, new, types, claims) if speed is None else SpeedRange(float(speed), float(speed), float(speed))
     pricing, route = Pricing(ports).at(request.at), claims.transfer("internet")
     prices = [_price(pricing, kind, market, region) for kind in (old, new)]
-    options = [total(work, prices[0], 1.0, route.usd_per_gb, _compiles(old), Decimal(0))]
+    options = [total(work, prices[0], 1.0, route.usd_per_gb, old.has_neuron, Decimal(0))]
     options += [
-        total(work, prices[1], x, route.usd_per_gb, _compiles(new), work.engineering_usd) for x in dict.fromkeys(speeds.each())
+        total(work, prices[1], x, route.usd_per_gb, new.has_neuron, work.engineering_usd) for x in dict.fromkeys(speeds.each())
     ]
     stale = ports.policy.at(Labels()).number("advice.stale_days")
     return tco_card(work, options, speeds.voices, route, request.at.date(), stale)
-
-
-def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
-    found = types.get(name.lower())
-    if found is None:
-        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
-    return found
 
 
 def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) -> Price:
@@ -87,7 +80,3 @@ def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) ->
     if found is None:
         raise Unavailable(f"No {market.value} price of {kind.name} is known; try buy=capacity-block, or another type.")
     return found
-
-
-def _compiles(kind: InstanceType) -> bool:
-    return kind.accelerator.startswith(("Trainium", "Inferentia"))
