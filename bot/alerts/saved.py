@@ -60,4 +60,4 @@ def _saving(alert: Alert, now: datetime) -> Saving:
     until = min(now, month_of(alert.closed).end)
     hours = max(Decimal(0), Decimal(str((until - alert.closed).total_seconds())) / 3600)
     so_far = (alert.waste.per_hour * hours).quantize(CENT)
-    return Saving(alert, (ack.by_name or ack.by) if ack else "", alert.waste.per_hour, so_far)
+    return Saving(alert, ack.who if ack else "", alert.waste.per_hour, so_far)

@@ -81,7 +81,7 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     parts = [f"OVER after {span(lasted)}", *([f"cost {usd(total)}"] if total else [])]
     ack = worst.acknowledged
     if ack:
-        parts.append(f"acknowledged by {ack.by_name or ack.by} after {span(ack.at - worst.opened)}")
+        parts.append(f"acknowledged by {ack.who} after {span(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
     body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
     judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly", f"not-an-anomaly {worst.id}")

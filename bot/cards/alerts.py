@@ -75,7 +75,7 @@ def state(alert: Alert) -> str:
         return "over"
     if alert.muted_by:
         return muted_words(alert)
-    return f"acknowledged by {alert.acknowledged.by_name or alert.acknowledged.by}" if alert.acknowledged else "open"
+    return f"acknowledged by {alert.acknowledged.who}" if alert.acknowledged else "open"
 
 
 def decided_card(alert: Alert, what: str) -> Card:

@@ -25,11 +25,11 @@ def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
     if alert.acknowledged:
         ack = alert.acknowledged
         note = f": {ack.note}" if ack.note else ""
-        blocks.append(text("Acknowledged by ", Strong(ack.by_name or ack.by), ", ", When(ack.at), note))
+        blocks.append(text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), note))
     for silence in silences:
         if alert.muted_by == f"silence:{silence.id}":
             ceiling = f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
-            who, why = silence.by_name or silence.by, f": {silence.reason}" if silence.reason else ""
+            who, why = silence.who, f": {silence.reason}" if silence.reason else ""
             if silence.pattern:
                 blocks.append(text("Muted as not an anomaly by ", Strong(who), " until ", When(silence.ends), *_while(silence)))
                 continue

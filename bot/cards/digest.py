@@ -101,7 +101,7 @@ def _why(alert: Alert, silence: Silence | None) -> str:
     if silence is None:
         return muted_words(alert)
     reason = f": {silence.reason}" if silence.reason else ""
-    return f"snoozed by {silence.by_name or silence.by} until {silence.ends:%b} {silence.ends.day}{reason}"
+    return f"snoozed by {silence.who} until {silence.ends:%b} {silence.ends.day}{reason}"
 
 
 def _because(saving: Saving) -> str:

@@ -37,7 +37,7 @@ def silences_card(rows: Sequence[Muted]) -> Card:
 
 def dropped_card(silence: Silence) -> Card:
     """Confirm that a silence is over."""
-    words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.by_name or silence.by}")
+    words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.who}")
     return Card(f"{silence.id} is dropped: it speaks again", Tone.GOOD, (words,), {"silence": silence.id})
 
 
@@ -70,7 +70,7 @@ def _rest(n: int) -> str:
 
 
 def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[str, ...]:
-    by = silence.by_name or silence.by
+    by = silence.who
     return _what(silence, alert), _how(silence), by, f"{clock(silence.ends)} UTC", str(len(held)), silence.id
 
 

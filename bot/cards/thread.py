@@ -36,8 +36,8 @@ def _decided(alert: Alert, said: Said, silences: Sequence[Silence]) -> str:
     ack = alert.acknowledged
     snooze = next((one for one in silences if alert.muted_by == f"silence:{one.id}"), None)
     if snooze is None or (ack and ack.at > said.at):
-        return f"Acknowledged by {ack.by_name or ack.by}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
-    who, why = snooze.by_name or snooze.by, f": {snooze.reason}" if snooze.reason else ""
+        return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
+    who, why = snooze.who, f": {snooze.reason}" if snooze.reason else ""
     if snooze.pattern:
         return f"Muted as not an anomaly by {who}{why}"
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
@@ -50,13 +50,13 @@ def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence]
         return None
     for silence in silences:
         if silence.alert == alert.id and (words := _why_awake(alert, notice, said, silence)):
-            return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.by_name or silence.by),))
+            return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.who),))
     return None
 
 
 def _why_awake(alert: Alert, notice: Notice, said: Said, silence: Silence) -> str:
     cost = alert.waste.so_far if alert.waste else None
-    who = silence.by_name or silence.by
+    who = silence.who
     if said.at < silence.ends <= notice.at:
         return f"the time that {who} gave it is over" + (f", it has cost {usd(cost)}" if cost else "")
     ceiling = silence.ceiling_usd

@@ -69,4 +69,4 @@ def _range(ends: tuple[float, float], unit: str) -> str:
 
 def _decision(decision: Decision) -> Text:
     note = f": {decision.note}" if decision.note else ""
-    return quiet(f"{decision.doing.value} by {decision.by_name or decision.by} at ", When(decision.at), note)
+    return quiet(f"{decision.doing.value} by {decision.who} at ", When(decision.at), note)

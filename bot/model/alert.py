@@ -56,6 +56,11 @@ class Decision:
     at: datetime
     note: str = ""
 
+    @property
+    def who(self) -> str:
+        """Return the name of who decided, else the address."""
+        return self.by_name or self.by
+
 
 @dataclass(frozen=True)
 class Alert:
@@ -140,6 +145,11 @@ class Silence:
     ended_at: datetime | None = None
     pattern: Pattern | None = None
     """What was judged not an anomaly, at every opening; then the id begins with m."""
+
+    @property
+    def who(self) -> str:
+        """Return the name of who set it, else the address."""
+        return self.by_name or self.by
 
 
 class Reason(StrEnum):
