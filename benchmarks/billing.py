@@ -1,6 +1,6 @@
 """Time the questions to a bill: the rollup against DuckDB over the Parquet file, and against a loop over the CSV.
 
-python benchmarks/billing.py [ROWS]; prints medians and ratios, compare within a row.
+python -m benchmarks.billing [ROWS]; prints medians and ratios, compare within a row.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -99,7 +100,7 @@ def main(rows: int) -> None:
             ("30 d by cluster, cut days", edge, ("cluster",), cluster),
             ("90 d by day and service", QUARTER, ("day", "service"), service),
         ):
-            ours = median_ms(lambda window=window, by=by: bill.tally(window, by))
+            ours = median_ms(partial(bill.tally, window, by))
             theirs = median_ms(parquet(file, window, keys))
             print(f"{title:30} rollup {ours:7.1f} ms   over Parquet {theirs:7.1f} ms   {theirs / ours:5.1f}x")
         now = START + timedelta(days=70)

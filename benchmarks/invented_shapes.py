@@ -53,7 +53,8 @@ def database_cpu(rng: np.random.Generator, n: int) -> Values:
 def scaled_group(rng: np.random.Generator, n: int) -> Values:
     """Return a load that an auto scaling group saws off: it climbs until a machine is added, and falls when one goes."""
     wave = np.sin(2 * np.pi * np.arange(n) / (rng.uniform(2, 9) * HOUR))
-    return rng.uniform(30, 50) + rng.uniform(4, 10) * wave + rng.normal(0, 2, n) + 5 * _daily(rng, n, 2.0)
+    load: Values = rng.uniform(30, 50) + rng.uniform(4, 10) * wave + rng.normal(0, 2, n) + 5 * _daily(rng, n, 2.0)
+    return load
 
 
 def requests(rng: np.random.Generator, n: int) -> Values:
@@ -78,7 +79,8 @@ def network_bytes(rng: np.random.Generator, n: int) -> Values:
     """Return bytes received: a base that wanders, and something every hour."""
     base = rng.uniform(5e4, 5e6)
     hourly = (np.arange(n) % HOUR == rng.integers(HOUR)) * base * rng.uniform(0, 3) * rng.lognormal(0, 0.2, n)
-    return base * np.exp(_slow(rng, n, 3 * HOUR, 0.15) + rng.normal(0, rng.uniform(0.05, 0.3), n)) + hourly
+    received: Values = base * np.exp(_slow(rng, n, 3 * HOUR, 0.15) + rng.normal(0, rng.uniform(0.05, 0.3), n)) + hourly
+    return received
 
 
 def nightly_job(rng: np.random.Generator, n: int) -> Values:

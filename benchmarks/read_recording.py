@@ -85,7 +85,7 @@ def duckdb_lines(path: Path) -> None:
         "{namespace: 'VARCHAR', metric_name: 'VARCHAR', dimensions: 'MAP(VARCHAR, VARCHAR)', timestamp: 'BIGINT',"
         " value: 'STRUCT(count DOUBLE, sum DOUBLE, max DOUBLE)'}"
     )
-    duckdb.sql(
+    duckdb.execute(
         f"SELECT hash(namespace, metric_name, dimensions), timestamp, value.count, value.sum, value.max"
         f" FROM read_json('{path}', format='newline_delimited', columns={columns})"
     ).fetchnumpy()

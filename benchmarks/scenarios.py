@@ -106,11 +106,14 @@ def _total(scenario: str, policy: str, grades: Sequence[Mapping[str, Any]]) -> s
     right = sum(round((g["cause_top1"] or 0) * sum(r["found"] for r in g["by_cause"].values())) for g in grades)
     delays = [g["median_delay_minutes"] for g in grades if g["median_delay_minutes"] is not None]
     firsts = sum((g["messages_per_incident"] or 0) * g["incidents"] for g in grades)
-    share = lambda part, whole: f"{part / whole:.3f}" if whole else "-"  # noqa: E731
     return (
-        f"{scenario + ', ' + policy:<32} {incidents:>9} {share(found, incidents):>7} {share(alerts - false, alerts):>9}"
-        f" {share(right, found):>7} {median(delays) if delays else '-':>6} {false:>6} {share(firsts, incidents):>14}"
+        f"{scenario + ', ' + policy:<32} {incidents:>9} {_share(found, incidents):>7} {_share(alerts - false, alerts):>9}"
+        f" {_share(right, found):>7} {median(delays) if delays else '-':>6} {false:>6} {_share(firsts, incidents):>14}"
     )
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.3f}" if whole else "-"
 
 
 def _by_cause(grades: Sequence[Mapping[str, Any]]) -> Iterator[str]:

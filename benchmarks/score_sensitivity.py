@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,7 +25,9 @@ WORTHS = np.round(np.arange(0.4, 2.01, 0.1), 1).tolist()
 Judges = Mapping[str, Sequence[Labelled]]
 
 
-def strange(series: Labelled, voices: tuple[Voice, ...] = VOICES, **lengths: float) -> tuple[Values, Pace]:
+def strange(
+    series: Labelled, voices: tuple[Voice, ...] = VOICES, lengths: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Values, Pace]:
     """Return strangeness, 1 is worth speaking of, and pace, under other voices or with lengths of the pace multiplied."""
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
     pace = pace_of(seconds)
@@ -37,9 +40,11 @@ def spoken(series: Labelled, found: Values, pace: Pace, worth: float = 1.0) -> G
     return grade(series, speak_then_rest(1 - 2.0 ** (-found / worth), THRESHOLD, pace))
 
 
-def judged(judges: Judges, voices: tuple[Voice, ...] = VOICES, **lengths: float) -> list[float]:
+def judged(
+    judges: Judges, voices: tuple[Voice, ...] = VOICES, lengths: Mapping[str, float] = MappingProxyType({})
+) -> list[float]:
     """Return F1 of each judge."""
-    return [total(spoken(one, *strange(one, voices, **lengths)) for one in every).f1 for every in judges.values()]
+    return [total(spoken(one, *strange(one, voices, lengths)) for one in every).f1 for every in judges.values()]
 
 
 def show(name: str, columns: Sequence[Sequence[float]]) -> None:
@@ -52,9 +57,8 @@ def show(name: str, columns: Sequence[Sequence[float]]) -> None:
     )
 
 
-def weighed(factor: float, **named: str) -> tuple[Voice, ...]:
-    """Return the voices, with one number (`worth` or `tail`) of those named so multiplied."""
-    [(number, names)] = named.items()
+def weighed(factor: float, number: str, names: str) -> tuple[Voice, ...]:
+    """Return the voices, with one number (`worth` or `tail`) of those with the names multiplied."""
     return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in VOICES)
 
 
@@ -63,10 +67,10 @@ def perturbed(judges: Judges) -> None:
     print("F1 with a number x 0.8, 1, 1.2, judged on:", *judges, sep="  ")
     usual = judged(judges)
     for names in ("level", "sustained", "swing", "daily weekly"):
-        show(f"worth of {names}", [judged(judges, weighed(f, worth=names)) if f != 1 else usual for f in FACTORS])
-    show("scales of tail", [judged(judges, weighed(f, tail="level daily weekly")) if f != 1 else usual for f in FACTORS])
+        show(f"worth of {names}", [judged(judges, weighed(f, "worth", names)) if f != 1 else usual for f in FACTORS])
+    show("scales of tail", [judged(judges, weighed(f, "tail", "level daily weekly")) if f != 1 else usual for f in FACTORS])
     for name in LENGTHS:
-        show(name, [judged(judges, **{name: f}) if f != 1 else usual for f in FACTORS])
+        show(name, [judged(judges, lengths={name: f}) if f != 1 else usual for f in FACTORS])
     for voice in VOICES:
         show(f"without {voice.name}", [judged(judges, tuple(other for other in VOICES if other is not voice))])
 

@@ -122,9 +122,8 @@ class Fared:
 
 
 def _world(folder: Path) -> World:
-    recording = open_tiny(folder)
-    world = World(None, recording.extent(), recording.extent().start)  # type: ignore[arg-type] - set below
-    world.standin = StandIn(folder, lambda: world.now)
+    extent = open_tiny(folder).extent()
+    world = World(StandIn(folder, lambda: world.now), extent, extent.start)
     os.environ |= {"AWS_ENDPOINT_URL": world.standin.start(), "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
     return world
 
