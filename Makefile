@@ -7,7 +7,7 @@ SOURCE ?= simulator:7
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test e2e check format docs lock clean
+.PHONY: help run aws test e2e check format docs goldens lock clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -34,6 +34,10 @@ format: $(VENV)/dev.ready  ## format and fix what can be fixed
 
 docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
 	$(BIN)/python -m docs.generate
+
+goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw them; look at the diff
+	rm -rf tests/cards/goldens
+	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py -k "it_says or it_looks"
 
 lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml
 	$(PIP) uv

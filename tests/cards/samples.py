@@ -18,7 +18,18 @@ from bot.cards.about import about_card, command_card, help_card, home_card
 from bot.cards.alert import notice_card
 from bot.cards.alerts import alerts_card, decided_card, snooze_form
 from bot.cards.backtest import backtest_card
-from bot.cards.card import Card, Chart
+from bot.cards.card import (
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Chart,
+    ChartKind,
+    Link,
+    Series,
+    Tone,
+    text,
+)
 from bot.cards.charts import alert_chart
 from bot.cards.config import config_card, export_card
 from bot.cards.cost import CostAnswer, cost_card
@@ -296,7 +307,21 @@ def home(*open_now: Alert) -> Card:
     return home_card(open_now, month, NOON)
 
 
+def every_part() -> Card:
+    """Return the parts of a card that few answers have: a link, a heat map, a button that is red."""
+    starts = tuple(NOON - timedelta(hours=n) for n in range(6, 0, -1))
+    rows = (Series("llama-70b", (90.0, 91.0, 88.0, None, 86.0, 20.0)), Series("vision", (50.0, 0.0, 50.0, 50.0, 100.0, 50.0)))
+    heat = Chart(ChartKind.HEAT, "Utilization by hour", "%", rows, starts, summary="llama-70b 20 %, vision 50 %.")
+    remove = Button("Remove", "silences drop s1", ButtonStyle.DANGER)
+    return Card(
+        "Every part",
+        Tone.INFO,
+        (text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."), heat, Buttons((remove,))),
+    )
+
+
 SAMPLES: Mapping[str, Callable[[], Card]] = {
+    "every_part": every_part,
     "notice_first": lambda: notice(starved(), drawn=chart()),
     "notice_acknowledged": lambda: notice(starved(acknowledged=decision(note="on it")), drawn=chart(), reason=Reason.DECIDED),
     "notice_snoozed": snoozed,
