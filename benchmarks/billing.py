@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.model.window import Window
 
 START = datetime(2026, 8, 1, tzinfo=UTC)

@@ -34,7 +34,7 @@ _LOOK_SECONDS = 1.0
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
     """Return the bill of a recording: its exports, or what Cost Explorer answered where it has none."""
-    from adapters.billing import has_only_answers, open_billing, open_explorer
+    from adapters.billing.open import has_only_answers, open_billing, open_explorer
 
     given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
     return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given, due=_now_and_then())
@@ -100,7 +100,7 @@ def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
 
 def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.live.exports import ExportCache
-    from adapters.billing import open_billing
+    from adapters.billing.open import open_billing
 
     folder.mkdir(parents=True, exist_ok=True)
     bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings))
@@ -113,8 +113,8 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
 
 def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.live.athena import AthenaCopy
-    from adapters.billing import open_billing
-    from adapters.billing.day_query import day_query
+    from adapters.billing.export_query import day_query
+    from adapters.billing.open import open_billing
 
     named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
     copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
@@ -125,7 +125,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
 
 def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.live.explorer import Explorer
-    from adapters.billing import open_explorer
+    from adapters.billing.open import open_explorer
 
     folder.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(open_answers(settings, live, folder.parent))

@@ -66,7 +66,7 @@ def _end(opened: build.Opened, verb: str) -> datetime | None:
 
 def has_database(settings: Settings, about: str) -> bool:
     """Tell whether a line about the policy works on the database: one that only reads makes none."""
-    from adapters.store.address import file_of, read_address
+    from adapters.store.open import file_of, read_address
 
     address = read_address(settings.text("database_url"))
     reads = about in {"", "show", "export", "history"}
@@ -102,7 +102,7 @@ def plain(value: Any) -> Any:
 
 def score_files(options: Options) -> int:
     """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels."""
-    from adapters.series import score_tree
+    from adapters.series_csv import score_tree
     from detectors.series import score_series
 
     if len(options.words) != 3:
@@ -131,7 +131,7 @@ def score_files(options: Options) -> int:
 def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return what leaves one picture a series in the folder."""
     from adapters.charts.scored import draw_scored
-    from adapters.series import read_truth
+    from adapters.series_csv import read_truth
     from detectors.series import THRESHOLD
 
     labels = read_truth(truth) if truth else {}

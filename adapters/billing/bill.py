@@ -14,13 +14,12 @@ import duckdb
 
 from adapters.billing.columns import Form
 from adapters.billing.dimensions import canonical
-from adapters.billing.explorer import told_by_explorer
-from adapters.billing.question import ask
-from adapters.billing.rates import rates
-from adapters.billing.refresh import Answers, File, has_pods, list_files, refresh
-from adapters.billing.spend import hours_frame, hours_of_week, spend_frame
+from adapters.billing.explorer import check_explorer_dimension
+from adapters.billing.files import ExplorerAnswers, File, list_files
+from adapters.billing.load import has_pods, refresh
+from adapters.billing.questions import ask, hours_frame, hours_of_week, rates, spend_frame
 from adapters.billing.sql import sql
-from adapters.billing.tags import DEFAULT_NAMES, Names
+from adapters.billing.tags import DEFAULT_NAMES, TagNames
 from bot.errors import Unavailable, WrongInput
 from bot.model.frame import Frame
 from bot.model.price import Price
@@ -44,9 +43,9 @@ class Bill:
         folder: Path,
         *,
         lag: timedelta,
-        tags: Names,
+        tags: TagNames,
         cache: Path | None,
-        answers: Answers,
+        answers: ExplorerAnswers,
         by_day: str = "",
         due: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -91,7 +90,7 @@ class Bill:
         only_explorer = set(self._files or ()) == {Form.EXPLORER}
         for one in dimensions:
             if only_explorer:
-                told_by_explorer(canonical(one), self._answers.view)
+                check_explorer_dimension(canonical(one), self._answers.view)
             elif self._by_day and canonical(one) == "hour":
                 raise WrongInput(f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours.")
 

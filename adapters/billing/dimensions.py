@@ -47,7 +47,7 @@ def written(dimension: str, value: Any) -> str:
 
 
 @dataclass
-class Asked:
+class QueryParts:
     """Collect the SQL of a question's dimensions: tag joins, and values as parameters."""
 
     joins: list[str] = field(default_factory=list)

@@ -49,7 +49,7 @@ _TOLD = {"account", "region", "service", "usage_type", "instance_type", "family"
 _ANYWHERE = {"day", "month", "currency"}
 
 
-def told_by_explorer(dimension: str, view: str = "") -> None:
+def check_explorer_dimension(dimension: str, view: str = "") -> None:
     """Raise `WrongInput` for a dimension that Cost Explorer's answers do not tell, with what would."""
     tag = dimension in TAGGED or dimension.startswith("tag:")
     if (tag and view) or dimension in (_ANYWHERE if view else _TOLD):

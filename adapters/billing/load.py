@@ -1,4 +1,4 @@
-"""Load export files into the tables: each file alone, so that a broken one costs only itself."""
+"""Load export files into the tables; a rewritten file replaces its month, readers see all of it or none."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 import duckdb
 
 from adapters.billing.columns import Columns, Form
-from adapters.billing.explorer import COLUMNS, rows_in
-from adapters.billing.lines import line_case
-from adapters.billing.normal import rows_of
+from adapters.billing.explorer import COLUMNS, newest_answers, rows_in
+from adapters.billing.export_query import rows_of
+from adapters.billing.files import ExplorerAnswers, File, Unreadable, unpacked
 from adapters.billing.sql import sql, text
-from adapters.billing.tags import Names, TagSet, read_tags
-from adapters.billing.unpack import Unreadable, unpacked
+from adapters.billing.tags import TagNames, TagSet, line_case, read_tags
 
 _NAMED = 5
 
@@ -25,7 +24,7 @@ def prepare(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(f"CREATE OR REPLACE TEMP TABLE fresh{'' if table == 'detail' else '_' + table} AS FROM {table} LIMIT 0")
 
 
-def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: Names) -> tuple[Form | None, list[str]]:
+def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: TagNames) -> tuple[Form | None, list[str]]:
     """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
     try:
         with unpacked(path) as plain:
@@ -34,7 +33,7 @@ def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names
         return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
 
 
-def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: Names) -> tuple[Form | None, list[str]]:
+def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: TagNames) -> tuple[Form | None, list[str]]:
     source = _source(path)
     try:
         columns = _describe(db, source)
@@ -47,7 +46,7 @@ def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, name
 
 
 def load_answers(
-    db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: Names
+    db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: TagNames
 ) -> tuple[Form | None, list[str]]:
     """Add what Cost Explorer answered to the gathered rows, as `load` adds a file's."""
     rows, problems = rows_in(answers, services)
@@ -60,7 +59,7 @@ def load_answers(
     return Form.EXPLORER, [*problems, *_stow(db, Form.EXPLORER, file, names)]
 
 
-def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: Names) -> list[str]:
+def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: TagNames) -> list[str]:
     """Gather the staged rows; return a sentence for what was wrong with them."""
     problems = _broken(db, shown) + _add_tags(db, shown, names)
     db.execute(sql("things", line=line_case(), file=str(file)))
@@ -106,7 +105,7 @@ def _name_rows(shown: str, found: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{shown}: {len(found)} broken row{'s' if len(found) > 1 else ''} skipped ({some}{more})."]
 
 
-def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: Names) -> list[str]:
+def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: TagNames) -> list[str]:
     """Read every new combination of tags once."""
     rows = db.execute(
         "SELECT DISTINCT tagset, tags FROM stage ANTI JOIN tagset ON tagset.id = stage.tagset WHERE tags IS NOT NULL"
@@ -138,3 +137,66 @@ def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
     """Return the first line of a message, the file under its short name."""
     line = str(problem).strip().splitlines()[0]
     return line.replace(str(path), shown)[:200].rstrip(".") + "."
+
+
+def refresh(
+    db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerAnswers, files: Mapping[str, File], names: TagNames
+) -> None:
+    """Load what is new or changed, drop what is gone, and settle which copy of each month counts."""
+    known = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
+    stale = [path for path, (_, stamp, shadowed) in known.items() if shadowed or path not in files or files[path].stamp != stamp]
+    wanted = [file for path, file in files.items() if path not in known or path in stale]
+    prepare(db)
+    next_id = 1 + max((int(row[0]) for row in known.values()), default=0)
+    loaded = [
+        (n, file, *load_answers(db, newest_answers(answers.folder, answers.view), answers.services, n, names))
+        if file.path == Form.EXPLORER
+        else (n, file, *load(db, folder / file.path, file.path, n, names))
+        for n, file in enumerate(wanted, next_id)
+    ]
+    db.execute("BEGIN")
+    try:
+        _replace(db, [int(known[path][0]) for path in stale], loaded)
+        _settle(db)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _replace(db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[tuple[int, File, Form | None, list[str]]]) -> None:
+    for table, column in (("file", "id"), ("detail", "file"), ("split", "file"), ("sketch", "file")):
+        if gone:
+            db.execute(f"DELETE FROM {table} WHERE list_contains($1, {column})", [gone])  # noqa: S608 names from this tuple
+    for n, file, form, problems in loaded:
+        row = [n, file.path, file.stamp, file.modified, form, False, problems]
+        db.execute("INSERT INTO file VALUES ($1, $2, $3, $4, $5, $6, $7::VARCHAR[])", row)
+    for table in ("detail", "split", "sketch"):
+        db.execute(f"INSERT INTO {table} FROM fresh{'' if table == 'detail' else '_' + table}")
+
+
+def _settle(db: duckdb.DuckDBPyConnection) -> None:
+    """Leave out the copies, then derive rollup, extent and the pods' shares."""
+    rank = " ".join(f"WHEN {text(form)} THEN {n}" for n, form in enumerate(Form))
+    for worse, month, payer, path, form, better, better_form in db.execute(
+        sql("shadow", rank=f"CASE f.form {rank} END")
+    ).fetchall():
+        _leave_out(db, worse, month, payer)
+        why = f"{path} ({form}): {month:%Y-%m} is also in {better} ({better_form}), which counts; this copy is left out."
+        db.execute("UPDATE file SET shadowed = TRUE, problems = list_append(problems, $1) WHERE id = $2", [why, worse])
+    db.execute(sql("rollup"))
+    if has_pods(db):
+        db.execute(sql("pods"))
+
+
+def _leave_out(db: duckdb.DuckDBPyConnection, file: int, month: object, payer: str) -> None:
+    db.execute(
+        "DELETE FROM detail WHERE file = $1 AND month = $2 AND thing IN (SELECT id FROM thing WHERE payer = $3)",
+        [file, month, payer],
+    )
+    db.execute("DELETE FROM split WHERE file = $1 AND month = $2", [file, month])
+
+
+def has_pods(db: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether any split row was loaded."""
+    return bool(db.execute("SELECT count(*) FROM split").fetchall()[0][0])

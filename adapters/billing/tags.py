@@ -1,15 +1,20 @@
-"""Read tags whatever the export calls them, and find who owns a charge."""
+"""Attribute a charge: to its owner by the tags, whatever the export calls them, and to a cost line."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
-Names = Mapping[str, Sequence[str]]
+from adapters.billing.sql import text
 
-DEFAULT_NAMES: Names = {
+TagNames = Mapping[str, Sequence[str]]
+
+DEFAULT_NAMES: TagNames = {
     "team": ("team",),
     "project": ("project",),
     "cluster": ("eks:cluster-name", "aws:eks:cluster-name", "cluster"),
@@ -43,7 +48,7 @@ class TagSet:
     compiles: bool
 
 
-def read_tags(words: str, names: Names) -> TagSet:
+def read_tags(words: str, names: TagNames) -> TagSet:
     """Read the JSON text of one tag set; raise `ValueError` when it is no object."""
     found = json.loads(words)
     if not isinstance(found, dict):
@@ -66,3 +71,37 @@ def _first(pairs: Mapping[str, str], names: Sequence[str]) -> str:
 def _kubernetes(said: Mapping[str, str]) -> Iterator[str]:
     """Yield the name in keys such as `kubernetes.io/cluster/NAME` (the value is only `owned` or `shared`)."""
     return (match[1] for key in said if (match := _KUBERNETES.search(key)))
+
+
+COMPILE = "compile"
+OTHER = "other"
+
+
+@cache
+def _rules() -> tuple[dict[str, str], ...]:
+    words = resources.files(__package__).joinpath("lines.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(words.splitlines()))
+
+
+def line_case() -> str:
+    """Return the SQL expression of the line, over the columns of the stage `s` and the tag set `t`; the first rule wins."""
+    whens = " ".join(f"WHEN {_matches(rule)} THEN {_line(rule['line'])}" for rule in _rules())
+    return f"CASE {whens} ELSE {text(OTHER)} END"
+
+
+def _line(line: str) -> str:
+    """Split EC2 by what its tags say: hours spent on compiling are a line of their own."""
+    return f"CASE WHEN t.compiles THEN {text(COMPILE)} ELSE {text(line)} END" if line == "EC2" else text(line)
+
+
+def _matches(rule: dict[str, str]) -> str:
+    found = []
+    if rule["service"]:
+        found.append(f"regexp_matches(s.service, {text(rule['service'])})")
+    if rule["usage_type"]:
+        found.append(f"regexp_matches(s.usage_type, {text(rule['usage_type'])})")
+    both = " AND ".join(found)
+    if not rule["description"]:
+        return both
+    worded = f"s.usage_type = '' AND regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')"
+    return f"(({both}) OR ({worded}))"

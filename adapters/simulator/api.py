@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from adapters.simulator.account import (
-    eks_cluster,
-    eks_clusters,
-    eks_node_group,
-    eks_node_groups,
-    launches,
-    service_quotas,
+from adapters.simulator.fleet import (
+    ACCOUNT,
+    FileSystemSpec,
+    Fleet,
+    Node,
+    VolumeSpec,
+    file_systems,
+    identifier,
+    reservation_id,
+    volumes,
 )
-from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier, reservation_id
-from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, spot_history
+from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, service_quotas, spot_history
 from adapters.simulator.scenario import Cluster, Scenario
-from adapters.simulator.storage import FileSystemSpec, VolumeSpec, file_systems, volumes
 
 KEPT_AFTER_END_MINUTES = 60
 """EC2 shows a terminated instance for about an hour."""
@@ -197,3 +199,82 @@ def _reservation(cluster: Cluster, fleet: Fleet, minute: int) -> dict[str, Any]:
         "ReservationType": "default",
         "Tags": _tags({"Name": f"{cluster.name}-reserved", "team": cluster.team or "unknown", "eks:cluster-name": cluster.name}),
     }
+
+
+_VERSION = "1.33"
+
+
+def eks_clusters(clusters: Sequence[Cluster]) -> dict[str, Any]:
+    """Return the names of a region's clusters."""
+    return {"clusters": sorted(c.name for c in clusters)}
+
+
+def eks_cluster(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
+    """Return one cluster."""
+    return {
+        "cluster": {
+            "name": cluster.name,
+            "arn": f"arn:aws:eks:{cluster.region}:{ACCOUNT}:cluster/{cluster.name}",
+            "createdAt": fleet.at(-60 * 24 * 90),
+            "version": _VERSION,
+            "status": "ACTIVE",
+            "resourcesVpcConfig": {"clusterSecurityGroupId": identifier(fleet.seed, "sg-", cluster.name)},
+        }
+    }
+
+
+def eks_node_groups(cluster: Cluster) -> dict[str, Any]:
+    """Return the names of a cluster's node groups."""
+    return {"nodegroups": [f"{cluster.name}-nodes"]}
+
+
+def eks_node_group(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
+    """Return a cluster's node group."""
+    name = f"{cluster.name}-nodes"
+    return {
+        "nodegroup": {
+            "nodegroupName": name,
+            "clusterName": cluster.name,
+            "version": _VERSION,
+            "status": "ACTIVE",
+            "capacityType": "ON_DEMAND",
+            "instanceTypes": [cluster.instance_type],
+            "scalingConfig": {"minSize": 0, "maxSize": 256, "desiredSize": sum(job.nodes for job in cluster.jobs)},
+            "resources": {"autoScalingGroups": [{"name": f"eks-{name}-{identifier(fleet.seed, '', cluster.name, length=8)}"}]},
+        }
+    }
+
+
+def launches(nodes: Sequence[Node], fleet: Fleet) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (a resource, what CloudTrail tells when asked about it): one event for what was launched at a time."""
+    ordered = sorted(nodes, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute, n.id))
+    for _, alike in groupby(ordered, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute)):
+        together = list(alike)
+        yield together[0].id, {"Events": [_event(together, fleet)]}
+
+
+def _event(together: Sequence[Node], fleet: Fleet) -> dict[str, Any]:
+    first = together[0]
+    at, who = fleet.at(first.launched_minute), _session(first.cluster)
+    role = "AWSReservedSSO_MachineLearning_0123456789abcdef"
+    told = {
+        "eventName": "RunInstances",
+        "userIdentity": {
+            "type": "AssumedRole",
+            "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{who}",
+            "sessionContext": {"sessionIssuer": {"type": "Role", "userName": role}},
+        },
+    }
+    return {
+        "EventId": identifier(fleet.seed, "", "event", first.id),
+        "EventName": "RunInstances",
+        "EventSource": "ec2.amazonaws.com",
+        "EventTime": at,
+        "Username": who,
+        "Resources": [{"ResourceType": "AWS::EC2::Instance", "ResourceName": n.id} for n in together],
+        "CloudTrailEvent": json.dumps(told),
+    }
+
+
+def _session(cluster: Cluster) -> str:
+    return f"{cluster.owner or cluster.team or 'kim'}@example.com"

@@ -3,18 +3,209 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Literal
 
 import duckdb
 
-from adapters.simulator.bill_formats import SELECTS
 from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import ACCOUNT, Fleet
-from adapters.simulator.rows import quoted
+from adapters.simulator.metrics import quoted
 from adapters.simulator.scenario import Scenario
+
+SERVICES = {
+    "AmazonEC2": ("Amazon Elastic Compute Cloud", "Compute"),
+    "AmazonS3": ("Amazon Simple Storage Service", "Storage"),
+    "AmazonFSx": ("Amazon FSx", "Storage"),
+    "AWSDataTransfer": ("AWS Data Transfer", "Networking"),
+    "ComputeSavingsPlans": ("Savings Plans for AWS Compute usage", "Compute"),
+    "AWSSupportBusiness": ("AWS Support (Business)", "Other"),
+}
+_SERVICE_NAME = "CASE product " + " ".join(f"WHEN '{k}' THEN '{v[0]}'" for k, v in SERVICES.items()) + " ELSE product END"
+_SERVICE_KIND = "CASE product " + " ".join(f"WHEN '{k}' THEN '{v[1]}'" for k, v in SERVICES.items()) + " ELSE 'Other' END"
+_COVERED, _FEE = "kind = 'SavingsPlanCoveredUsage'", "kind = 'SavingsPlanRecurringFee'"
+_ON_DEMAND = f"CASE WHEN kind = 'Usage' OR {_COVERED} THEN usd END"
+_CUR_TAGS = (
+    "map_from_entries(list_transform(map_entries(tags), lambda e: {'k': CASE WHEN starts_with(e.key, 'aws:')"
+    " THEN regexp_replace(e.key, '[^a-zA-Z0-9]', '_', 'g') ELSE 'user_' || e.key END, 'v': e.value}))"
+)
+_PRODUCT = "MAP {'product_name': " + _SERVICE_NAME + ", 'region': region, 'instance_type': instance_type}"
+
+_CUR2: Mapping[str, str] = {
+    "bill_bill_type": "'Anniversary'",
+    "bill_billing_entity": "'AWS'",
+    "bill_billing_period_start_date": "date_trunc('month', since)",
+    "bill_billing_period_end_date": "date_trunc('month', since) + INTERVAL 1 MONTH",
+    "bill_invoice_id": "invoice",
+    "bill_payer_account_id": "account",
+    "discount": "MAP {}::MAP(VARCHAR, DOUBLE)",
+    "identity_line_item_id": "md5(id || kind || since)",
+    "identity_time_interval": "strftime(since, '%Y-%m-%dT%H:%M:%SZ') || '/' || strftime(until, '%Y-%m-%dT%H:%M:%SZ')",
+    "line_item_availability_zone": "zone",
+    "line_item_currency_code": "'USD'",
+    "line_item_legal_entity": "'Amazon Web Services, Inc.'",
+    "line_item_line_item_description": "description",
+    "line_item_line_item_type": "kind",
+    "line_item_operation": "operation",
+    "line_item_product_code": "product",
+    "line_item_resource_id": "resource",
+    "line_item_tax_type": "CASE WHEN kind = 'Tax' THEN 'USSalesTax' ELSE '' END",
+    "line_item_unblended_cost": "CASE WHEN parent = '' THEN usd END",
+    "line_item_unblended_rate": "rate::VARCHAR",
+    "line_item_usage_account_id": "account",
+    "line_item_usage_account_name": "'ml-platform'",
+    "line_item_usage_amount": "amount",
+    "line_item_usage_start_date": "since",
+    "line_item_usage_end_date": "until",
+    "line_item_usage_type": "usage_type",
+    "pricing_currency": "'USD'",
+    "pricing_public_on_demand_cost": _ON_DEMAND,
+    "pricing_public_on_demand_rate": "rate::VARCHAR",
+    "pricing_purchase_option": "CASE WHEN kind = 'SavingsPlanRecurringFee' THEN 'No Upfront' ELSE '' END",
+    "pricing_term": "CASE WHEN usage_type LIKE '%SpotUsage%' THEN 'Spot' WHEN kind = 'Usage' THEN 'OnDemand' ELSE '' END",
+    "pricing_unit": "unit",
+    "product": _PRODUCT,
+    "product_instance_type": "instance_type",
+    "product_instance_family": "CASE WHEN instance_type = '' THEN '' ELSE 'Machine Learning ASIC Instances' END",
+    "product_product_family": "CASE WHEN instance_type = '' THEN '' ELSE 'Compute Instance' END",
+    "product_region_code": "region",
+    "product_servicecode": "product",
+    "product_usagetype": "usage_type",
+    "reservation_effective_cost": "0::DECIMAL(24, 10)",
+    "reservation_unused_amortized_upfront_fee_for_billing_period": "0::DECIMAL(24, 10)",
+    "reservation_unused_recurring_fee": "0::DECIMAL(24, 10)",
+    "reservation_reservation_a_r_n": "''",
+    "resource_tags": _CUR_TAGS,
+    "savings_plan_savings_plan_a_r_n": "plan",
+    "savings_plan_savings_plan_effective_cost": f"CASE WHEN {_COVERED} THEN effective_usd ELSE 0 END::DECIMAL(24, 10)",
+    "savings_plan_savings_plan_rate": f"CASE WHEN {_COVERED} THEN effective ELSE 0 END",
+    "savings_plan_total_commitment_to_date": "coalesce(committed, 0)::DECIMAL(24, 10)",
+    "savings_plan_used_commitment": "coalesce(used, 0)::DECIMAL(24, 10)",
+    "savings_plan_recurring_commitment_for_billing_period": "coalesce(committed, 0)::DECIMAL(24, 10)",
+    "split_line_item_parent_resource_id": "parent",
+    "split_line_item_split_usage_ratio": "CASE WHEN parent <> '' THEN ratio END",
+    "split_line_item_split_cost": "split_usd",
+    "split_line_item_unused_cost": "CASE WHEN parent <> '' THEN 0::DECIMAL(24, 10) END",
+}
+_LEGACY_SKIPPED = ("discount", "product", "resource_tags")
+_LEGACY_TAGS = ("team", "project", "owner", "aws:eks:cluster-name", "aws:eks:namespace", "aws:eks:workload-name", "aws:eks:node")
+_LEGACY_GROUPS = ("identity", "bill", "line_item", "product", "pricing", "reservation", "savings_plan", "split_line_item")
+_LEGACY_NAMES = {
+    "product_product_family": "product/productFamily",
+    "product_region_code": "product/regionCode",
+    "line_item_line_item_type": "lineItem/LineItemType",
+    "line_item_line_item_description": "lineItem/LineItemDescription",
+}
+_LEGACY_LOWER = ("product", "pricing")
+
+_FOCUS: Mapping[str, str] = {
+    "AvailabilityZone": "zone",
+    "BilledCost": f"CASE WHEN {_COVERED} OR unused THEN 0 ELSE usd END::DECIMAL(24, 10)",
+    "BillingAccountId": "account",
+    "BillingAccountName": "'ml-platform'",
+    "BillingCurrency": "'USD'",
+    "BillingPeriodEnd": "date_trunc('month', since) + INTERVAL 1 MONTH",
+    "BillingPeriodStart": "date_trunc('month', since)",
+    "ChargeCategory": (
+        "CASE WHEN unused THEN 'Usage' WHEN kind IN ('SavingsPlanRecurringFee', 'Fee') THEN 'Purchase'"
+        " WHEN kind = 'Tax' THEN 'Tax' WHEN kind = 'Credit' THEN 'Credit'"
+        " WHEN kind = 'EdpDiscount' THEN 'Adjustment' ELSE 'Usage' END"
+    ),
+    "ChargeClass": "NULL::VARCHAR",
+    "ChargeDescription": "description",
+    "ChargeFrequency": f"CASE WHEN {_FEE} THEN 'Recurring' WHEN kind = 'Fee' THEN 'One-Time' ELSE 'Usage-Based' END",
+    "ChargePeriodEnd": "until",
+    "ChargePeriodStart": "since",
+    "CommitmentDiscountCategory": "CASE WHEN plan <> '' THEN 'Spend' END",
+    "CommitmentDiscountId": "CASE WHEN plan <> '' THEN plan END",
+    "CommitmentDiscountStatus": f"CASE WHEN unused THEN 'Unused' WHEN {_COVERED} THEN 'Used' END",
+    "CommitmentDiscountType": "CASE WHEN plan <> '' THEN 'EC2InstanceSavingsPlans' END",
+    "ConsumedQuantity": "amount",
+    "ConsumedUnit": "unit",
+    "ContractedCost": "CASE WHEN kind = 'Tax' OR unused THEN 0 ELSE usd END::DECIMAL(24, 10)",
+    "EffectiveCost": (
+        f"CASE WHEN unused THEN committed - used WHEN {_COVERED} THEN effective_usd"
+        f" WHEN {_FEE} THEN 0 ELSE usd END::DECIMAL(24, 10)"
+    ),
+    "InvoiceId": "invoice",
+    "InvoiceIssuerName": "'Amazon Web Services, Inc.'",
+    "ListCost": "usd",
+    "ListUnitPrice": "rate",
+    "PricingCategory": (
+        f"CASE WHEN {_COVERED} THEN 'Committed' WHEN usage_type LIKE '%SpotUsage%' THEN 'Dynamic'"
+        " WHEN kind = 'Usage' THEN 'Standard' END"
+    ),
+    "PricingQuantity": "amount",
+    "PricingUnit": "unit",
+    "ProviderName": "'AWS'",
+    "PublisherName": "'Amazon Web Services, Inc.'",
+    "RegionId": "region",
+    "RegionName": "region",
+    "ResourceId": "resource",
+    "ResourceType": "CASE WHEN resource LIKE 'i-%' THEN 'instance' END",
+    "ServiceCategory": _SERVICE_KIND,
+    "ServiceName": _SERVICE_NAME,
+    "SkuId": "upper(md5(usage_type)[:16])",
+    "SkuMeter": "usage_type",
+    "SkuPriceDetails": "MAP {'InstanceType': instance_type}",
+    "SkuPriceId": "upper(md5(usage_type)[:16]) || '.JRTCKXETXF.6YS6EN2CT7'",
+    "SubAccountId": "account",
+    "SubAccountName": "'ml-platform'",
+    "Tags": "tags",
+    "x_Discounts": "MAP {}::MAP(VARCHAR, DOUBLE)",
+    "x_Operation": "operation",
+    "x_ServiceCode": "product",
+}
+
+
+def _columns(names: Mapping[str, str], maps_stay: bool) -> str:
+    shown = names if maps_stay else {k: f"to_json({v})::VARCHAR" if _is_map(v) else v for k, v in names.items()}
+    return ", ".join(f'{expression} AS "{name}"' for name, expression in shown.items())
+
+
+def _is_map(expression: str) -> bool:
+    return expression == "tags" or expression.startswith(("MAP ", "map_from_entries"))
+
+
+def cur2(maps_stay: bool) -> str:
+    """Return the SELECT of a CUR 2.0 with split cost allocation; maps become JSON text where the file has none."""
+    return f"SELECT {_columns(_CUR2, maps_stay)} FROM line"  # noqa: S608 - columns are our own
+
+
+def legacy(maps_stay: bool) -> str:
+    """Return the SELECT of a legacy CUR: `lineItem/...` columns and a column for each tag."""
+    del maps_stay
+    plain = {_legacy_name(name): sql for name, sql in _CUR2.items() if name not in _LEGACY_SKIPPED}
+    plain["product/ProductName"] = _SERVICE_NAME
+    tags = {f"resourceTags/{t if t.startswith('aws:') else f'user:{t}'}": f"coalesce(tags['{t}'], '')" for t in _LEGACY_TAGS}
+    return f"SELECT {_columns(plain | tags, True)} FROM line"  # noqa: S608 - columns are our own
+
+
+def _legacy_name(name: str) -> str:
+    if name in _LEGACY_NAMES:
+        return _LEGACY_NAMES[name]
+    group = next(g for g in _LEGACY_GROUPS if name.startswith(g + "_"))
+    words = name.removeprefix(group + "_").split("_")
+    camel = "".join(w.capitalize() for w in words)
+    head, *tail = group.split("_")
+    column = camel[0].lower() + camel[1:] if group == "product" or name in ("pricing_term", "pricing_unit") else camel
+    return head + "".join(w.capitalize() for w in tail) + "/" + column.replace("ARN", "ARN")
+
+
+def focus(maps_stay: bool) -> str:
+    """Return the SELECT of a FOCUS 1.2 export: no negation, no split rows, an Unused row for what a plan did not cover."""
+    rows = (
+        "SELECT *, false AS unused FROM line WHERE kind <> 'SavingsPlanNegation' AND parent = ''"
+        " UNION ALL SELECT *, true AS unused FROM line WHERE kind = 'SavingsPlanRecurringFee' AND committed > used"
+    )
+    return f"SELECT {_columns(_FOCUS, maps_stay)} FROM ({rows})"  # noqa: S608 - columns are our own
+
+
+SELECTS: Mapping[str, Callable[[bool], str]] = {"cur2": cur2, "focus1.2": focus, "legacy": legacy}
+"""By format: given whether the file keeps maps, the SELECT; `since`, `id` and `kind` stay reachable after it."""
+
 
 BillForm = Literal["cur2", "focus1.2", "legacy"]
 

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from math import ceil
 
-from adapters.simulator.fleet import ACCOUNT, Fleet, Node
-from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate, usage_prefix
-from adapters.simulator.rates import rates, usage_of
+from adapters.simulator.catalogue import rates, usage_of, usage_prefix
+from adapters.simulator.fleet import ACCOUNT, Fleet, Node, file_systems, volumes
+from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate
 from adapters.simulator.scenario import Cluster, Kind, Scenario
 from adapters.simulator.signals import generator
-from adapters.simulator.storage import file_systems, volumes
 
 HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")

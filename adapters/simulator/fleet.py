@@ -1,4 +1,4 @@
-"""Turn the clusters of a scenario into nodes with ids, names, tags, and a time of launch and end."""
+"""Turn the clusters of a scenario into nodes, volumes and file systems with ids, tags, and a time of launch and end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from adapters.simulator.hardware import Hardware, hardware
-from adapters.simulator.scenario import FOREVER, Cluster, Job, Scenario
+from adapters.simulator.catalogue import Hardware, hardware
+from adapters.simulator.scenario import FOREVER, Cluster, Job, PlannedIncident, Scenario
+from bot.model.anomaly import Cause
 
 ACCOUNT = "111122223333"
 SPOT_WAIT_MINUTES = 6
@@ -135,3 +136,70 @@ def _node(cluster: Cluster, job: Job, row: int, begins: float, ends: float, minu
         ended_minute=round(ends * 60) if ends * 60 < minutes else None,
         serial=serial,
     )
+
+
+@dataclass(frozen=True)
+class FileSystemSpec:
+    """Describe one FSx for Lustre file system; from `unused_from` (a minute) nobody mounts it."""
+
+    id: str
+    cluster: Cluster
+    tib: float
+    unused_from: int | None = None
+    unused_until: int | None = None
+
+
+@dataclass(frozen=True)
+class VolumeSpec:
+    """Describe one data volume; `detached` is the minute since when it is attached to nothing."""
+
+    id: str
+    cluster: Cluster
+    gib: int
+    instance: str
+    detached: int | None = None
+
+
+def orphans(scenario: Scenario) -> list[PlannedIncident]:
+    """Return the incidents that leave storage behind."""
+    return [x for x in scenario.incidents if x.cause is Cause.ORPHANED_STORAGE]
+
+
+def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
+    """Return each cluster's file system, and those that incidents orphan (`level` >= 1 TiB says one is)."""
+    own = [
+        FileSystemSpec(identifier(fleet.seed, "fs-", c.name), c, c.file_system_tib)
+        for c in scenario.clusters
+        if c.file_system_tib
+    ]
+    by_name = {c.name: c for c in scenario.clusters}
+    left = [
+        FileSystemSpec(
+            identifier(fleet.seed, "fs-", x.cluster, "old"),
+            by_name[x.cluster],
+            x.level,
+            round(x.at * 60),
+            round((x.at + x.hours) * 60),
+        )
+        for x in orphans(scenario)
+        if x.level
+    ]
+    return own + left
+
+
+def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
+    """Return a data volume for each cluster's first two nodes, and two of 4,000 GiB that each orphaning incident leaves."""
+    kept = [
+        VolumeSpec(identifier(fleet.seed, "vol-", n.id), n.cluster, 1000, n.id)
+        for c in scenario.clusters
+        for n in fleet.of(c.name)[:2]
+        if n.launched_minute < 0 and n.ended_minute is None
+    ]
+    by_name = {c.name: c for c in scenario.clusters}
+    left = [
+        VolumeSpec(identifier(fleet.seed, "vol-", x.cluster, "old", i), by_name[x.cluster], 12_000, "", round(x.at * 60))
+        for x in orphans(scenario)
+        if not x.level
+        for i in range(2)
+    ]
+    return kept + left

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.simulator.scenario import Incident, Job
+from adapters.simulator.scenario import Job, PlannedIncident
 from adapters.simulator.signals import Signals, wander
 from adapters.simulator.workload import compile_graph, restart, stand_still
 from bot.model.anomaly import Cause
 
 
 @dataclass(frozen=True)
-class Scene:
+class IncidentScope:
     """Hold what a painter may touch: the nodes that are hit, the whole job meanwhile, and the job afterwards."""
 
     hit: Signals
     job_wide: Signals
     after: Signals
-    incident: Incident
+    incident: PlannedIncident
     job: Job
     rng: np.random.Generator
 
@@ -30,29 +30,29 @@ class Scene:
         return self.incident.level
 
 
-Painter = Callable[[Scene], None]
+Effect = Callable[[IncidentScope], None]
 
 
-def paint(signals: Signals, incident: Incident, job: Job, rng: np.random.Generator) -> None:
+def apply_incident(signals: Signals, incident: PlannedIncident, job: Job, rng: np.random.Generator) -> None:
     """Apply one incident to the signals of its job; causes that only a bill or an inventory shows change nothing."""
     minutes = signals.progress.shape[0]
     start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))
     first, last = incident.nodes or (0, job.nodes)
     every, window = slice(None), slice(start, end)
-    painter = PAINTERS.get(incident.cause)
+    painter = EFFECTS.get(incident.cause)
     if painter:
         hit, wide = signals.part(slice(first, last), window), signals.part(every, window)
-        painter(Scene(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
+        painter(IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
 
 
-def _idle(scene: Scene) -> None:
+def _idle(scene: IncidentScope) -> None:
     pace = scene.job_wide.progress.copy()
     stand_still(scene.hit)
     if scene.incident.nodes:
         scene.job_wide.progress[:] = pace
 
 
-def _allocated_unused(scene: Scene) -> None:
+def _allocated_unused(scene: IncidentScope) -> None:
     """A notebook holds the cores: weights loaded, nothing executes."""
     _idle(scene)
     hit = scene.hit
@@ -62,14 +62,14 @@ def _allocated_unused(scene: Scene) -> None:
     hit.host_memory[:] = 0.12
 
 
-def _compile(scene: Scene) -> None:
+def _compile(scene: IncidentScope) -> None:
     gap = min(5, scene.job_wide.cpu.shape[1])
     stand_still(scene.job_wide.part(slice(None), slice(0, gap)))
     compile_graph(scene.job_wide.part(slice(None), slice(gap, None)), scene.rng)
     _resume(scene)
 
 
-def _killed_compile(scene: Scene) -> None:
+def _killed_compile(scene: IncidentScope) -> None:
     """Somebody cancels the job while it compiles for `level` minutes; launched again, it compiles as long again and trains."""
     wide, gap, length = scene.job_wide, 5, round(scene.level or 40)
     stand_still(wide)
@@ -80,7 +80,7 @@ def _killed_compile(scene: Scene) -> None:
         restart(scene.after, scene.rng, length)
 
 
-def _starved(scene: Scene) -> None:
+def _starved(scene: IncidentScope) -> None:
     """The loader cannot keep up: bursts of work, CPUs at their end, executions themselves as quick as ever."""
     hit, level = scene.hit, scene.level or 0.20
     n, minutes = hit.utilization.shape
@@ -96,7 +96,7 @@ def _starved(scene: Scene) -> None:
     scene.job_wide.progress[:] *= fall
 
 
-def _network_bound(scene: Scene) -> None:
+def _network_bound(scene: IncidentScope) -> None:
     """All-reduce fills the NIC: EFA near its rate, every execution waits for its peers."""
     hit, level = scene.hit, scene.level or 0.45
     share = level / scene.job.usual
@@ -107,7 +107,7 @@ def _network_bound(scene: Scene) -> None:
     scene.job_wide.progress[:] *= share
 
 
-def _collective_path(scene: Scene) -> None:
+def _collective_path(scene: IncidentScope) -> None:
     """Single-node work whose collectives leave the node: traffic where there was none, low utilization."""
     hit, share = scene.hit, (scene.level or 0.38) / scene.job.usual
     busy = hit.utilization > 0.3
@@ -118,7 +118,7 @@ def _collective_path(scene: Scene) -> None:
     hit.read[:] *= share
 
 
-def _hung(scene: Scene) -> None:
+def _hung(scene: IncidentScope) -> None:
     """A collective waits for ever: memory held, no executions, no traffic; cores at 0, or spinning at `level`."""
     wide = scene.job_wide
     wide.utilization[:] = scene.level
@@ -129,7 +129,7 @@ def _hung(scene: Scene) -> None:
     _resume(scene)
 
 
-def _memory_pressure(scene: Scene) -> None:
+def _memory_pressure(scene: IncidentScope) -> None:
     hit = scene.hit
     minutes = hit.memory.shape[1]
     top = scene.level or 0.985
@@ -140,14 +140,14 @@ def _memory_pressure(scene: Scene) -> None:
     scene.job_wide.progress[:] *= 1 - 0.10 * rise
 
 
-def _execution_errors(scene: Scene) -> None:
+def _execution_errors(scene: IncidentScope) -> None:
     hit = scene.hit
     hit.errors[:] += scene.rng.poisson(scene.level or 9.0, hit.errors.shape)
     hit.utilization[:] *= 0.88
     scene.job_wide.progress[:] *= 0.9
 
 
-def _hardware_fault(scene: Scene) -> None:
+def _hardware_fault(scene: IncidentScope) -> None:
     """One device decays: ECC events first, hardware errors after, then the whole job waits for the sick node."""
     hit, wide = scene.hit, scene.job_wide
     minutes = hit.ecc.shape[1]
@@ -165,16 +165,16 @@ def _hardware_fault(scene: Scene) -> None:
     _resume(scene)
 
 
-def _checkpoint_at_risk(scene: Scene) -> None:
+def _checkpoint_at_risk(scene: IncidentScope) -> None:
     scene.job_wide.saving[:] = 0
     scene.job_wide.write[:] = 0
 
 
-def _no_data(scene: Scene) -> None:
+def _no_data(scene: IncidentScope) -> None:
     scene.hit.visible[:] = 0
 
 
-def _odd(scene: Scene) -> None:
+def _odd(scene: IncidentScope) -> None:
     """Each figure has been seen before, never together: full work, no collectives, a busy host, slow executions."""
     hit = scene.hit
     hit.efa[:] *= 0.06
@@ -184,12 +184,12 @@ def _odd(scene: Scene) -> None:
     hit.host_memory[:] = 0.2
 
 
-def _resume(scene: Scene) -> None:
+def _resume(scene: IncidentScope) -> None:
     if scene.after.progress.shape[0]:
         restart(scene.after, scene.rng)
 
 
-PAINTERS: Mapping[Cause, Painter] = {
+EFFECTS: Mapping[Cause, Effect] = {
     Cause.IDLE: _idle,
     Cause.ALLOCATED_UNUSED: _allocated_unused,
     Cause.COMPILING: _compile,

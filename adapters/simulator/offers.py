@@ -8,8 +8,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from adapters.simulator.fleet import ACCOUNT, Fleet, identifier
-from adapters.simulator.hardware import Hardware, hardware
+from adapters.simulator.catalogue import Hardware, hardware, usage_prefix
+from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier
 from adapters.simulator.scenario import Cluster, Scenario
 from adapters.simulator.signals import generator
 
@@ -148,6 +148,33 @@ def _product(name: str, region: str) -> dict[str, Any]:
     }
 
 
-def usage_prefix(region: str) -> str:
-    """Return what usage types of a region begin with (none in us-east-1)."""
-    return {"us-east-1": "", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}.get(region, f"{region.upper()}-")
+QUOTAS = (
+    ("Running On-Demand Trn instances", "L-2C3B7624", "trn", 1.25),
+    ("Running On-Demand Inf instances", "L-1945791B", "inf", 2.0),
+    ("Running On-Demand P instances", "L-417A185B", "p", 1.5),
+)
+"""Name, code and family of a quota, and how much of what runs it allows."""
+
+
+_LEAST_VCPUS = 256
+
+
+def service_quotas(nodes: Sequence[Node], region: str) -> dict[str, Any]:
+    """Return a region's vCPU quotas, some way above what runs there."""
+    return {"Quotas": [_quota(nodes, region, *row) for row in QUOTAS]}
+
+
+def _quota(nodes: Sequence[Node], region: str, name: str, code: str, family: str, room: float) -> dict[str, Any]:
+    mine = (n for n in nodes if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block"))
+    used = sum(n.hardware.vcpus for n in mine)
+    return {
+        "ServiceCode": "ec2",
+        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{code}",
+        "QuotaCode": code,
+        "QuotaName": name,
+        "Value": float(max(_LEAST_VCPUS, round(used * room / 64) * 64)),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+    }

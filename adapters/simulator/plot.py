@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 from matplotlib.figure import Figure
 
-from adapters.simulator.rows import quoted
+from adapters.simulator.metrics import quoted
 from adapters.simulator.signals import Array
 
 SHOWN = (

@@ -80,7 +80,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Incident:
+class PlannedIncident:
     """Describe what goes wrong; `nodes` is a half-open range of the job's nodes, None = all of them."""
 
     cause: Cause
@@ -103,7 +103,7 @@ class Scenario:
     days: float
     period_seconds: int
     clusters: tuple[Cluster, ...]
-    incidents: tuple[Incident, ...] = ()
+    incidents: tuple[PlannedIncident, ...] = ()
     bill_days: int = 2
     """Days of bill before the first metric."""
     start: datetime = field(default=datetime(2026, 11, 17, tzinfo=UTC))

@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from adapters.simulator.causes import CAUSES
-from adapters.simulator.compiles import COMPILES
-from adapters.simulator.scenario import Cluster, Incident, Job, Kind, Scenario
+from adapters.simulator.every_cause import CAUSES
+from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
 from bot.errors import WrongInput, nearest
 from bot.model.anomaly import Cause
+
+COMPILES = Scenario(
+    "Three days of compiles: one within its grace, one past it, a cache that went cold, and one that somebody cut off.",
+    days=3,
+    period_seconds=300,
+    clusters=(
+        Cluster(
+            "llama",
+            "trn1.32xlarge",
+            "us-west-2",
+            (Job("llama-8b", 8, run_hours=400, parameters=8e9),),
+            "pretraining",
+            owner="dana",
+        ),
+        Cluster("vision", "trn1n.32xlarge", "us-east-1", (Job("vit-2b", 4, usual=0.85, run_hours=400),), "vision", owner="ravi"),
+        Cluster("probe", "trn1.32xlarge", "us-west-2", (Job("vit-probe", 1, efa=0, run_hours=400),), "vision", owner="ravi"),
+    ),
+    incidents=(
+        PlannedIncident(Cause.COMPILING, "llama", 20, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
+        PlannedIncident(Cause.LONG_COMPILE, "probe", 26, 1.9, "vit-probe"),
+        PlannedIncident(Cause.KILLED_COMPILE, "vision", 34, 1.2, "vit-2b", level=40, note="cancelled, and launched again"),
+        PlannedIncident(Cause.COLD_CACHE, "llama", 44, 1.6, "llama-8b", note="compiled before, at hour 20"),
+    ),
+)
+
 
 LLAMA = Job("llama-70b", 64, usual=0.90, cores_reported=1, market="savings-plan")
 CHAT = Job("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
@@ -66,15 +90,15 @@ DEMO = Scenario(
         ),
     ),
     incidents=(
-        Incident(Cause.LONG_COMPILE, "vision", 17.5, 1.7, "vit-22b", note="a new graph after a batch size change"),
-        Incident(Cause.STARVED, "vision", 27.0, 2.2, "vit-22b", level=0.31, note="reads straight from S3"),
-        Incident(Cause.IDLE, "lab", 31.0, 9.0, "notebooks", (3, 6), note="left running after the sweep"),
-        Incident(Cause.SPEND_JUMP, "serving", 36.0, 36.0, level=1900, note="a loop of PUT requests"),
-        Incident(Cause.ALLOCATED_UNUSED, "lab", 44.0, 28.0, "notebooks", (0, 1), note="a notebook holds the cores"),
-        Incident(Cause.EXECUTION_ERRORS, "frontier", 50.0, 1.5, "moe-400b", (2, 3), level=7),
-        Incident(Cause.HARDWARE_FAULT, "frontier", 63.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
-        Incident(Cause.IDLE, "vision", 66.0, 6.0, "sweeps", (1, 4), note="the sweep is over, the nodes are not"),
-        Incident(Cause.STARVED, "llama", 70.4, 1.6, "llama-70b", level=0.20, note="an inefficient data loader"),
+        PlannedIncident(Cause.LONG_COMPILE, "vision", 17.5, 1.7, "vit-22b", note="a new graph after a batch size change"),
+        PlannedIncident(Cause.STARVED, "vision", 27.0, 2.2, "vit-22b", level=0.31, note="reads straight from S3"),
+        PlannedIncident(Cause.IDLE, "lab", 31.0, 9.0, "notebooks", (3, 6), note="left running after the sweep"),
+        PlannedIncident(Cause.SPEND_JUMP, "serving", 36.0, 36.0, level=1900, note="a loop of PUT requests"),
+        PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 44.0, 28.0, "notebooks", (0, 1), note="a notebook holds the cores"),
+        PlannedIncident(Cause.EXECUTION_ERRORS, "frontier", 50.0, 1.5, "moe-400b", (2, 3), level=7),
+        PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 63.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
+        PlannedIncident(Cause.IDLE, "vision", 66.0, 6.0, "sweeps", (1, 4), note="the sweep is over, the nodes are not"),
+        PlannedIncident(Cause.STARVED, "llama", 70.4, 1.6, "llama-70b", level=0.20, note="an inefficient data loader"),
     ),
 )
 
@@ -83,7 +107,7 @@ REFERENCE = Scenario(
     days=2.5,
     period_seconds=60,
     clusters=(_llama(),),
-    incidents=(Incident(Cause.STARVED, "llama", 48, 6, "llama-70b", level=0.20, note="an inefficient data loader"),),
+    incidents=(PlannedIncident(Cause.STARVED, "llama", 48, 6, "llama-70b", level=0.20, note="an inefficient data loader"),),
 )
 
 STORM = Scenario(
@@ -92,10 +116,10 @@ STORM = Scenario(
     period_seconds=60,
     clusters=(_llama(),),
     incidents=(
-        Incident(Cause.HARDWARE_FAULT, "llama", 36, 4, "llama-70b", (17, 18), note="the cause of all"),
-        Incident(Cause.CHECKPOINT_AT_RISK, "llama", 36, 4, "llama-70b", labelled=False),
-        Incident(Cause.EXECUTION_ERRORS, "llama", 37.5, 2.5, "llama-70b", (16, 24), level=4, labelled=False),
-        Incident(Cause.NO_DATA, "llama", 38.5, 1.5, "llama-70b", (18, 20), labelled=False),
+        PlannedIncident(Cause.HARDWARE_FAULT, "llama", 36, 4, "llama-70b", (17, 18), note="the cause of all"),
+        PlannedIncident(Cause.CHECKPOINT_AT_RISK, "llama", 36, 4, "llama-70b", labelled=False),
+        PlannedIncident(Cause.EXECUTION_ERRORS, "llama", 37.5, 2.5, "llama-70b", (16, 24), level=4, labelled=False),
+        PlannedIncident(Cause.NO_DATA, "llama", 38.5, 1.5, "llama-70b", (18, 20), labelled=False),
     ),
 )
 
@@ -115,7 +139,7 @@ TINY = Scenario(
             1.2,
         ),
     ),
-    incidents=(Incident(Cause.IDLE, "tiny", 3, 1, "bert", (1, 3)),),
+    incidents=(PlannedIncident(Cause.IDLE, "tiny", 3, 1, "bert", (1, 3)),),
 )
 
 CALM = Scenario(

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.simulator.fleet import Node
-from adapters.simulator.rows import Block, Series
+from adapters.simulator.fleet import FileSystemSpec, Fleet, Node, VolumeSpec
+from adapters.simulator.metrics import Block, MetricSeries, Sets, gather
 from adapters.simulator.scenario import Kind
 from adapters.simulator.signals import Array, Signals, generator
-from adapters.simulator.statistics import Sets, gather
 
 CONTAINER_INSIGHTS = "ContainerInsights"
 
 
 @dataclass(frozen=True)
-class Crew:
+class Workers:
     """Hold one job's nodes with their signals; `minutes` is the period of a point."""
 
     nodes: Sequence[Node]
@@ -40,7 +39,7 @@ class Crew:
 
     def block(self, namespace: str, metric: str, unit: str, sets: Sets, dimensions: Sequence[dict[str, str]]) -> Block:
         """Name the sets of this crew's nodes."""
-        series = [Series(self.nodes[0].cluster.region, d) for d in dimensions]
+        series = [MetricSeries(self.nodes[0].cluster.region, d) for d in dimensions]
         return Block(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
     def core_offsets(self) -> Array:
@@ -55,7 +54,7 @@ def node_dimensions(node: Node) -> dict[str, str]:
     return {"ClusterName": node.cluster.name, "InstanceId": node.id, "NodeName": node.name}
 
 
-def node_blocks(crew: Crew) -> Iterator[Block]:
+def node_blocks(crew: Workers) -> Iterator[Block]:
     """Yield the node-level metrics of one job's nodes, accelerator and host."""
     named = [node_dimensions(n) for n in crew.nodes]
     levels = _gpu_levels(crew) if crew.nodes[0].hardware.accelerator == "gpu" else _neuron_levels(crew)
@@ -63,7 +62,7 @@ def node_blocks(crew: Crew) -> Iterator[Block]:
         yield crew.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
 
-def utilization(crew: Crew) -> Sets:
+def utilization(crew: Workers) -> Sets:
     """Return percent over scrapes and cores; the spread over cores shows in max and min."""
     percent = crew.signals.utilization * 100
     room = 4 * crew.signals.utilization * (1 - crew.signals.utilization) * 100
@@ -73,7 +72,7 @@ def utilization(crew: Crew) -> Sets:
     return gather(percent, crew.signals.visible, crew.minutes, crew.cores, high, low)
 
 
-def _neuron_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
+def _neuron_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
     s, machine = crew.signals, crew.nodes[0].hardware
     per_core = machine.device_memory_bytes / machine.cores
     used = s.memory * s.runtime
@@ -100,7 +99,7 @@ def _neuron_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
     yield "node_neuroncore_usage_total", "Count", gather(held, s.visible, crew.minutes)
 
 
-def _efa_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
+def _efa_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
     s, machine = crew.signals, crew.nodes[0].hardware
     if not machine.efa_interfaces:
         return
@@ -110,7 +109,7 @@ def _efa_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
         yield f"node_efa_{name}", "Bytes/Second", sets
 
 
-def _gpu_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
+def _gpu_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
     s, machine = crew.signals, crew.nodes[0].hardware
     yield "node_gpu_utilization", "Percent", utilization(crew)
     yield "node_gpu_memory_utilization", "Percent", gather(s.memory * 100, s.visible, crew.minutes, machine.devices)
@@ -119,13 +118,13 @@ def _gpu_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
     yield from _efa_levels(crew)
 
 
-def _host_levels(crew: Crew) -> Iterator[tuple[str, str, Sets]]:
+def _host_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
     s = crew.signals
     yield "node_cpu_utilization", "Percent", gather(s.cpu * 100, s.visible, crew.minutes)
     yield "node_memory_utilization", "Percent", gather(s.host_memory * 100, s.visible, crew.minutes)
 
 
-def ec2_blocks(crew: Crew, present: Array) -> Iterator[Block]:
+def ec2_blocks(crew: Workers, present: Array) -> Iterator[Block]:
     """Yield `AWS/EC2` of basic monitoring, five minutes a point; it goes on where Container Insights falls silent."""
     s, minutes = crew.signals, max(5, crew.minutes)
     named = [{"InstanceId": n.id} for n in crew.nodes]
@@ -139,7 +138,7 @@ def ec2_blocks(crew: Crew, present: Array) -> Iterator[Block]:
         yield crew.block("AWS/EC2", metric, unit, gather(values, present, minutes), named)
 
 
-def cluster_block(crews: Sequence[Crew]) -> Block:
+def cluster_block(crews: Sequence[Workers]) -> Block:
     """Return the cluster-level utilization: the same records under one dimension more coarse, never to be added."""
     every = [utilization(crew) for crew in crews]
     joined = Sets(*(np.concatenate([getattr(x, f) for x in every]) for f in ("count", "sum", "max", "min")))
@@ -147,7 +146,7 @@ def cluster_block(crews: Sequence[Crew]) -> Block:
     return crews[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": crews[0].cluster}])
 
 
-def core_blocks(crew: Crew) -> Iterator[Block]:
+def core_blocks(crew: Workers) -> Iterator[Block]:
     """Yield per-core utilization and memory of the job's first nodes; cores add up to what the node says."""
     machine = crew.nodes[0].hardware
     leans = crew.core_offsets()
@@ -173,7 +172,7 @@ def _core_dimensions(node: Node, core: int) -> dict[str, str]:
     }
 
 
-def pod_blocks(crew: Crew) -> Iterator[Block]:
+def pod_blocks(crew: Workers) -> Iterator[Block]:
     """Yield pod-level metrics of the job's first pods; a pod has no record while it does not exist."""
     job = crew.nodes[0].job
     n = min(job.pods, len(crew.nodes))
@@ -202,3 +201,58 @@ def _pod_dimensions(node: Node) -> dict[str, str]:
         "PodName": f"{node.job.name}-worker",
         "FullPodName": node.pod,
     }
+
+
+DISKS_PER_TIB = 1
+
+
+def file_system_blocks(spec: FileSystemSpec, crews: Sequence[Workers]) -> Iterator[Block]:
+    """Yield `AWS/FSx` of one file system: one point per disk and minute, so `Sum` is the whole."""
+    shape = crews[0].signals.progress.shape[0]
+    rng = generator(crews[0].seed, spec.id)
+    if spec.unused_from is None:
+        read = np.sum([c.signals.read.sum(axis=0) for c in crews], axis=0) * 60
+        write = np.sum([c.signals.write.sum(axis=0) for c in crews], axis=0) * 60
+        clients = np.sum([c.signals.pod.sum(axis=0) for c in crews], axis=0)
+        metadata = np.abs(rng.normal(900, 150, shape)) * (clients > 0)
+    else:
+        at = np.arange(shape)
+        used = ((at < spec.unused_from) | (at >= (spec.unused_until or shape))).astype(np.float64)
+        read, write, clients = used * np.abs(rng.normal(3e10, 4e9, shape)), used * 1e8, used * 2
+        metadata = used * np.abs(rng.normal(200, 30, shape))
+    disks = max(1, int(spec.tib * DISKS_PER_TIB / 1.2))
+    seen = np.ones((1, shape))
+    series = [MetricSeries(spec.cluster.region, {"FileSystemId": spec.id})]
+    free = np.full(shape, spec.tib * 2.0**40 * 0.41 / disks)
+    for metric, unit, values, things in (
+        ("DataReadBytes", "Bytes", read / disks, disks),
+        ("DataWriteBytes", "Bytes", write / disks, disks),
+        ("DataReadOperations", "Count", read / disks / 1_048_576, disks),
+        ("DataWriteOperations", "Count", write / disks / 1_048_576, disks),
+        ("MetadataOperations", "Count", metadata, 1),
+        ("ClientConnections", "Count", clients, 1),
+        ("FreeDataStorageCapacity", "Bytes", free, disks),
+    ):
+        sets = gather(np.atleast_2d(values), seen, crews[0].minutes, things)
+        yield Block("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+
+
+def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> Iterator[Block]:
+    """Yield `AWS/EBS` at five minutes; a volume that is attached to nothing has no record."""
+    shape = fleet.minutes
+    seen = np.stack([_attached(v, shape) for v in specs])
+    rng = generator(fleet.seed, "volumes")
+    writes = np.abs(rng.normal(2e7, 5e6, (len(specs), shape)))
+    series = [MetricSeries(v.cluster.region, {"VolumeId": v.id}) for v in specs]
+    for metric, unit, values in (
+        ("VolumeReadBytes", "Bytes", writes * 0.4),
+        ("VolumeWriteBytes", "Bytes", writes),
+        ("VolumeIdleTime", "Seconds", 60 - writes / 2e6),
+    ):
+        sets = gather(values, seen, max(5, minutes))
+        yield Block("AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+
+
+def _attached(spec: VolumeSpec, minutes: int) -> Array:
+    at = np.arange(minutes)
+    return np.asarray(at < (minutes if spec.detached is None else spec.detached), dtype=np.float64)

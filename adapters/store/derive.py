@@ -21,7 +21,7 @@ def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
     return found
 
 
-def acknowledged(alert: Alert, decision: Decision | None) -> Alert:
+def with_acknowledgement(alert: Alert, decision: Decision | None) -> Alert:
     """Return the alert with what was decided about it."""
     return alert if alert.acknowledged == decision else replace(alert, acknowledged=decision)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
+from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, Said, Silence
 from bot.model.labels import Labels
@@ -124,7 +124,7 @@ class MemoryStore:
 
     def _ordered(self, alerts: list[Alert]) -> tuple[Alert, ...]:
         alerts.sort(key=lambda alert: (alert.opened, alert.id))
-        return tuple(acknowledged(alert, self._acknowledgement(alert)) for alert in alerts)
+        return tuple(with_acknowledgement(alert, self._acknowledgement(alert)) for alert in alerts)
 
     def _acknowledgement(self, alert: Alert) -> Decision | None:
         return acknowledgement(self.decisions(alert.id)) if alert.id in self._decisions else None

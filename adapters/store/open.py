@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from adapters.store.address import file_of, masked, read_address
 from adapters.store.lead import FileLead, Lead, PostgresLead
-from adapters.store.schema import migrate
 from adapters.store.sql import SqlStore, reason_of
-from bot.errors import Unavailable
+from bot.errors import Unavailable, WrongInput, nearest
 
+HEAD = "0003"
+"""The newest migration."""
+_MIGRATING = 7_478_606_001
+"""PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
 _BUSY_MS = 10_000
 _RETRY_MS = 20
+FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def open_store(url: str) -> SqlStore:
@@ -77,3 +83,63 @@ def _postgres(address: URL) -> tuple[Engine, Engine, Lead]:
         address = address.update_query_dict({"connect_timeout": "5"})
     engine = create_engine(address, hide_parameters=True, pool_pre_ping=True)
     return engine.execution_options(isolation_level="REPEATABLE READ"), engine, PostgresLead(engine)
+
+
+def read_address(text: str) -> URL:
+    """Return the SQLAlchemy URL that `text` names; raise `WrongInput` (password masked) for any other kind."""
+    try:
+        url = make_url(text.strip())
+    except (ArgumentError, ValueError):
+        raise WrongInput(f"The database address '{masked(text)}' cannot be read; write {FORMS}.") from None
+    if url.drivername in _POSTGRES:
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite", "sqlite+pysqlite"):
+        return _file(url.set(drivername="sqlite"))
+    hint = nearest(url.drivername, ("sqlite", "postgresql"))
+    raise WrongInput(f"'{url.drivername}' is not a database that trnbot keeps state in{hint}; write {FORMS}.")
+
+
+def masked(text: str) -> str:
+    """Return an address without user, password and options."""
+    return re.sub(r"^([\w+]*://)?.*@", r"\1****@", text).partition("?")[0]
+
+
+def file_of(url: URL) -> Path:
+    """Return the file of a SQLite address."""
+    assert url.database
+    return Path(url.database)
+
+
+def _file(url: URL) -> URL:
+    if not url.database or url.database == ":memory:" or url.host:
+        raise WrongInput(f"'{masked(str(url))}' names no file; write sqlite:///trnbot.db, or sqlite:////absolute/trnbot.db.")
+    return url
+
+
+def migrate(writer: Engine) -> None:
+    """Apply what is missing, in one transaction; raise `Unavailable` for tables of a newer trnbot."""
+    with writer.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+        found = _revision(connection)
+        if found > HEAD:
+            raise Unavailable(f"The database was written by a newer trnbot (step {found}, this one knows {HEAD}); update trnbot.")
+        if found < HEAD:
+            _upgrade(connection)
+
+
+def _revision(connection: Connection) -> str:
+    """Return the last step applied, "" for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return ""
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
+
+
+def _upgrade(connection: Connection) -> None:
+    # Imported late: Alembic costs a third of a second, and almost every start finds nothing to do.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    command.upgrade(config, HEAD)

@@ -12,11 +12,25 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, i
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from adapters.store.derive import acknowledged, acknowledgement, labels_of, open_within
+from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
-from adapters.store.rows import Row, alert_row, decision_of, decision_row, said_row, silence_row
-from adapters.store.tables import ALERTS, ATTEMPTS, DECISIONS, SAID, SHELF, SILENCES, TICKS, VERSIONS
+from adapters.store.tables import (
+    ALERTS,
+    ATTEMPTS,
+    DECISIONS,
+    SAID,
+    SHELF,
+    SILENCES,
+    TICKS,
+    VERSIONS,
+    Row,
+    alert_row,
+    decision_of,
+    decision_row,
+    said_row,
+    silence_row,
+)
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, Said, Silence
 from bot.model.codec import decode, encode
@@ -198,7 +212,7 @@ def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert,
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
         decided.setdefault(decision.alert, []).append(decision)
-    return tuple(acknowledged(alert, acknowledgement(decided.get(alert.id, ()))) for alert in alerts)
+    return tuple(with_acknowledgement(alert, acknowledgement(decided.get(alert.id, ()))) for alert in alerts)
 
 
 def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:

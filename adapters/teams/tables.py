@@ -1,4 +1,4 @@
-"""Write a table as a `Table` element, with lines of text for hosts before Adaptive Cards 1.5."""
+"""Write a table as a `SeriesTable` element, with lines of text for hosts before Adaptive Cards 1.5."""
 
 from __future__ import annotations
 

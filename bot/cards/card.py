@@ -162,7 +162,7 @@ class ButtonStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Type `line` for the person who presses; `opens` makes the answer's `Form` a modal where the surface has them."""
+    """Type `line` for the person who presses; `opens` makes the answer's `MetricForm` a modal where the surface has them."""
 
     text: str
     line: str

@@ -64,7 +64,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Alert:
-    """Follow one opening of one key; `acknowledged` is derived from the decisions and never written by the watch."""
+    """Follow one opening of one key; `with_acknowledgement` is derived from the decisions and never written by the watch."""
 
     id: str
     anomaly: Anomaly

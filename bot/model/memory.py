@@ -14,7 +14,7 @@ class Memory:
     """Hold what the watch remembers between ticks."""
 
     alerts: tuple[Alert, ...] = ()
-    """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
+    """Every open alert, and those closed within the last 15 days; `with_acknowledgement` filled from the decisions."""
     said: tuple[Said, ...] = ()
     """What channels were told of incidents not over, or over within the last day."""
     silences: tuple[Silence, ...] = ()

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.cards.card import Table
 from bot.commands.storage import storage
 from bot.knowledge import load_knowledge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.simulator.scenario import Cluster, Incident, Job, Kind, Scenario
+from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
 from bot.model.anomaly import Cause
 
 DAY = Scenario(
@@ -25,10 +25,10 @@ DAY = Scenario(
         ),
     ),
     incidents=(
-        Incident(Cause.IDLE, "tiny", 2, 1.5, "bert", (1, 3)),
-        Incident(Cause.STARVED, "tiny", 5, 2, "llama", level=0.25),
-        Incident(Cause.HARDWARE_FAULT, "tiny", 12, 2, "llama", (1, 2), level=2),
-        Incident(Cause.NO_DATA, "tiny", 17, 1.5, "bert", (0, 1)),
-        Incident(Cause.IDLE, "tiny", 22, 2, "bert", (1, 3)),
+        PlannedIncident(Cause.IDLE, "tiny", 2, 1.5, "bert", (1, 3)),
+        PlannedIncident(Cause.STARVED, "tiny", 5, 2, "llama", level=0.25),
+        PlannedIncident(Cause.HARDWARE_FAULT, "tiny", 12, 2, "llama", (1, 2), level=2),
+        PlannedIncident(Cause.NO_DATA, "tiny", 17, 1.5, "bert", (0, 1)),
+        PlannedIncident(Cause.IDLE, "tiny", 22, 2, "bert", (1, 3)),
     ),
 )

@@ -8,8 +8,8 @@ import pytest
 
 from adapters.aws.live.athena import AthenaCopy
 from adapters.aws.live.calls import Calls
-from adapters.billing import open_billing
-from adapters.billing.day_query import day_query
+from adapters.billing.export_query import day_query
+from adapters.billing.open import open_billing
 from bot.errors import Unavailable, WrongInput
 from bot.model.window import Window
 

@@ -10,7 +10,7 @@ import pytest
 from adapters.aws.live.answers import Answers
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.explorer import Explorer
-from adapters.billing import open_billing, open_explorer
+from adapters.billing.open import open_billing, open_explorer
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.reading import SPEND_METRIC

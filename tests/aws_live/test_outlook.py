@@ -10,7 +10,7 @@ from adapters.aws.live.answers import Answers
 from adapters.aws.live.calls import Calls, Place
 from adapters.aws.live.outlook import OutlookAsker
 from adapters.aws.outlook import RecordedOutlook
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.commands.cost import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge

@@ -10,7 +10,7 @@ from adapters.aws.live.exports import ExportCache
 from adapters.aws.live.operations import call_prices, grants, operations
 from adapters.aws.live.outlook import OutlookAsker
 from adapters.aws.live.policy import policy_text
-from adapters.billing.day_query import day_query
+from adapters.billing.export_query import day_query
 from tests.aws_live.serving import BUCKET
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from adapters.billing import open_billing
 from adapters.billing.bill import Bill
+from adapters.billing.open import open_billing
 from bot.model.window import Window
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.allocation import Allocation
 from bot.cards.card import Table, Text, plain
 from bot.commands.cost import cost

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.commands.cost import cost
 from bot.commands.line import understand

@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.cards.card import Text, plain
 from bot.commands.fleet import fleet
 from bot.knowledge import load_knowledge

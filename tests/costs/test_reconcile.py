@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Table
 from bot.commands.line import understand

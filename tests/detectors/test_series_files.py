@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from adapters.series import read_truth, score_tree
+from adapters.series_csv import read_truth, score_tree
 from bot.errors import WrongInput
 from detectors.series import score_series
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from adapters.billing import open_billing
+from adapters.billing.open import open_billing
 from bot.checks import examine
 from bot.errors import Unavailable
 from bot.settings import read_settings

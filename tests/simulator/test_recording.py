@@ -10,8 +10,8 @@ from botocore.validate import ParamValidator
 
 from adapters.simulator import SCENARIOS, generate
 from adapters.simulator.__main__ import main
-from adapters.simulator.compiles import COMPILES
 from adapters.simulator.plot import draw
+from adapters.simulator.scenarios import COMPILES
 from bot.errors import WrongInput
 from bot.model.anomaly import Cause
 from bot.model.labels import NAMES

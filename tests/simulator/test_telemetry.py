@@ -1,22 +1,22 @@
 import numpy as np
 import pytest
 
-from adapters.simulator.generate import World, simulate
-from adapters.simulator.runs import follow
-from adapters.simulator.statistics import gather
-from adapters.simulator.telemetry import Crew, utilization
+from adapters.simulator.generate import Simulation, simulate
+from adapters.simulator.metrics import gather
+from adapters.simulator.reports import follow
+from adapters.simulator.telemetry import Workers, utilization
 
 
 @pytest.fixture(scope="module")
-def reference() -> World:
+def reference() -> Simulation:
     return simulate(7, "reference")
 
 
-def crew_of(world: World) -> Crew:
+def crew_of(world: Simulation) -> Workers:
     return world.crews[0]
 
 
-def test_normal_then_twenty_percent_then_normal(reference: World) -> None:
+def test_normal_then_twenty_percent_then_normal(reference: Simulation) -> None:
     level = crew_of(reference).signals.utilization
     before, during, after = (np.median(level[:, a * 60 : b * 60]) for a, b in ((2, 47), (49, 53), (55, 60)))
     assert level.shape[0] == 64
@@ -25,7 +25,7 @@ def test_normal_then_twenty_percent_then_normal(reference: World) -> None:
     assert after == pytest.approx(before, abs=0.03)
 
 
-def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference: World) -> None:
+def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference: Simulation) -> None:
     s = crew_of(reference).signals
     normal, starved = slice(46 * 60, 47 * 60), slice(49 * 60, 50 * 60)
     assert np.nanmedian(s.latency[:, starved]) == pytest.approx(np.nanmedian(s.latency[:, normal]), rel=0.06)
@@ -34,7 +34,7 @@ def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference:
     assert np.median(s.efa[:, starved]) < 0.3 * np.median(s.efa[:, normal])
 
 
-def test_steps_go_on_at_a_fifth(reference: World) -> None:
+def test_steps_go_on_at_a_fifth(reference: Simulation) -> None:
     steps = follow(crew_of(reference)).steps
     pace = [(steps[b * 60] - steps[a * 60]) / (b - a) for a, b in ((30, 40), (48, 53))]
     assert pace[1] / pace[0] == pytest.approx(0.22, abs=0.03)

@@ -15,9 +15,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from adapters.store import schema
-from adapters.store.address import masked, read_address
-from adapters.store.open import open_store, prepare
+from adapters.store import open
+from adapters.store.open import masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Waste
@@ -90,8 +89,8 @@ def test_the_migrations_make_exactly_the_tables(url):
 
 def test_the_last_migration_is_the_one_the_code_knows():
     config = Config()
-    config.set_main_option("script_location", str(schema.Path(schema.__file__).parent / "migrations"))
-    assert ScriptDirectory.from_config(config).get_current_head() == schema.HEAD
+    config.set_main_option("script_location", str(open.Path(open.__file__).parent / "migrations"))
+    assert ScriptDirectory.from_config(config).get_current_head() == open.HEAD
 
 
 def test_a_second_opening_keeps_what_was_saved(url):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.store import schema
+from adapters.store import open
 from adapters.store.open import open_store
 from bot.errors import WrongInput
 from bot.model.labels import Labels
@@ -45,7 +45,7 @@ def test_attempts_come_back_newest_first(store):
 
 def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(url, monkeypatch):
     with monkeypatch.context() as earlier:
-        earlier.setattr(schema, "HEAD", "0001")
+        earlier.setattr(open, "HEAD", "0001")
         first = open_store(url)
         first.save(Changes(ticked_at=NOON))
         first.close()

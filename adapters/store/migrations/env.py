@@ -1,4 +1,4 @@
-"""Run the steps on the connection that `adapters.store.schema` opened, within its transaction."""
+"""Run the steps on the connection that `adapters.store.open` opened, within its transaction."""
 
 from alembic import context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from adapters.simulator.scenario import Cluster, Incident, Job, Kind, Scenario
+from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
 from bot.model.anomaly import Cause
 
 DAY = 24.0
@@ -96,32 +96,34 @@ CAUSES = Scenario(
         ),
     ),
     incidents=(
-        Incident(Cause.COMPILING, "llama", 3.0 * DAY + 4, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
-        Incident(Cause.STARVED, "llama", 4.0 * DAY + 9, 5.0, "llama-8b", level=0.20),
-        Incident(Cause.CHECKPOINT_AT_RISK, "llama", 5.5 * DAY, 6.0, "llama-8b"),
-        Incident(Cause.NO_DATA, "llama", 6.5 * DAY, 3.0, "llama-8b", (9, 12)),
-        Incident(Cause.HUNG, "llama", 7.6 * DAY, 2.5, "llama-8b", level=0.0),
-        Incident(Cause.COLD_CACHE, "llama", 9.2 * DAY, 1.7, "llama-8b", note="compiled before, on day 3"),
-        Incident(Cause.NETWORK_BOUND, "llama", 11.0 * DAY, 5.0, "llama-8b", level=0.45),
-        Incident(Cause.HUNG, "llama", 12.5 * DAY, 2.0, "llama-8b", level=1.0, note="cores spin in a collective"),
-        Incident(Cause.LONG_COMPILE, "vision", 3.6 * DAY, 1.9, "vit-probe", note="a job of one node"),
-        Incident(Cause.MEMORY_PRESSURE, "vision", 6.0 * DAY, 8.0, "vit-2b", (2, 4), level=0.985),
-        Incident(Cause.EXECUTION_ERRORS, "vision", 8.3 * DAY, 3.0, "vit-2b", (5, 6), level=9),
-        Incident(Cause.ODD, "vision", 11.4 * DAY, 6.0, "vit-2b", (0, 2)),
-        Incident(Cause.HARDWARE_FAULT, "frontier", 5.2 * DAY, 3.0, "moe", (3, 4)),
-        Incident(Cause.STARVED, "frontier", 10.3 * DAY, 3.0, "moe", level=0.35, note="a shallower drop on Trainium2"),
-        Incident(Cause.IDLE, "lab", 4.6 * DAY, 14.0, "notebooks", (4, 6)),
-        Incident(Cause.COLLECTIVE_PATH, "lab", 6.9 * DAY, 6.0, "notebooks", (0, 1), level=0.38),
-        Incident(Cause.ALLOCATED_UNUSED, "lab", 9.7 * DAY, 12.0, "notebooks", (2, 3)),
-        Incident(Cause.ORPHANED_STORAGE, "lab", 6.0 * DAY, 8.0 * DAY, note="two volumes outlive their instances"),
-        Incident(Cause.ORPHANED_STORAGE, "held", 5.0 * DAY, 9.0 * DAY, level=9.6, note="a file system nobody mounts"),
-        Incident(Cause.SPEND_JUMP, "serving", 7.0 * DAY, 3.0 * DAY, level=900, note="S3 requests in a loop"),
-        Incident(Cause.SPEND_NEW, "serving", 9.0 * DAY, 4.0 * DAY, level=1320.96, note="a type in a region never used before"),
-        Incident(Cause.TRANSFER_ROUTE, "frontier", 7.0 * DAY, 4.0 * DAY, level=1100, note="S3 through the NAT gateway"),
-        Incident(
+        PlannedIncident(Cause.COMPILING, "llama", 3.0 * DAY + 4, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
+        PlannedIncident(Cause.STARVED, "llama", 4.0 * DAY + 9, 5.0, "llama-8b", level=0.20),
+        PlannedIncident(Cause.CHECKPOINT_AT_RISK, "llama", 5.5 * DAY, 6.0, "llama-8b"),
+        PlannedIncident(Cause.NO_DATA, "llama", 6.5 * DAY, 3.0, "llama-8b", (9, 12)),
+        PlannedIncident(Cause.HUNG, "llama", 7.6 * DAY, 2.5, "llama-8b", level=0.0),
+        PlannedIncident(Cause.COLD_CACHE, "llama", 9.2 * DAY, 1.7, "llama-8b", note="compiled before, on day 3"),
+        PlannedIncident(Cause.NETWORK_BOUND, "llama", 11.0 * DAY, 5.0, "llama-8b", level=0.45),
+        PlannedIncident(Cause.HUNG, "llama", 12.5 * DAY, 2.0, "llama-8b", level=1.0, note="cores spin in a collective"),
+        PlannedIncident(Cause.LONG_COMPILE, "vision", 3.6 * DAY, 1.9, "vit-probe", note="a job of one node"),
+        PlannedIncident(Cause.MEMORY_PRESSURE, "vision", 6.0 * DAY, 8.0, "vit-2b", (2, 4), level=0.985),
+        PlannedIncident(Cause.EXECUTION_ERRORS, "vision", 8.3 * DAY, 3.0, "vit-2b", (5, 6), level=9),
+        PlannedIncident(Cause.ODD, "vision", 11.4 * DAY, 6.0, "vit-2b", (0, 2)),
+        PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 5.2 * DAY, 3.0, "moe", (3, 4)),
+        PlannedIncident(Cause.STARVED, "frontier", 10.3 * DAY, 3.0, "moe", level=0.35, note="a shallower drop on Trainium2"),
+        PlannedIncident(Cause.IDLE, "lab", 4.6 * DAY, 14.0, "notebooks", (4, 6)),
+        PlannedIncident(Cause.COLLECTIVE_PATH, "lab", 6.9 * DAY, 6.0, "notebooks", (0, 1), level=0.38),
+        PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 9.7 * DAY, 12.0, "notebooks", (2, 3)),
+        PlannedIncident(Cause.ORPHANED_STORAGE, "lab", 6.0 * DAY, 8.0 * DAY, note="two volumes outlive their instances"),
+        PlannedIncident(Cause.ORPHANED_STORAGE, "held", 5.0 * DAY, 9.0 * DAY, level=9.6, note="a file system nobody mounts"),
+        PlannedIncident(Cause.SPEND_JUMP, "serving", 7.0 * DAY, 3.0 * DAY, level=900, note="S3 requests in a loop"),
+        PlannedIncident(
+            Cause.SPEND_NEW, "serving", 9.0 * DAY, 4.0 * DAY, level=1320.96, note="a type in a region never used before"
+        ),
+        PlannedIncident(Cause.TRANSFER_ROUTE, "frontier", 7.0 * DAY, 4.0 * DAY, level=1100, note="S3 through the NAT gateway"),
+        PlannedIncident(
             Cause.UNUSED_CAPACITY, "held", 9 * DAY + 1, 5 * DAY - 1, level=4 * 21.5 * 24, note="half a reservation stands empty"
         ),
-        Incident(
+        PlannedIncident(
             Cause.COMMITMENT_UNUSED,
             "planned",
             10.0 * DAY,
@@ -129,7 +131,7 @@ CAUSES = Scenario(
             level=1168,
             note="half of the Savings Plan's nodes are gone",
         ),
-        Incident(
+        PlannedIncident(
             Cause.BUDGET_BURN,
             "planned",
             8.0 * DAY,

@@ -1,32 +1,80 @@
-"""Answer from Cost Explorer: it groups by two keys at a time, so tags stand in views of their own beside the whole bill."""
+"""Open a bill: the exports in a folder, or Cost Explorer's answers, which stand in one view a tag beside the whole bill."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Lock
 from urllib.parse import unquote
 
 from adapters.billing.bill import Bill
 from adapters.billing.columns import Form
 from adapters.billing.dimensions import TAG, canonical
-from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, told_by_explorer
-from adapters.billing.tags import DEFAULT_NAMES, Names
+from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, check_explorer_dimension
+from adapters.billing.files import ExplorerAnswers
+from adapters.billing.tags import DEFAULT_NAMES, TagNames
 from bot.errors import Unavailable
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
-Fresh = Callable[[str], str]
+_LAG = timedelta(hours=24)
+_ANSWERS = Path("api/ce/get_cost_and_usage")
+
+Refresher = Callable[[str], str]
 """Bring the answers of a view up to date; return how old they are and what they cost, in words."""
 
 
-class Views:
+def open_billing(
+    folder: Path,
+    *,
+    lag: timedelta = _LAG,
+    tags: Mapping[str, Sequence[str]] | None = None,
+    cache: Path | None = None,
+    view: str = "",
+    services: Mapping[str, str] | None = None,
+    by_day: str = "",
+    due: Callable[[], bool] = lambda: True,
+) -> Bill:
+    """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
+
+    `tags` maps `team`, `project`, `cluster`, `namespace` to tag names, best first; `cache` is a DuckDB file that spares
+    the next start the loading. What Cost Explorer answered under `folder/api` counts for months that no export holds; `view`
+    is which view of it, `services` its names of services with their product codes. `by_day` names what rolled the files up
+    by day, where something did; `due` tells whether to look at the folder again. Raise `WrongInput` when it is missing.
+    """
+    answers = ExplorerAnswers(folder / _ANSWERS, view, services or {})
+    return Bill(folder, lag=lag, tags=tags or {}, cache=cache, answers=answers, by_day=by_day, due=due)
+
+
+def open_explorer(
+    folder: Path,
+    *,
+    lag: timedelta = _LAG,
+    tags: Mapping[str, Sequence[str]] | None = None,
+    services: Mapping[str, str] | None = None,
+    fresh: Refresher = lambda _: "",
+) -> ExplorerBill:
+    """Open Cost Explorer's answers under `folder/api`; `fresh` brings a view of them up to date before it is asked."""
+
+    def opened(view: str) -> Bill:
+        return open_billing(folder, lag=lag, tags=tags, view=view, services=services)
+
+    return ExplorerBill(opened, fresh, tags or {})
+
+
+def has_only_answers(folder: Path) -> bool:
+    """Tell whether a recording holds Cost Explorer's answers and no export."""
+    return (folder / _ANSWERS).is_dir() and not (folder / "billing").is_dir()
+
+
+class ExplorerBill:
     """Implement `bot.ports.Billing` over Cost Explorer's answers: the whole bill, and one view a tag."""
 
-    def __init__(self, opened: Callable[[str], Bill], fresh: Fresh, tags: Names) -> None:
+    def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: TagNames) -> None:
         self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
         self._bills: dict[str, Bill] = {}
         self._lock = Lock()
@@ -39,7 +87,7 @@ class Views:
             return self._tally("", window, by, where)
         first, *others = sorted(tags)
         for one in (*others, *(x for x in asked if x not in tags)):
-            told_by_explorer(one, "" if one in others else first)
+            check_explorer_dimension(one, "" if one in others else first)
         return self._tagged(first, window, by, where)
 
     def deltas(self, now: datetime, days: int) -> Reading:

@@ -23,12 +23,12 @@ NUMBERED_S = 300.0
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Score = Callable[[Sequence[datetime], Values], tuple[Values, Flags]]
-Seen = Callable[[str, Sequence[datetime], Values, Values, Flags], None]
-Span = tuple[datetime, datetime]
+OnScored = Callable[[str, Sequence[datetime], Values, Values, Flags], None]
+LabelledWindow = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
-class Table:
+class SeriesTable:
     """Hold one CSV: its header and rows as text, times, and values (n, m) with nan for what is no number."""
 
     header: list[str]
@@ -37,7 +37,7 @@ class Table:
     values: Values
 
 
-def score_tree(source: Path, target: Path, score: Score, seen: Seen | None = None, history: Path | None = None) -> int:
+def score_tree(source: Path, target: Path, score: Score, seen: OnScored | None = None, history: Path | None = None) -> int:
     """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
 
     `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `seen` is called
@@ -65,7 +65,7 @@ def _found(source: Path, target: Path, history: Path | None) -> list[tuple[Path,
     return [(source / path, target / path, history / path if history else None) for path in inner]
 
 
-def _joined(path: Path, history: Path | None) -> tuple[Table, Table | None]:
+def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable | None]:
     """Return a file and its history, which has the same columns."""
     table, before = _read(path), _read(history) if history else None
     if before and before.header != table.header:
@@ -93,7 +93,7 @@ def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: Flags) -> Iter
         yield [*row, f"{value:.6f}", int(flag)]
 
 
-def read_truth(path: Path) -> dict[str, list[Span]]:
+def read_truth(path: Path) -> dict[str, list[LabelledWindow]]:
     """Return the labelled windows of each series from JSON `{"folder/name.csv": [[start, end], ...]}`, times as in the CSVs.
 
     Raises `WrongInput` for anything else.
@@ -105,7 +105,7 @@ def read_truth(path: Path) -> dict[str, list[Span]]:
         raise WrongInput(f"'{path}' is not the truth of series: JSON {{\"name.csv\": [[start, end], ...]}}.") from None
 
 
-def _read(path: Path) -> Table:
+def _read(path: Path) -> SeriesTable:
     """Return a CSV, each row as wide as the header; raise `WrongInput` for anything else."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -123,7 +123,7 @@ def _read(path: Path) -> Table:
     counted = [row[0].strip() for row in rows[:2]] in (["0", "1"], ["1", "2"])
     times = [_time(row[0], path, line, NUMBERED_S if counted else 1) for line, row in numbered[1:]]
     cells = [[_number(cell) for cell in row[1:]] for row in rows]
-    return Table(header, rows, times, np.array(cells, dtype=np.float64).reshape(len(rows), len(header) - 1))
+    return SeriesTable(header, rows, times, np.array(cells, dtype=np.float64).reshape(len(rows), len(header) - 1))
 
 
 def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:

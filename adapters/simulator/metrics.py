@@ -1,4 +1,4 @@
-"""Write CloudWatch statistic sets as a recording holds them: one writer for both forms, JSON lines and Parquet."""
+"""Hold metrics as CloudWatch statistic sets, and write them as a recording does: JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -14,11 +14,56 @@ import numpy as np
 from adapters.simulator.fleet import ACCOUNT
 from adapters.simulator.signals import Array
 
-Form = Literal["jsonl", "parquet"]
+
+@dataclass(frozen=True)
+class Sets:
+    """Hold the four statistics, each of shape (n_series, n_points)."""
+
+    count: Array
+    sum: Array
+    max: Array
+    min: Array
+
+    def total(self) -> Sets:
+        """Return the statistic set of all series together, shape (1, n_points)."""
+        low = np.where(self.count > 0, self.min, np.inf).min(axis=0, keepdims=True)
+        return Sets(
+            self.count.sum(axis=0, keepdims=True),
+            self.sum.sum(axis=0, keepdims=True),
+            np.where(self.count > 0, self.max, -np.inf).max(axis=0, keepdims=True),
+            np.where(np.isfinite(low), low, 0),
+        )
+
+
+def gather(
+    mean: Array, visible: Array, minutes: int, things: int = 1, high: Array | None = None, low: Array | None = None
+) -> Sets:
+    """Gather `mean` (per thing and minute, shape (n, minutes)) into periods of `minutes`; unseen or nan minutes do not count.
+
+    `high` and `low` are the largest and smallest thing of a minute where things differ.
+    """
+    n, whole = mean.shape[0], mean.shape[1] // minutes
+    cut = slice(0, whole * minutes)
+    seen = (visible[:, cut] > 0) & np.isfinite(mean[:, cut])
+    high, low = (mean if high is None else high), (mean if low is None else low)
+
+    def fold(values: Array, where_not: float) -> Array:
+        return np.where(seen, values[:, cut], where_not).reshape(n, whole, minutes)
+
+    scrapes = seen.reshape(n, whole, minutes).sum(axis=2)
+    return Sets(
+        (scrapes * things).astype(np.float64),
+        fold(mean, 0.0).sum(axis=2) * things,
+        fold(high, -np.inf).max(axis=2),
+        fold(low, np.inf).min(axis=2),
+    )
+
+
+MetricForm = Literal["jsonl", "parquet"]
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricSeries:
     """Name one series of a metric: where it stands and its dimensions."""
 
     region: str
@@ -32,7 +77,7 @@ class Block:
     namespace: str
     metric: str
     unit: str
-    series: Sequence[Series]
+    series: Sequence[MetricSeries]
     count: Array
     sum: Array
     max: Array
@@ -49,7 +94,7 @@ FROM points JOIN series USING (id)
 class RowWriter:
     """Write blocks under a folder; one thread and the order of the arrays, so that the same arrays give the same bytes."""
 
-    def __init__(self, folder: Path, form: Form) -> None:
+    def __init__(self, folder: Path, form: MetricForm) -> None:
         self._folder, self._form = folder, form
         self._db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
         self.rows = 0
@@ -72,7 +117,7 @@ class RowWriter:
         """Close the database."""
         self._db.close()
 
-    def _name_series(self, series: Sequence[Series]) -> None:
+    def _name_series(self, series: Sequence[MetricSeries]) -> None:
         self._db.execute('CREATE OR REPLACE TEMP TABLE series (id INTEGER, region VARCHAR, "dimensions" MAP(VARCHAR, VARCHAR))')
         named = json.dumps([[i, s.region, dict(s.dimensions)] for i, s in enumerate(series)])
         self._db.execute(

@@ -1,27 +1,33 @@
-"""Put one question to the loaded bill: whole days from the rollup, the edges from the detail."""
+"""Put questions to the loaded bill: tallies, daily and hourly spend frames, and effective rates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 
-from adapters.billing.dimensions import Asked, canonical, written
+from adapters.billing.dimensions import QueryParts, canonical, written
 from adapters.billing.sql import sql
 from bot.errors import WrongInput
+from bot.model.fleet import Market
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Basis, Price
+from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
 
-_DAY = timedelta(days=1)
+_ONE_DAY = timedelta(days=1)
 _BY_POD = {"namespace", "pod"}
 
 
 def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where: Sequence[Filter], *, pods: bool) -> Tally:
     """Return the tally; `pods` tells whether split rows were loaded. Raise `WrongInput` for what cannot be asked."""
-    asked = Asked()
+    asked = QueryParts()
     by = tuple(canonical(one) for one in by)
     keys = "".join(f"{asked.key(one)}, " for one in by)
     filters = asked.where(where)
@@ -33,10 +39,10 @@ def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where:
     return _tally(db, window, tuple(by), found)
 
 
-def _pieces(window: Window, detail: str, asked: Asked) -> tuple[str, dict[str, object]]:
+def _pieces(window: Window, detail: str, asked: QueryParts) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rollup) and what is left at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
-    first, last = _midnight(start + _DAY - timedelta(microseconds=1)), _midnight(end)
+    first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
     hour = "date_trunc('hour', started) AS hour," if "hour" in asked.used else ""
     if hour or detail != "detail" or first >= last:
         return sql("piece_detail", detail=detail, hour=hour, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {
@@ -112,3 +118,87 @@ def _naive(at: datetime) -> datetime:
 
 def _midnight(at: datetime) -> datetime:
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+_DAY, _HOUR, _WEEK = timedelta(days=1), timedelta(hours=1), timedelta(days=7)
+_NAMES = ("account", "service", "region", "usage_type", "cluster", "team", "project")
+_LINE = 4
+"""How many of the names make a line of the bill."""
+_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+_BEFORE = timedelta(days=30)
+_LEAST_USD = 1.0
+"""A thing that cost less within the hours' span is left to the days: the long tail is most of a large bill's things."""
+
+
+def spend_frame(db: duckdb.DuckDBPyConnection, seen: datetime, days: int) -> Frame | None:
+    """Return the frame of the `days` before midnight `seen`, or None when it holds no row.
+
+    nan: the bill has no row at all that day, or this line has one whose end is not seen yet. 0: others have, this has none.
+    """
+    first = seen - days * _DAY
+    parameters = {"first": first.replace(tzinfo=None), "seen": seen.replace(tzinfo=None)}
+    n = len(_NAMES)
+    rows = db.execute(sql("deltas"), parameters).fetchall()
+    things = {key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in rows if not row[n + 3]))}
+    if not things:
+        return None
+    values = np.full((len(things), days, 2), np.nan, dtype=np.float32)
+    values[:, sorted({row[n] for row in rows if not row[n + 3]})] = 0
+    for row in rows:
+        if row[:n] in things:
+            values[things[row[:n]], row[n]] = float(row[n + 1]), float(row[n + 2])
+    lines: dict[tuple[str, ...], list[int]] = {}
+    for key, i in things.items():
+        lines.setdefault(key[:_LINE], []).append(i)
+    for row in rows:
+        if row[n + 3] and row[:_LINE] in lines:
+            values[lines[row[:_LINE]], row[n]] = np.nan
+    return Frame("spend", _labels(things), first, _DAY, (SPEND_METRIC, BILLED_METRIC), values)
+
+
+def hours_of_week(seen: datetime) -> datetime:
+    """Return the Monday that `hours` is asked for: one reading of the tables serves every hour of its week."""
+    return seen - (seen - _MONDAY) % _WEEK
+
+
+def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
+    """Return the frame of 30 days before a Monday and the week after it, later hours and all; None when nothing is hourly."""
+    first, until = monday - _BEFORE, monday + _WEEK
+    parameters = {"first": first.replace(tzinfo=None), "until": until.replace(tzinfo=None), "least": _LEAST_USD}
+    rows = db.execute(sql("hours"), parameters).fetchall()
+    if not rows:
+        return None
+    n = len(_NAMES)
+    values = np.zeros((len(rows), (until - first) // _HOUR, 1), dtype=np.float32)
+    for i, row in enumerate(rows):
+        values[i, row[n], 0] = row[n + 1]
+    values[:, (values == 0).all(axis=(0, 2))] = np.nan
+    return Frame("spend_hour", _labels(row[:n] for row in rows), first, _HOUR, (SPEND_METRIC,), values)
+
+
+def _labels(keys: Iterable[tuple[str, ...]]) -> tuple[Labels, ...]:
+    return tuple(Labels(**dict(zip(_NAMES, key, strict=True))) for key in keys)
+
+
+_MARKETS = {market.value for market in Market}
+_RATED_SPAN = timedelta(days=7)
+
+
+def rates(db: duckdb.DuckDBPyConnection, seen: datetime) -> tuple[Price, ...]:
+    """Return amortised USD over instance-hours of the 7 days before midnight `seen`; nothing for types without hours."""
+    until = seen.replace(tzinfo=None)
+    rows = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
+    return tuple(
+        Price(
+            instance_type=kind,
+            usd_per_hour=(cost / Decimal(repr(hours))).quantize(Decimal("0.000001")),
+            market=Market(market),
+            basis=Basis.BILLED,
+            region=region,
+            asof=(ended - timedelta(microseconds=1)).date(),
+            source=f"{form} of {month:%Y-%m}, {hours:,.0f} instance-hours",
+            hours=hours,
+        )
+        for kind, region, market, cost, hours, ended, form, month in rows
+        if market in _MARKETS
+    )
