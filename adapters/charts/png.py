@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
-from adapters.charts.cells import heat
-from adapters.charts.ink import GREY, say
 from bot.cards import axis
 from bot.cards.card import Chart, ChartKind, Series, Tone
 
@@ -27,11 +25,14 @@ _LEFT, _NAMES, _GAP = 58, 112, 0.02
 _LABELS = 7
 """Categories that are named, and sums that stand over bars."""
 
+_INK, _GREY = "#1f2328", "#6b7280"
 _CARD, _EDGE, _RULE = "#ffffff", "#e3e5e8", "#eceef1"
 _USUAL, _USUAL_INK = "#dcebe2", "#3f7a5c"
 _ALARM, _ALARM_WASH = "#c2321e", "#fbe6e1"
 PALETTE = ("#3b6fb5", "#cc781f", "#4b9b7a", "#8a63b5", "#c75b7a", "#7d8794", "#a18b28", "#3d94a9")
 """Series colours, told apart in colour blindness by lightness too."""
+SHADES = ("#edf1f7", "#c8d5e8", "#9db5d8", "#6a90c6", "#3b6fb5")
+"""Colours of a heat map from idle to busy, told apart by lightness alone."""
 
 TONES = {
     Tone.CRITICAL: "#c8452f",
@@ -59,7 +60,7 @@ def draw(chart: Chart) -> bytes:
         left, right = _NAMES if chart.kind is ChartKind.HEAT else _LEFT, _right(chart)
         axes = figure.add_axes((left / WIDTH, 36 / HEIGHT, (WIDTH - left - right) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT))
         axes.set_facecolor("none")
-        say(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
+        _write(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
         match chart.kind:
             case ChartKind.LINE:
                 _frame(axes, chart)
@@ -68,7 +69,7 @@ def draw(chart: Chart) -> bytes:
                 _frame(axes, chart)
                 _bars(axes, chart)
             case ChartKind.HEAT:
-                heat(axes, chart)
+                _heat(axes, chart)
         return _png(figure)
 
 
@@ -95,13 +96,13 @@ def _png(figure: Figure) -> bytes:
 
 
 def _card(figure: Figure) -> None:
+    """Lay a white card with round corners, one pixel in from the edges, under everything."""
     figure.patch.set_alpha(0)
-    inset = 1.0
     figure.add_artist(
         FancyBboxPatch(
-            (inset / WIDTH, inset / HEIGHT),
-            1 - 2 * inset / WIDTH,
-            1 - 2 * inset / HEIGHT,
+            (1 / WIDTH, 1 / HEIGHT),
+            1 - 2 / WIDTH,
+            1 - 2 / HEIGHT,
             boxstyle=f"round,pad=0,rounding_size={10 / WIDTH}",
             mutation_aspect=WIDTH / HEIGHT,
             transform=figure.transFigure,
@@ -126,7 +127,7 @@ def _frame(axes: Axes, chart: Chart) -> None:
     for mark, label in zip(marks, axis.tick_labels(marks, chart.unit), strict=True):
         axes.axhline(mark, color=_RULE if mark else "#c9cdd3", linewidth=0.8, zorder=0.5)
         where = axes.get_yaxis_transform()
-        say(axes, -_GAP * 0.8, mark, label, color=GREY, ha="right", va="center", transform=where)
+        _write(axes, -_GAP * 0.8, mark, label, color=_GREY, ha="right", va="center", transform=where)
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -162,8 +163,8 @@ def _clock(axes: Axes, chart: Chart) -> None:
     for instant, label in axis.time_ticks(chart.times[0], chart.times[-1], _LABELS - 1):
         x = _days(instant)
         axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
-        say(axes, x, -0.06, label, color=GREY, ha="center", va="top", transform=where)
-    say(axes, -1.5 * _GAP, -0.06, "UTC", color=GREY, ha="right", va="top", transform=axes.transAxes)
+        _write(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
+    _write(axes, -1.5 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
 
 
 def _usual(axes: Axes, chart: Chart) -> None:
@@ -173,7 +174,7 @@ def _usual(axes: Axes, chart: Chart) -> None:
     low, high = chart.band
     axes.axhspan(low, high, facecolor=_USUAL, edgecolor="none", zorder=0.2)
     words = f"usual\n{axis.span(low, high, chart.unit)}"
-    say(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
+    _write(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
 
 
 def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
@@ -192,7 +193,7 @@ def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
     if end < right:
         words = f"{chart.shaded.start.astimezone(UTC):%H:%M}-{chart.shaded.end.astimezone(UTC):%H:%M}"
     place = {"ha": "right" if late else "left", "va": "bottom", "transform": axes.get_xaxis_transform()}
-    say(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
+    _write(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
     return np.array([chart.shaded.start <= t <= chart.shaded.end for t in chart.times])
 
 
@@ -214,7 +215,7 @@ def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) 
         size, weight = (8, "bold") if several else (12, "bold")
         words = name + axis.figure(value, chart.unit)
         where = axes.get_yaxis_transform()
-        say(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
+        _write(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
         last = y
 
 
@@ -239,7 +240,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     if count <= _LABELS:
         for x, top in enumerate(above):
             if top:
-                say(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
+                _write(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
@@ -252,7 +253,7 @@ def _categories(axes: Axes, chart: Chart) -> None:
     letters = max(7, 56 // min(_LABELS, len(chart.categories)))
     for x in range(0, len(chart.categories), stride):
         words = axis.shorten(chart.categories[x] or "none", letters)
-        say(axes, x, -0.05, words, color=GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
+        _write(axes, x, -0.05, words, color=_GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
 
 
 def _legend(axes: Axes, chart: Chart) -> None:
@@ -262,4 +263,34 @@ def _legend(axes: Axes, chart: Chart) -> None:
         y = 0.96 - row * 0.125
         axes.plot([1 + 1.4 * _GAP], [y], "s", color=_hue(series, i), markersize=6, transform=axes.transAxes, clip_on=False)
         name = axis.shorten(series.name or "none", 12)
-        say(axes, 1 + 2.4 * _GAP, y, name, color=GREY, va="center", size=8, transform=axes.transAxes)
+        _write(axes, 1 + 2.4 * _GAP, y, name, color=_GREY, va="center", size=8, transform=axes.transAxes)
+
+
+def _write(on: Axes | Figure, x: float, y: float, words: str, **style: Any) -> None:
+    """Write text that is never read as TeX: a `$` from data stays a `$`."""
+    style = {"color": _INK, "fontsize": style.pop("size", 8.5), "fontweight": style.pop("weight", "normal"), **style}
+    on.text(x, y, words, parse_math=False, clip_on=False, **style)
+
+
+def _heat(axes: Axes, chart: Chart) -> None:
+    """Fill the axes with the chart's cells, names at their left, the last reading at their right, hours below."""
+    axes.set_xlim(0, max(1, len(chart.times)))
+    axes.set_ylim(max(1, len(chart.series)), 0)
+    axes.set_axis_off()
+    for row, series in enumerate(chart.series):
+        _heat_row(axes, series, row, chart.unit)
+    where = axes.get_xaxis_transform()
+    for i, at in enumerate(chart.times):
+        if at.astimezone(UTC).hour % 4 == 0:
+            _write(axes, i, -0.05, f"{at.astimezone(UTC):%H:%M}", color=_GREY, ha="center", va="top", transform=where)
+    _write(axes, 1.02, -0.05, "UTC", color=_GREY, va="top", transform=axes.transAxes)
+
+
+def _heat_row(axes: Axes, series: Series, row: int, unit: str) -> None:
+    shades = [axis.shade(value) for value in series.values]
+    colours = [_CARD if shade is None else SHADES[shade] for shade in shades]
+    lefts = [float(i) for i in range(len(colours))]
+    axes.barh(row + 0.5, 1, left=lefts, height=0.86, color=colours, edgecolor=_CARD, linewidth=0.8)
+    _write(axes, -0.3, row + 0.5, axis.shorten(series.name, 14), color=_GREY, ha="right", va="center")
+    if (end := axis.newest(series.values)) is not None:
+        _write(axes, len(series.values) + 0.3, row + 0.5, axis.figure(round(end[1]), unit), va="center", weight="bold")

@@ -1,16 +1,21 @@
-"""Call Slack's Web API: with patience, and with an error of Slack's SDK whatever answers in Slack's place."""
+"""Call Slack's Web API, explain in one sentence its refusals, and keep tokens out of the log."""
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 from aiohttp import ClientConnectorError
-from slack_sdk.errors import SlackRequestError
+from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.patience import Patience
-from adapters.slack.redact import sdk_logger
+from adapters.slack.pace import RateLimitRetry
+from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
 
@@ -30,10 +35,109 @@ def open_client(bot_token: str, api_url: str, delays: Delays | None) -> AsyncWeb
 
     Without `delays` it does not wait: an alert goes without its picture rather than later.
     """
-    patient = [Patience(delays)] if delays else []
+    patient = [RateLimitRetry(delays)] if delays else []
     return Client(
         token=bot_token or None,
         base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
         logger=sdk_logger(),
         retry_handlers=[*patient, AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError])],
     )
+
+
+_SECRET = re.compile(
+    r"xox[a-z]-[\w-]+|xapp-[\w-]+|(?P<host>https?://hooks\.slack\.com)/\S+|wss?://\S+|https?://\S+/_hooks/\S+|Bearer \S+"
+    r"|(?<='code': ')[^']+"
+)
+
+_WRONG = ("`token` will be unused", "file-based InstallationStore")
+"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment."""
+
+
+def redact(text: str) -> str:
+    """Return `text` with everything that grants access replaced by `(hidden)`."""
+    return _SECRET.sub("(hidden)", text)
+
+
+class Redacting(logging.Filter):
+    """Rewrite each record before any handler sees it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the message and the text of an error; drop what bolt says of variables that are ours to read."""
+        record.msg, record.args = redact(record.getMessage()), None
+        if record.exc_info and record.exc_info[1]:
+            record.msg += f" ({type(record.exc_info[1]).__name__}: {redact(str(record.exc_info[1]))})"
+            record.exc_info = record.exc_text = None
+        return not any(wrong in record.msg for wrong in _WRONG)
+
+
+def sdk_logger() -> logging.Logger:
+    """Return the logger given to Slack's SDKs; they log addresses and payloads at DEBUG."""
+    logger = logging.getLogger("trnbot.slack.sdk")
+    if not any(isinstance(one, Redacting) for one in logger.filters):
+        logger.addFilter(Redacting())
+    return logger
+
+
+GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"})
+BAD_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "invalid_attachments"})
+
+_AGAIN = "reinstall the app in Slack and set SLACK_BOT_TOKEN to its new token."
+_SENTENCES = {
+    "channel_not_found": "Slack knows no channel {channel} that the bot can see; check the id and invite the bot with /invite.",
+    "not_in_channel": "The bot is not in Slack channel {channel}; type /invite and its name there.",
+    "is_archived": "Slack channel {channel} is archived; unarchive it or route to another.",
+    "user_not_found": "Slack knows no person {channel}; check the id in their profile.",
+    "no_such_subteam": "Slack knows no such user group; check the groups in TRNBOT_ADMINS.",
+    "cannot_dm_bot": "Slack lets no bot write to {channel}, which is a bot.",
+    "restricted_action": "A Slack admin keeps the bot from posting in {channel}; ask them to allow it.",
+    "invalid_auth": f"Slack does not accept the token; {_AGAIN}",
+    "not_authed": "Slack got no token; set SLACK_BOT_TOKEN.",
+    "account_inactive": f"The Slack app was removed from the workspace; {_AGAIN}",
+    "token_revoked": f"The Slack token was revoked; {_AGAIN}",
+    "token_expired": f"The Slack token expired; {_AGAIN}",
+    "missing_scope": "The Slack app lacks the scope '{needed}'; update it from manifest/slack.yaml and reinstall it.",
+    "not_allowed_token_type": "This is the wrong kind of Slack token; the bot token begins with xoxb-, the app token with xapp-.",
+    "ratelimited": "Slack limits how fast the bot may speak in {channel}; it is tried again later.",
+    "msg_blocks_too_long": "Slack finds the message for {channel} too long.",
+}
+
+
+LASTING = frozenset(_SENTENCES) - {"ratelimited", "msg_blocks_too_long"}
+"""Refusals that hold until a person does something."""
+PASSING = frozenset({"ratelimited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "unknown_error"})
+"""Refusals that say nothing about what was asked."""
+
+
+def code_of(error: SlackApiError) -> str:
+    """Return Slack's error code, `unknown_error` when it sent none."""
+    answer = getattr(error.response, "data", None)  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
+    found = answer.get("error") if isinstance(answer, Mapping) else ""
+    return found if isinstance(found, str) and re.fullmatch(r"\w{1,60}", found) else "unknown_error"
+
+
+def sentence(error: SlackApiError, channel: str = "") -> str:
+    """Return what Slack refused, and what to do."""
+    code = code_of(error)
+    needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
+    known = _SENTENCES.get(code, "Slack refused with '{code}'.")
+    return known.format(channel=channel or "there", needed=needed, code=code)
+
+
+@asynccontextmanager
+async def explained(channel: str = "") -> AsyncIterator[None]:
+    """Raise `Unavailable` for every failure of a call to Slack; no address and no token in its sentence."""
+    try:
+        yield
+    except SlackApiError as error:
+        raise _kind(code_of(error))(sentence(error, channel)) from None
+    except aiohttp.ClientConnectorError as error:
+        raise Unavailable(f"Slack cannot be reached ({type(error).__name__}); it is tried again later.") from None
+    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+        raise Unanswered(f"Slack did not answer ({type(error).__name__}); it is tried again later.") from None
+
+
+def _kind(code: str) -> type[Unavailable]:
+    """Return what a code means: Slack's own failures may come after it did what was asked."""
+    if code in LASTING:
+        return Refused
+    return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

@@ -1,8 +1,18 @@
-"""Keep Slack's limits in one place.
+"""Keep Slack's limits in one place, and choose the blocks that fit into one message.
 
 Source: docs.slack.dev, reference/block-kit (read 2026-11-20). The total of a message's blocks is undocumented:
 slackapi/bolt-js issue 2509 measured about 13,200 characters (`msg_blocks_too_long`).
 """
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from adapters.slack import markup
+from adapters.slack.markup import Json, context
 
 BLOCKS = 50
 VIEW_BLOCKS = 100
@@ -26,3 +36,55 @@ INPUT = 3_000
 OPTIONS = 100
 OPTION_TEXT = 75
 OPTION_VALUE = 150
+
+
+_NOTE_LENGTH = 700
+
+
+class Rank(IntEnum):
+    """Say how willingly a block is dropped: what says most never, what can be pressed late."""
+
+    NEVER = 0
+    LATE = 1
+    FIRST = 2
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Hold one Slack block, what to call it when it is left out, and its rank."""
+
+    name: str
+    block: Json
+    rank: Rank
+
+
+def fit(units: Sequence[Unit], most: int) -> list[Json]:
+    """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one says what was dropped."""
+    kept = list(units)
+    lengths = [_length(unit.block) for unit in units]
+    dropped: list[Unit] = []
+    while _over(kept, lengths, most, bool(dropped)):
+        rank = max(unit.rank for unit in kept)
+        if rank is Rank.NEVER:
+            break
+        at = max(n for n, unit in enumerate(kept) if unit.rank is rank)
+        lengths.pop(at)
+        dropped.insert(0, kept.pop(at))
+    blocks = [unit.block for unit in kept]
+    return [*blocks, _left_out(dropped)] if dropped else blocks
+
+
+def _over(kept: Sequence[Unit], lengths: Sequence[int], most: int, noted: bool) -> bool:
+    note = _NOTE_LENGTH if noted else 0
+    return len(kept) + noted > most or sum(lengths) + note > TOTAL
+
+
+def _length(block: Json) -> int:
+    """Return the length of the block as JSON, the strictest reading of Slack's undocumented total."""
+    written = json.dumps(block, ensure_ascii=False)
+    return markup.size(written.replace('\\"', '"').replace("\\n", " ").replace("\\\\", " ")) + 2
+
+
+def _left_out(dropped: Sequence[Unit]) -> Json:
+    names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
+    return context([markup.cut(markup.escape(markup.cut(f"Left out, too long for one Slack message: {names}.", 300)), 600)])

@@ -1,4 +1,4 @@
-"""Write the manifest from which the Slack app is created."""
+"""Write the manifest from which the Slack app is created, with the commands it hints at."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from adapters.slack.hints import usage_hint
-from adapters.slack.modal import ASK
+from adapters.slack.forms import ASK
 from bot.ports import CommandHint
 
 COMMAND = "/trn"
@@ -75,3 +74,21 @@ def _shortcuts() -> list[dict[str, str]]:
         {"name": "Ask trnbot", "type": "message", "callback_id": ASK, "description": "Ask in the thread of this message"},
         {"name": "Ask trnbot", "type": "global", "callback_id": f"{ASK}_anywhere", "description": "Ask what Trainium costs"},
     ]
+
+
+_FIRST = ("cost", "fleet", "alerts", "why", "forecast", "spot", "help")
+
+
+def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
+    """Return the examples that fit into `most` characters: what people ask most, then other questions."""
+    ranked = sorted((h for h in hints if not h.changes or h.name in _FIRST), key=_rank)
+    shown = ""
+    for example in (hint.example or hint.name for hint in ranked):
+        if len(longer := f"{shown} | {example}" if shown else example) > most:
+            break
+        shown = longer
+    return shown or "help"
+
+
+def _rank(hint: CommandHint) -> tuple[int, str]:
+    return (_FIRST.index(hint.name) if hint.name in _FIRST else len(_FIRST), hint.name)

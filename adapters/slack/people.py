@@ -9,7 +9,7 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.failures import explained
+from adapters.slack.client import explained
 
 ADMINS = "admins"
 """Names the admins and owners of the workspace, where the id of a user group could stand."""

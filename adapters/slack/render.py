@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from adapters.slack import mrkdwn
-from adapters.slack.fit import Rank, Unit, fit
+from adapters.slack import markup
 from adapters.slack.limits import (
     ALT_TEXT,
     BLOCKS,
@@ -23,9 +22,12 @@ from adapters.slack.limits import (
     HEADER,
     SECTION,
     VIEW_BLOCKS,
+    Rank,
+    Unit,
+    fit,
 )
-from adapters.slack.objects import Json, context, markup, plain_text, section
-from adapters.slack.table import table_text
+from adapters.slack.markup import Json, context, mrkdwn_object, plain_text, section
+from adapters.slack.tables import table_text
 from bot.cards.card import (
     Block,
     Button,
@@ -97,8 +99,8 @@ def key_block_id(key: str) -> str:
 def fallback(card: Card) -> str:
     """Return the text of notifications and of clients without blocks: title and first paragraph."""
     first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
-    words = "\n".join(part for part in (_titled(card), mrkdwn.bare(first).strip()) if part)
-    return mrkdwn.inert(mrkdwn.cut(words, FALLBACK))
+    words = "\n".join(part for part in (_titled(card), markup.bare(first).strip()) if part)
+    return markup.escape(markup.cut(words, FALLBACK))
 
 
 def chart_places(card: Card) -> dict[int, Chart]:
@@ -143,17 +145,17 @@ def _title(card: Card) -> list[Json]:
     drawn: list[Json] = []
     if card.tone in _LOUD:
         drawn.append({"type": "header", "text": plain_text(title, HEADER)})
-    if card.tone not in _LOUD or mrkdwn.size(title) > HEADER:
-        drawn.append(section(mrkdwn.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]))
+    if card.tone not in _LOUD or markup.size(title) > HEADER:
+        drawn.append(section(markup.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]))
     unseen = _unseen(card)
     if unseen:
         spans: list[Span] = [part for one in unseen for part in (one, " ")]
-        drawn.append(context(mrkdwn.chunks(spans, FIELD)[:1]))
+        drawn.append(context(markup.chunks(spans, FIELD)[:1]))
     return drawn
 
 
 def _titled(card: Card) -> str:
-    return f"{ICONS[card.tone]} {mrkdwn.line(card.title) or 'trnbot'}".strip()
+    return f"{ICONS[card.tone]} {markup.one_line(card.title) or 'trnbot'}".strip()
 
 
 def _unseen(card: Card) -> list[Mention]:
@@ -164,49 +166,49 @@ def _unseen(card: Card) -> list[Mention]:
 
 def _text(block: Text) -> list[Json]:
     if block.style is Style.QUIET:
-        texts = mrkdwn.chunks(block.spans, FIELD)
+        texts = markup.chunks(block.spans, FIELD)
         return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
     spans = tuple(Strong(span) if isinstance(span, str) else span for span in block.spans)
-    return [section(text) for text in mrkdwn.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)]
+    return [section(text) for text in markup.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)]
 
 
 def _facts(block: Facts) -> list[Json]:
-    fields = [markup(text) for text in (_fact(name, value) for name, value in block.pairs) if text]
+    fields = [mrkdwn_object(text) for text in (_fact(name, value) for name, value in block.pairs) if text]
     return [{"type": "section", "fields": list(part)} for part in _batches(fields, FIELDS)]
 
 
 def _fact(name: str, value: str) -> str:
-    parts = (mrkdwn.strong(mrkdwn.cut(name, 80)), mrkdwn.inert(mrkdwn.cut(mrkdwn.line(value), 300)))
+    parts = (markup.strong(markup.cut(name, 80)), markup.escape(markup.cut(markup.one_line(value), 300)))
     return "\n".join(part for part in parts if part)
 
 
 def _table(block: Table) -> list[Json]:
     drawn = [section(table_text(block, SECTION))] if block.columns else []
     if block.rest:
-        drawn.append(context(mrkdwn.chunks((block.rest,), FIELD)[:1]))
+        drawn.append(context(markup.chunks((block.rest,), FIELD)[:1]))
     return [one for one in drawn if one.get("elements") != []]
 
 
 def _chart(block: Chart, file: str) -> list[Json]:
-    title, summary = mrkdwn.line(block.title), mrkdwn.line(block.summary)
+    title, summary = markup.one_line(block.title), markup.one_line(block.summary)
     if not file:
         spans = (Strong(title), " " if title else "", summary)
-        return [context([text]) for text in mrkdwn.chunks(spans, FIELD)[:1]]
+        return [context([text]) for text in markup.chunks(spans, FIELD)[:1]]
     words = ": ".join(part for part in (title, summary) if part) or "chart"  # the picture shows its title itself
-    return [{"type": "image", "slack_file": {"id": file}, "alt_text": mrkdwn.cut(words, ALT_TEXT)}]
+    return [{"type": "image", "slack_file": {"id": file}, "alt_text": markup.cut(words, ALT_TEXT)}]
 
 
 def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
     elements = [
         _button(button, f"{'opens' if button.opens else 'line'}:{next(actions)}")
         for button in block.buttons
-        if mrkdwn.size(button.line) <= BUTTON_VALUE and mrkdwn.line(button.text)
+        if markup.size(button.line) <= BUTTON_VALUE and markup.one_line(button.text)
     ]
     drawn: list[Json] = [{"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)]
-    missing = [mrkdwn.line(button.text) for button in block.buttons if mrkdwn.size(button.line) > BUTTON_VALUE]
+    missing = [markup.one_line(button.text) for button in block.buttons if markup.size(button.line) > BUTTON_VALUE]
     if missing:
         said = f"Too long for a button: {', '.join(missing)}."
-        drawn.append(context(mrkdwn.chunks((said,), FIELD)[:1]))
+        drawn.append(context(markup.chunks((said,), FIELD)[:1]))
     return drawn
 
 
@@ -224,9 +226,9 @@ def _name(block: Block) -> str:
         case Facts():
             return "facts"
         case Table(caption=title):
-            return f"table {mrkdwn.cut(mrkdwn.line(title), 60)}".strip()
+            return f"table {markup.cut(markup.one_line(title), 60)}".strip()
         case Chart(title=title) | Form(title=title):
-            return mrkdwn.cut(mrkdwn.line(title), 60) or "chart"
+            return markup.cut(markup.one_line(title), 60) or "chart"
         case Buttons():
             return "buttons"
         case _:

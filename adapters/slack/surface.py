@@ -12,18 +12,14 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 
-from adapters.slack.asking import Desk
-from adapters.slack.client import open_client
-from adapters.slack.failures import explained
-from adapters.slack.installs import Installs
-from adapters.slack.listening import Listening
-from adapters.slack.oauth import Installing, OAuthApp
+from adapters.slack.auth import Installations, InstallPages, OAuthApp
+from adapters.slack.charts import ChartUploader
+from adapters.slack.client import explained, open_client, sdk_logger
+from adapters.slack.listener import Listener, Tasks
 from adapters.slack.pace import Pace
 from adapters.slack.people import Members
-from adapters.slack.pictures import Pictures
-from adapters.slack.redact import sdk_logger
-from adapters.slack.sending import Sender
-from adapters.slack.tasks import Tasks
+from adapters.slack.responder import Responder
+from adapters.slack.sender import Sender
 from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
 from bot.errors import Refused, WrongInput
@@ -66,25 +62,25 @@ class SlackSurface:
         self.delays = Delays()
         self._app_token, self._public_url, self._api_url = app_token, public_url, api_url
         self._parts = (draw, shelf, answer, clock, interval_s)
-        self._installs = Installs(shelf) if client_id else None
+        self._installs = Installations(shelf) if client_id else None
         self._workspaces = Workspaces(self._open, token=bot_token, installs=self._installs, served=workspaces)
         self._tasks = Tasks()
         self._app = self._bolt(signing_secret)
         self._socket: AsyncSocketModeHandler | None = None
-        Listening(self._workspaces.of, hints, Seen(turnstile, "slack.seen"), self._tasks, self._installs).register(self._app)
+        Listener(self._workspaces.of, hints, Seen(turnstile, "slack.seen"), self._tasks, self._installs).register(self._app)
         self._installing: Sequence[Any] = ()
         if self._installs:
             oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))
-            self._installing = Installing(oauth, open_client("", api_url, self.delays), self._installs, turnstile).routes()
+            self._installing = InstallPages(oauth, open_client("", api_url, self.delays), self._installs, turnstile).routes()
 
     def _open(self, token: str, prefix: str) -> Workspace:
         """Return what speaks in one workspace."""
         draw, shelf, answer, clock, interval_s = self._parts
         client = open_client(token, self._api_url, self.delays)
         pace = Pace(interval_s, self.delays)
-        pictures = Pictures(open_client(token, self._api_url, None), draw, shelf, pace)
+        pictures = ChartUploader(open_client(token, self._api_url, None), draw, shelf, pace)
         sender = Sender(client, pictures, pace, patience_s=interval_s)
-        desk = Desk(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
+        desk = Responder(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
         return Workspace(token, prefix, client, sender, desk, Members(client))
 
     def _bolt(self, signing_secret: str) -> AsyncApp:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.asking import Desk
-from adapters.slack.installs import Installs, split_address
+from adapters.slack.auth import Installations, split_address
 from adapters.slack.people import Members
-from adapters.slack.sending import Sender
+from adapters.slack.responder import Responder
+from adapters.slack.sender import Sender
 from bot.cards.card import Card, Mention
 from bot.errors import Refused
 
@@ -27,7 +27,7 @@ class Workspace:
     """What tells its addresses from those of the first workspace: "" or `T123/`."""
     client: AsyncWebClient
     sender: Sender
-    desk: Desk
+    desk: Responder
     members: Members
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class Workspaces:
     `served` lists the workspaces that may install, the first of them the one that addresses without a workspace mean.
     """
 
-    def __init__(self, make: Make, *, token: str = "", installs: Installs | None = None, served: Sequence[str] = ()) -> None:
+    def __init__(self, make: Make, *, token: str = "", installs: Installations | None = None, served: Sequence[str] = ()) -> None:
         self._make, self._installs, self._served = make, installs, tuple(served)
         self._made: dict[str, Workspace] = {"": make(token, "")} if installs is None else {}
 

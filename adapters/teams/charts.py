@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from adapters.teams.inert import bare, short
-from adapters.teams.spans import words
+from adapters.teams.markup import bare, short, words
 from bot.cards import axis
 from bot.cards.card import Chart, ChartKind, Style, Tone
 

@@ -12,13 +12,22 @@ from typing import Any
 from botbuilder.core import ActivityHandler, InvokeResponse, TurnContext
 from botbuilder.schema import Activity
 
+from adapters.teams.auth import REFUSAL
 from adapters.teams.conversations import Conversation, Conversations, conversation_of
-from adapters.teams.hear import action_of, request_of, said_line, thread_of
-from adapters.teams.inputs import pressed_line, stands
+from adapters.teams.forms import pressed_line, stands
+from adapters.teams.parser import action_of, parse_line, request_of, thread_of
 from adapters.teams.render import ANSWER_BYTES, render
-from adapters.teams.speech import CARD, MESSAGE, greeting, invoke_answer, is_short, message, typing, unshared
-from adapters.teams.strangers import REFUSAL
-from adapters.teams.voice import Voice
+from adapters.teams.sender import (
+    CARD,
+    MESSAGE,
+    Sender,
+    greeting,
+    invoke_answer,
+    is_short,
+    message_activity,
+    typing_activity,
+    unshared,
+)
 from bot.cards.card import Card, Text, plain
 from bot.errors import TrnbotError
 from bot.model.request import Request
@@ -40,7 +49,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         clock: Clock,
         draw: Draw,
         conversations: Conversations,
-        voice: Voice,
+        voice: Sender,
         hints: tuple[CommandHint, ...],
         seen: Seen,
         patience_s: float = PATIENCE_S,
@@ -73,7 +82,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         """Answer a message in its thread."""
         activity = turn_context.activity
         if not await self._again(activity):
-            self._later(self._reply(conversation_of(activity), activity, said_line(activity)))
+            self._later(self._reply(conversation_of(activity), activity, parse_line(activity)))
 
     async def on_invoke_activity(self, turn_context: TurnContext) -> InvokeResponse:
         """Answer a press in place (botbuilder's own path fails under `CloudAdapter`)."""
@@ -181,12 +190,12 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         if here.threaded:
             return
         try:
-            await self._voice.say(here, typing(), thread)
+            await self._voice.say(here, typing_activity(), thread)
         except TrnbotError as error:
             log.info("teams: no sign of typing: %s", error)
 
     async def _send(self, here: Conversation, thread: str, card: Card) -> None:
-        await self._voice.say(here, await message(card, self._draw, budget=ANSWER_BYTES), thread)
+        await self._voice.say(here, await message_activity(card, self._draw, budget=ANSWER_BYTES), thread)
 
     def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Do the work after the turn; its failure is logged once."""

@@ -6,14 +6,17 @@ Written to the manifest's schema 1.29, "Microsoft Teams app manifest" (learn.mic
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from adapters.teams.hints import by_worth
-from adapters.teams.icons import color_icon, outline_icon
-from adapters.teams.inert import short
+import numpy as np
+import numpy.typing as npt
+
+from adapters.teams.markup import short
 from bot.ports import CommandHint
 
 Json = dict[str, Any]
@@ -107,3 +110,55 @@ def _bot(app_id: str, hints: Sequence[CommandHint]) -> Json:
 def _command(hint: CommandHint) -> Json:
     example = f" For example: {hint.example}" if hint.example and hint.example != hint.name else ""
     return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
+
+
+_FIRST = ("alerts", "cost", "fleet", "idle", "why", "ack", "snooze", "forecast", "spot", "migrate", "help", "doctor")
+
+
+def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:
+    """Return the hints, those named here first, the others in their own order after them."""
+    rank = {name: place for place, name in enumerate(_FIRST)}
+    return tuple(sorted(hints, key=lambda hint: rank.get(hint.name, len(rank))))
+
+
+Pixels = npt.NDArray[np.uint8]
+
+_INK = (27, 58, 87, 255)
+_BUSY = (255, 255, 255, 255)
+_WASTED = (255, 153, 0, 255)
+_BARS = ((0.20, 0.22), (0.42, 0.36), (0.64, 0.68))
+"""Left edge and top of each bar, as shares of the icon."""
+_WIDTH = 0.16
+_FLOOR = 0.80
+
+
+def color_icon(size: int = 192) -> bytes:
+    """Return the colour icon: a full square, as Teams rounds it itself."""
+    pixels = np.empty((size, size, 4), dtype=np.uint8)
+    pixels[:] = _INK
+    return _png(_with_bars(pixels, (_BUSY, _BUSY, _WASTED)))
+
+
+def outline_icon(size: int = 32) -> bytes:
+    """Return the outline icon: white on nothing, as the schema asks."""
+    return _png(_with_bars(np.zeros((size, size, 4), dtype=np.uint8), (_BUSY, _BUSY, _BUSY)))
+
+
+def _with_bars(pixels: Pixels, colors: tuple[tuple[int, ...], ...]) -> Pixels:
+    size = pixels.shape[0]
+    for (left, top), color in zip(_BARS, colors, strict=True):
+        rows = slice(round(top * size), round(_FLOOR * size))
+        pixels[rows, round(left * size) : round((left + _WIDTH) * size)] = color
+    return pixels
+
+
+def _png(pixels: Pixels) -> bytes:
+    """Write 8-bit RGBA rows, each with filter 0 (PNG specification, third edition)."""
+    height, width, _ = pixels.shape
+    rows = np.insert(pixels.reshape(height, width * 4), 0, 0, axis=1).tobytes()
+    head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows, 9)) + _chunk(b"IEND", b"")
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))

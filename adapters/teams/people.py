@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import aiohttp
 
+from adapters.teams.client import Credentials
 from adapters.teams.conversations import Conversations
-from adapters.teams.credentials import Credentials
 from bot.errors import Unavailable
 
 FRESH_S = 300.0

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapters.teams.charts import chart_elements, with_picture
-from adapters.teams.inert import escaped, short
-from adapters.teams.inputs import button_sets, form_elements
-from adapters.teams.spans import Mentions, paragraph, pings, words
+from adapters.teams.forms import button_sets, form_elements
+from adapters.teams.markup import Mentions, escape, paragraph, pings, short, words
 from adapters.teams.tables import table_elements
 from bot.cards.card import Block, Buttons, Card, Chart, Facts, Form, Mention, Style, Table, Text, Tone, plain
 from bot.ports import Draw
@@ -110,7 +109,7 @@ def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands:
         case Text():
             return [paragraph(block, mentions)]
         case Facts(pairs=pairs):
-            facts = [{"title": escaped(short(k, 100)), "value": escaped(short(v, 1000)) or "–"} for k, v in pairs]
+            facts = [{"title": escape(short(k, 100)), "value": escape(short(v, 1000)) or "–"} for k, v in pairs]
             return [{"type": "FactSet", "facts": facts}] if facts else []
         case Table():
             return table_elements(block, rich=rich)
@@ -133,7 +132,7 @@ def _shell(card: Card, mentions: Mentions) -> Json:
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.5",
-        "fallbackText": escaped(title),
+        "fallbackText": escape(title),
         "msteams": {"width": "Full"},
         "body": body,
     }

@@ -11,18 +11,15 @@ from aiohttp import web
 from botbuilder.integration.aiohttp import CloudAdapter
 from botbuilder.schema import Activity
 
-from adapters.teams.cloud import PUBLIC, Cloud, is_loopback, on_loopback
-from adapters.teams.connector import Gone, Wire
+from adapters.teams.auth import RequestAuthentication, UnknownTenants
+from adapters.teams.client import Anonymous, AppSecret, ConnectorClient, Gone
+from adapters.teams.config import PUBLIC, Cloud, is_loopback, on_loopback
 from adapters.teams.conversations import TARGETED, Conversation, Conversations, is_person
-from adapters.teams.credentials import Anonymous, AppSecret
-from adapters.teams.hints import by_worth
 from adapters.teams.listener import PATIENCE_S, Listener
+from adapters.teams.manifest import by_worth
 from adapters.teams.people import Owners
 from adapters.teams.render import ALERT_BYTES, dumps
-from adapters.teams.speech import message
-from adapters.teams.strangers import Strangers
-from adapters.teams.trust import Trust
-from adapters.teams.voice import Voice
+from adapters.teams.sender import Sender, message_activity
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Tell, Turnstile
@@ -75,13 +72,13 @@ class TeamsSurface:
         self._tenants = listed if app_id and "*" not in listed else None
         asks = AppSecret(replace(cloud, scope=cloud.graph), app_id, app_password, tenant_id) if tenant_id else Anonymous()
         self._owners = Owners(cloud.graph, asks, self._conversations)
-        self._strangers = Strangers(turnstile, tell)
+        self._strangers = UnknownTenants(turnstile, tell)
         credentials = AppSecret(cloud, app_id, app_password, tenant_id) if app_id else Anonymous()
-        self._wire = Wire(credentials, cloud.serves if app_id else on_loopback)
+        self._wire = ConnectorClient(credentials, cloud.serves if app_id else on_loopback)
         self.delays = self._wire.delays
         self._serves = cloud.serves if app_id else on_loopback
-        self._adapter = CloudAdapter(Trust(cloud, app_id, self._wire))
-        self._voice = Voice(self._adapter, app_id)
+        self._adapter = CloudAdapter(RequestAuthentication(cloud, app_id, self._wire))
+        self._voice = Sender(self._adapter, app_id)
         self._draw = draw
         seen = Seen(turnstile, "teams.seen")
         self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), seen, patience_s)
@@ -141,7 +138,7 @@ class TeamsSurface:
         return await self._conversations.opened(address, made, near)
 
     async def _notice(self, card: Card) -> Activity:
-        return await message(card, self._draw, budget=ALERT_BYTES, stands=True)
+        return await message_activity(card, self._draw, budget=ALERT_BYTES, stands=True)
 
     async def _hear(self, request: web.Request) -> web.Response:
         """Take one activity: 400 for garbage, 401 for a bad token, 403 for a stranger, 503 without signing keys."""

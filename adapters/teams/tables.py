@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adapters.teams.inert import bare, short
-from adapters.teams.spans import words
+from adapters.teams.markup import bare, short, words
 from bot.cards.card import Align, Column, Style, Table
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import assert_never
 
-from adapters.terminal.picture import picture
+from adapters.terminal.charts import chart_lines
 from bot.cards.card import (
     Align,
     Block,
@@ -172,7 +172,7 @@ class _Pen:
 
     def _chart(self, block: Chart) -> str:
         head = self.ink(self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD)
-        drawn = [clean(line) for line in picture(block, self.width)]
+        drawn = [clean(line) for line in chart_lines(block, self.width)]
         summary = self.ink(self.wrap(clean(block.summary)), _QUIET)
         return "\n".join(part for part in (head, *drawn, summary) if part)
 

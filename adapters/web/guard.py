@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from adapters.web.door import Door, refusal
+from adapters.web.auth import ConsoleAuth, refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -33,7 +33,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Guard:
     """Wrap handlers; `hosts` are names under which a proxy on this machine offers the console."""
 
-    def __init__(self, *, token: str, door: Door, hosts: Collection[str] = ()) -> None:
+    def __init__(self, *, token: str, door: ConsoleAuth, hosts: Collection[str] = ()) -> None:
         self._token = token
         self._door = door
         self._hosts = frozenset(host.lower() for host in hosts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from adapters.web.door import LOGIN_PATH, Door, host_of
+from adapters.web.auth import LOGIN_PATH, ConsoleAuth, host_of
 from adapters.web.events import Hub
 from adapters.web.guard import Guard
 from adapters.web.html import Pages
@@ -41,7 +41,7 @@ class WebSurface:
         secret: str = "",
         public_url: str = "",
     ) -> None:
-        door = Door(secret, secure=public_url.startswith("https://"))
+        door = ConsoleAuth(secret, secure=public_url.startswith("https://"))
         token = door.form_token(secrets.token_urlsafe(24))
         self._pages = Pages(token=token, title=title)
         self._messages = Messages(shelf, clock)

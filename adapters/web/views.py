@@ -11,12 +11,12 @@ from typing import Any
 
 from aiohttp import web
 
-from adapters.web.door import Door
+from adapters.web.auth import ConsoleAuth
 from adapters.web.events import Hub
 from adapters.web.guard import HEADERS, OWN_HEADER, own_page
 from adapters.web.html import Pages, plain_json
 from adapters.web.messages import Messages
-from adapters.web.now import LINES, Standing, standing
+from adapters.web.strip import LINES, Standing, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -67,7 +67,7 @@ class Views:
     }
     """The pages of the rail, by path."""
 
-    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface, door: Door) -> None:
+    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface, door: ConsoleAuth) -> None:
         self._console = console
         self._door = door
         self._pages = pages

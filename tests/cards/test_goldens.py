@@ -22,7 +22,7 @@ import pytest
 from slack_sdk.models.blocks import Block as SlackBlock
 
 from adapters.slack import limits
-from adapters.slack.modal import Origin, answer_view
+from adapters.slack.forms import Origin, answer_view
 from adapters.slack.render import message
 from adapters.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
 from adapters.terminal.render import render as terminal

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from adapters.charts.png import draw
 from adapters.store.memory import MemoryStore
-from adapters.teams.icons import outline_icon
+from adapters.teams.manifest import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Field, Form, Mention, Strong, Table, Text, Tone, text

@@ -26,7 +26,6 @@ SDK = {
     "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "requests", "msrest", "cryptography", "numpy"},
     "terminal": set(),
     "web": {"aiohttp", "jinja2", "markupsafe"},
-    "engine": {"joblib"},
 }
 
 

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 from botbuilder.schema import ChannelAccount, ConversationAccount, ConversationReference
 
-from adapters.slack.asking import Asker
+from adapters.slack.responder import Requester
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-from adapters.teams.cloud import PUBLIC
+from adapters.teams.config import PUBLIC
 from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
 from bot import build
@@ -92,7 +92,7 @@ async def slack(url: str) -> None:
     parts |= {"shelf": (store := MemoryStore()), "turnstile": store}
     made = SlackSurface(bot_token=TOKEN, app_token=APP_TOKEN, signing_secret=SECRET, api_url=f"{url}/api/", **parts)
     desk = (await made._workspaces.of("")).desk
-    asker = Asker("U1", "dana", "C1", response_url=f"{url}/{TICKET}")
+    asker = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}")
     await _told(made.post("C1", CARD, "k"), desk.tell("cost", asker))
     if "invalid" in url:
         return  # looking up a name that nobody has takes a while each time

@@ -10,8 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.installs import Installation
-from adapters.slack.oauth import REDIRECT_PATH
+from adapters.slack.auth import REDIRECT_PATH, Installation
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from tests.guarded import guarded, later

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.installs import SHELF
+from adapters.slack.auth import INSTALLATIONS
 from adapters.slack.manifest import SCOPES
 from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
@@ -130,7 +130,7 @@ async def test_a_workspace_that_nobody_listed_gets_no_installation_and_its_token
     _, browser = installing
     answer = await installed(browser, "T9")
     assert (answer.status, "T9 may not install" in await answer.text()) == (403, True)
-    assert store.newest(SHELF, 9) == []
+    assert store.newest(INSTALLATIONS, 9) == []
     assert ("auth.revoke", "xoxb-T9") in slack.tokens
 
 
@@ -151,7 +151,7 @@ async def test_a_state_is_for_one_browser_once_and_for_ten_minutes(installing, s
     answer = await browser.get("/slack/oauth_redirect", params={"state": state, "code": "code-T1"})
     assert answer.status == 400
     assert slack.sent("oauth.v2.access") == []
-    assert store.newest(SHELF, 9) == []
+    assert store.newest(INSTALLATIONS, 9) == []
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_a_workspace_that_removed_the_app_is_forgotten_and_may_come_back(i
     await installed(browser, "T1")
     await surface.post("C1", ALERT, "k")
     assert (await Workspace(browser, surface, slack).event(event))[0] == 200
-    assert store.newest(SHELF, 9) == []
+    assert store.newest(INSTALLATIONS, 9) == []
     with pytest.raises(Refused, match="not installed"):
         await surface.post("C1", ALERT, "k")
     slack.granted["code-T1"] = grant("T1", access_token="xoxb-again")
@@ -192,7 +192,7 @@ async def test_a_token_of_a_person_that_was_revoked_changes_nothing(installing, 
     surface, browser = installing
     await installed(browser, "T1")
     await Workspace(browser, surface, slack).event({"type": "tokens_revoked", "tokens": {"oauth": ["U1"], "bot": []}})
-    assert len(store.newest(SHELF, 9)) == 1
+    assert len(store.newest(INSTALLATIONS, 9)) == 1
 
 
 async def test_tokens_and_secrets_reach_no_log_and_no_page(installing, slack, caplog):

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from adapters.slack.hints import usage_hint
-from adapters.slack.manifest import manifest, manifest_yaml
+from adapters.slack.manifest import manifest, manifest_yaml, usage_hint
 from bot.chats import command_hints
 from bot.ports import CommandHint
 

@@ -11,8 +11,8 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
 from adapters.slack import limits
-from adapters.slack.modal import Origin, answer_view
-from adapters.slack.mrkdwn import size
+from adapters.slack.forms import Origin, answer_view
+from adapters.slack.markup import size
 from adapters.slack.render import Around, message
 from bot.cards.card import (
     Align,

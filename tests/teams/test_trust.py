@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adapters.teams.cloud import PUBLIC, Cloud, on_loopback
+from adapters.teams.config import PUBLIC, Cloud, on_loopback
 from adapters.teams.surface import TeamsSurface
 from bot.errors import WrongInput
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import adapters.web
-from adapters.charts.cells import SHADES
-from adapters.charts.png import PALETTE, TONES
+from adapters.charts.png import PALETTE, SHADES, TONES
 
 SHEET = (Path(adapters.web.__file__).parent / "static" / "console.css").read_text()
 COLOURS = {name: (light, dark) for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", SHEET)}

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from adapters.web.now import standing
+from adapters.web.strip import standing
 from bot.cards.card import Card, Column, Table
 from tests.e2e import samples
 

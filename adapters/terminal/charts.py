@@ -14,7 +14,7 @@ _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_BARS = 20
 
 
-def picture(chart: Chart, width: int) -> list[str]:
+def chart_lines(chart: Chart, width: int) -> list[str]:
     """Return the chart's lines, each at most `width` columns."""
     match chart.kind:
         case ChartKind.LINE:

@@ -1,13 +1,17 @@
-"""Let workspaces install the app by OAuth 2.0 (docs.slack.dev, authentication/installing-with-oauth; read 2026-11-21)."""
+"""Let workspaces install the app by OAuth 2.0, and keep their tokens.
+
+Source: docs.slack.dev, authentication/installing-with-oauth; read 2026-11-21.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import logging
+import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,10 +21,71 @@ from aiohttp import ClientError, web
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.failures import code_of
-from adapters.slack.installs import Installation, Installs
+from adapters.slack.client import code_of
 from adapters.slack.manifest import SCOPES
-from bot.ports import Turnstile
+from bot.errors import Refused
+from bot.ports import Shelf, Turnstile
+
+INSTALLATIONS = "slack.installations"
+_ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Hold one workspace's installation; its token shows in no text made of it."""
+
+    team: str
+    name: str
+    token: str
+    bot_user: str
+    by: str
+    at: datetime
+    scopes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Name the workspace alone."""
+        return f"Installation({self.team})"
+
+
+class Installations:
+    """Read and write installations; the shelf may block, so each call runs in a thread."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def keep(self, made: Installation) -> None:
+        """Write an installation over the workspace's one before."""
+        document = {"name": made.name, "token": made.token, "bot_user": made.bot_user, "by": made.by}
+        document |= {"at": made.at.isoformat(), "scopes": " ".join(made.scopes)}
+        await asyncio.to_thread(self._shelf.put, INSTALLATIONS, made.team, document)
+
+    async def of(self, team: str) -> Installation | None:
+        """Return the installation of a workspace, None where there is none (any more)."""
+        document = await asyncio.to_thread(self._shelf.get, INSTALLATIONS, team)
+        return None if document is None else _installation(team, document)
+
+    async def forget(self, team: str) -> None:
+        """Drop the token of a workspace that removed the app."""
+        await asyncio.to_thread(self._shelf.drop, INSTALLATIONS, team)
+
+
+def _installation(team: str, document: Mapping[str, Any]) -> Installation:
+    name, token, bot_user, by, scopes = (str(document.get(key, "")) for key in ("name", "token", "bot_user", "by", "scopes"))
+    return Installation(team, name, token, bot_user, by, datetime.fromisoformat(str(document["at"])), tuple(scopes.split()))
+
+
+def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
+    """Return workspace and channel of `T123/C02FIN`; the first of `workspaces` where none is named, "" for the only one.
+
+    Raises `Refused` for a workspace that is not among them.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if not found:
+        return (workspaces[0] if workspaces else ""), address
+    if workspaces and found[1] not in workspaces:
+        raise Refused(f"Slack workspace {found[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES.")
+    return found[1], found[2]
+
 
 INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
 AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
@@ -58,13 +123,13 @@ class _Refusal(Exception):
         self.status, self.sentence = status, sentence
 
 
-class Installing:
+class InstallPages:
     """Serve the two pages of an installation; a state is made for one browser, used once and good for ten minutes.
 
     A state is signed and not kept, so that opening the page writes nothing.
     """
 
-    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installs, turnstile: Turnstile) -> None:
+    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installations, turnstile: Turnstile) -> None:
         self._app, self._client, self._installs, self._turnstile = app, client, installs, turnstile
 
     def routes(self) -> Sequence[web.RouteDef]:

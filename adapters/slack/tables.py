@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from adapters.slack import mrkdwn
+from adapters.slack import markup
 from bot.cards.card import Align, Column, Table
 
 _WIDEST = {1: 90, 2: 64, 3: 48}
@@ -19,20 +19,20 @@ _PHONE = 46  # monospaced signs of a line that a phone shows before it breaks on
 
 def table_text(table: Table, most: int) -> str:
     """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
-    caption = mrkdwn.strong(mrkdwn.cut(table.caption, 200))
+    caption = markup.strong(markup.cut(table.caption, 200))
     head, *rows, total = _lines(table)
     if _width(head.partition("\n")[2]) > _PHONE and any((*table.rows, table.total)):
         return _list(table, caption, most)
-    room = most - mrkdwn.size(caption) - mrkdwn.size(head) - mrkdwn.size(total) - 80
+    room = most - markup.size(caption) - markup.size(head) - markup.size(total) - 80
     kept: list[str] = []
     for row in rows:
-        room -= mrkdwn.size(row) + 1
+        room -= markup.size(row) + 1
         if room < 0:
             break
         kept.append(row)
     more = f"… and {len(rows) - len(kept):,} more rows" if len(kept) < len(rows) else ""
     body = "\n".join(line for line in (head, *kept, more, total) if line)
-    return "\n".join(part for part in (caption, f"```\n{mrkdwn.cut(body, most - mrkdwn.size(caption) - 10)}\n```") if part)
+    return "\n".join(part for part in (caption, f"```\n{markup.cut(body, most - markup.size(caption) - 10)}\n```") if part)
 
 
 def _lines(table: Table) -> list[str]:
@@ -51,11 +51,11 @@ def _list(table: Table, caption: str, most: int) -> str:
     """Return a point for each row: its first cell bold, the others after their column's name."""
     points = [_point(row, table.columns) for row in table.rows if row]
     total = _point(table.total, table.columns) if table.total else ""
-    total = total if mrkdwn.size(total) <= most // 3 else "…"  # no real one is longer
+    total = total if markup.size(total) <= most // 3 else "…"  # no real one is longer
     kept: list[str] = []
-    room = most - mrkdwn.size(caption) - mrkdwn.size(total) - 80
+    room = most - markup.size(caption) - markup.size(total) - 80
     for point in points:
-        room -= mrkdwn.size(point) + 1
+        room -= markup.size(point) + 1
         if room < 0:
             break
         kept.append(point)
@@ -64,10 +64,12 @@ def _list(table: Table, caption: str, most: int) -> str:
 
 
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
-    first, *cells = [mrkdwn.cut(mrkdwn.line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
-    names = ["" if _tells_itself(n, columns) else f"{mrkdwn.cut(mrkdwn.line(c.name), 40)} " for n, c in enumerate(columns[1:])]
+    first, *cells = [markup.cut(markup.one_line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
+    names = [
+        "" if _tells_itself(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} " for n, c in enumerate(columns[1:])
+    ]
     told = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
-    return f"• {mrkdwn.strong(first)}: {mrkdwn.inert(' · '.join(told))}".rstrip()
+    return f"• {markup.strong(first)}: {markup.escape(' · '.join(told))}".rstrip()
 
 
 def _tells_itself(n: int, columns: Sequence[Column]) -> bool:
@@ -78,13 +80,13 @@ def _tells_itself(n: int, columns: Sequence[Column]) -> bool:
 def _row(row: Sequence[str], n: int) -> list[str]:
     """Return exactly `n` cells of one line each."""
     widest = _WIDEST.get(n, _WIDEST_OF_MANY)
-    cells = [mrkdwn.cut(mrkdwn.line(cell), widest) for cell in row[:n]]
+    cells = [markup.cut(markup.one_line(cell), widest) for cell in row[:n]]
     return cells + [""] * (n - len(cells))
 
 
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
     cells = [_pad(cell, column.align, width) for cell, column, width in zip(row, columns, widths, strict=True)]
-    return mrkdwn.escape("  ".join(cells).rstrip()).replace("`", "ˋ")  # three graves would end the block
+    return markup.escape_controls("  ".join(cells).rstrip()).replace("`", "ˋ")  # three graves would end the block
 
 
 def _pad(cell: str, align: Align, width: int) -> str:

@@ -1,12 +1,37 @@
-"""Write a paragraph's spans as Adaptive Card text: runs where nothing is interpreted, markdown only to mention someone."""
+"""Write spans as Adaptive Card text: runs where nothing is interpreted, escaped markdown only to mention someone."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
-from adapters.teams.inert import bare, escaped, short
 from bot.cards.card import Code, Link, Mention, Span, Strong, Style, Text, When
+
+_AT = re.compile(r"<\s*(/?)\s*at\b", re.IGNORECASE)
+_MARKS = re.compile(r"([\\`*\[\]<>~#|!])")
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_LIST = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_GAP = "\u200b"
+
+
+def bare(text: str) -> str:
+    """Return text for a `TextRun`, which knows no markdown: only mentions and card functions are taken apart."""
+    calm = _CONTROL.sub("\ufffd", text)
+    return _AT.sub(rf"<{_GAP}\1at", calm).replace("{{", "{" + _GAP + "{")
+
+
+def escape(text: str) -> str:
+    """Return text for a `TextBlock` or a fact, which are read as markdown: every mark stands for itself."""
+    marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
+    return _LIST.sub(rf"\1{_GAP}\2", marked)
+
+
+def short(text: str, most: int) -> str:
+    """Return at most `most` characters, the last of them an ellipsis where something was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
 
 Json = dict[str, Any]
 
@@ -96,18 +121,18 @@ def _markdown(span: Span, mentions: Mentions) -> str:
     """Return one span as the markdown of a `TextBlock`."""
     match span:
         case str():
-            return escaped(short(span, TEXT_MOST))
+            return escape(short(span, TEXT_MOST))
         case Strong(text=text):
-            return f"**{escaped(text.strip())}**" if text.strip() else ""
+            return f"**{escape(text.strip())}**" if text.strip() else ""
         case Code(text=text):
-            return escaped(text)
+            return escape(text)
         case When(at=at):
             return _instant(at)
         case Mention(name=name):
-            return mentions.mark(span) if pings(span) else escaped(f"@{name}")
+            return mentions.mark(span) if pings(span) else escape(f"@{name}")
         case Link(text=text, url=url):
             safe = url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
-            return f"[{escaped(text)}]({safe})" if url.startswith(_LINKS) else escaped(text)
+            return f"[{escape(text)}]({safe})" if url.startswith(_LINKS) else escape(text)
 
 
 def _instant(at: datetime) -> str:

@@ -1,19 +1,21 @@
-"""Speak to the Bot Connector: send, reply, update; at its pace, with its retries.
+"""Call the Bot Connector: sign in, send, reply, update; at its pace, with its retries.
 
 Takes the place of botbuilder's own client, which blocks on `requests`, has no timeout and repeats nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
 from botbuilder.schema import Activity, ResourceResponse
 
+from adapters.teams.config import Cloud
 from adapters.teams.conversations import TARGETED, split_thread
-from adapters.teams.credentials import Credentials
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
 from bot.errors import Refused, Unanswered, Unavailable
@@ -30,7 +32,7 @@ class Gone(Unavailable):
     """Say that a message or conversation is no longer there."""
 
 
-class Wire:
+class ConnectorClient:
     """Share one HTTP session, pace and sign-in among the connectors of every service URL."""
 
     def __init__(self, credentials: Credentials, allowed: Callable[[str], bool]) -> None:
@@ -80,7 +82,7 @@ class Wire:
         headers = {"Content-Type": "application/json; charset=utf-8", **await self._credentials.header()}
         try:
             async with self._opened().request(method, url, data=body, headers=headers, allow_redirects=False) as response:
-                return response.status, _retry_after(response.headers), await _json(response)
+                return response.status, _retry_after(response.headers), await _object(response)
         except aiohttp.ClientConnectorError:
             return _NEVER, None, {}
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -96,7 +98,7 @@ class Wire:
 class Connector:
     """Offer the three calls that `CloudAdapter` makes, for one service URL."""
 
-    def __init__(self, wire: Wire, service_url: str) -> None:
+    def __init__(self, wire: ConnectorClient, service_url: str) -> None:
         self._wire = wire
         self._service_url = service_url
 
@@ -148,9 +150,72 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-async def _json(response: aiohttp.ClientResponse) -> Mapping[str, Any]:
+async def _object(response: aiohttp.ClientResponse) -> Mapping[str, Any]:
     try:
         answer = await response.json(content_type=None)
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}
+
+
+_EARLY_S = 300.0
+_LOGIN_TIMEOUT = aiohttp.ClientTimeout(total=10)
+
+
+class Credentials(Protocol):
+    """Authorise a request to the connector."""
+
+    async def header(self) -> dict[str, str]:
+        """Return the headers to add."""
+        ...
+
+
+class Anonymous:
+    """Authorise nothing: the development client on this machine asks for no token."""
+
+    async def header(self) -> dict[str, str]:
+        """Return no header."""
+        return {}
+
+
+class AppSecret:
+    """Sign in with the app's id and password."""
+
+    def __init__(
+        self, cloud: Cloud, app_id: str, password: str, tenant: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._url = f"{cloud.login}/{tenant or cloud.home}/oauth2/v2.0/token"
+        self._form = {
+            "grant_type": "client_credentials",
+            "client_id": app_id,
+            "client_secret": password,
+            "scope": f"{cloud.scope}/.default",
+        }
+        self._monotonic = monotonic
+        self._token = ""
+        self._until = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def header(self) -> dict[str, str]:
+        """Return the bearer header; raise `Unavailable` when Microsoft does not sign the app in."""
+        async with self._lock:
+            if self._monotonic() >= self._until:
+                self._token, lasts_s = await self._sign_in()
+                self._until = self._monotonic() + max(0.0, lasts_s - _EARLY_S)
+        return {"Authorization": f"Bearer {self._token}"}
+
+    async def _sign_in(self) -> tuple[str, float]:
+        """Return token and seconds; the secret and Microsoft's words about it stay out of the error."""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=_LOGIN_TIMEOUT, trust_env=True) as session,
+                session.post(self._url, data=self._form) as response,
+            ):
+                answer = await response.json(content_type=None)
+                return str(answer["access_token"]), float(answer["expires_in"])
+        except (aiohttp.ClientError, TimeoutError, ValueError):
+            raise Unavailable("Microsoft's login could not be reached to sign the bot in.") from None
+        except (KeyError, TypeError):
+            raise Unavailable(
+                "Microsoft refused to sign the bot in; check MicrosoftAppId, MicrosoftAppPassword and MicrosoftAppTenantId."
+            ) from None

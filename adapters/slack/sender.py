@@ -10,10 +10,9 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.failures import BAD_BLOCKS, GONE, PASSING, code_of, explained
-from adapters.slack.pace import Pace
-from adapters.slack.patience import closed_s
-from adapters.slack.pictures import Pictures
+from adapters.slack.charts import ChartUploader
+from adapters.slack.client import BAD_BLOCKS, GONE, PASSING, code_of, explained
+from adapters.slack.pace import Pace, closed_s
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
 
@@ -26,7 +25,7 @@ _log = logging.getLogger("trnbot.slack")
 class Sender:
     """Speak in channels by the Web API; failures come out as `Unavailable` with what to do."""
 
-    def __init__(self, client: AsyncWebClient, pictures: Pictures, pace: Pace, *, patience_s: float = 1.0) -> None:
+    def __init__(self, client: AsyncWebClient, pictures: ChartUploader, pace: Pace, *, patience_s: float = 1.0) -> None:
         self._client, self._pictures, self._pace = client, pictures, pace
         self._patience_s = patience_s
         """How long Slack may take to make an uploaded picture ready for a message."""

@@ -13,7 +13,7 @@ _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": 
 _LONGEST_LINE = 3_000
 
 
-def typed_line(text: str) -> str:
+def parse_line(text: str) -> str:
     """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard; `help` when empty."""
     plain = _USER.sub(r"slack:\1", _URL.sub(r"\1", _LINK.sub(r"\1", text)))
     plain = html.unescape(plain).translate(_QUOTES)

@@ -10,7 +10,7 @@ from typing import Any
 from botbuilder.schema import Activity
 
 from adapters.teams.conversations import Conversation, split_thread
-from adapters.teams.inputs import LINE_MOST, pressed_line
+from adapters.teams.forms import LINE_MOST, pressed_line
 from bot.model.request import Request, User
 from bot.ports import Clock
 
@@ -30,7 +30,7 @@ def thread_of(activity: Activity) -> str:
     return split_thread(activity.conversation.id)[1] or (activity.reply_to_id or "")
 
 
-def said_line(activity: Activity) -> str:
+def parse_line(activity: Activity) -> str:
     """Return the line of a message: a submitted form or button, or its words without the bot's name; `help` for none."""
     return pressed_line(activity.value) or words_of(activity)[:LINE_MOST] or "help"
 

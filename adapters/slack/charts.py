@@ -1,4 +1,4 @@
-"""Turn a card's charts into files of Slack; what was uploaded for a message is used again while its charts stay the same."""
+"""Upload a card's charts as files of Slack, and use an upload again while its chart stays the same."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack import mrkdwn
+from adapters.slack import markup
 from adapters.slack.limits import ALT_TEXT
-from adapters.slack.pace import Pace
-from adapters.slack.patience import closed_s
+from adapters.slack.pace import Pace, closed_s
 from adapters.slack.render import chart_places
 from bot.cards.card import Card, Chart
 from bot.ports import Draw, Shelf
 
-_SHELF = "slack-pictures"
+_UPLOADS = "slack-pictures"
 _log = logging.getLogger("trnbot.slack")
 
 
-class Pictures:
+class ChartUploader:
     """Draw, upload and remember charts."""
 
     def __init__(self, client: AsyncWebClient, draw: Draw, shelf: Shelf, pace: Pace) -> None:
@@ -40,7 +39,7 @@ class Pictures:
         found = {place: known.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
         if key:
             fresh = {digest(chart): found[place] for place, chart in charts.items() if found[place]}
-            await asyncio.to_thread(self._shelf.put, _SHELF, key, fresh)
+            await asyncio.to_thread(self._shelf.put, _UPLOADS, key, fresh)
         return {place: file for place, file in found.items() if file}
 
     async def share(self, card: Card, channel: str, thread: str) -> None:
@@ -51,29 +50,29 @@ class Pictures:
     async def _known(self, key: str) -> Mapping[str, Any]:
         if not key:
             return {}
-        return await asyncio.to_thread(self._shelf.get, _SHELF, key) or {}
+        return await asyncio.to_thread(self._shelf.get, _UPLOADS, key) or {}
 
     async def _forget(self, key: str) -> None:
         if key:
-            await asyncio.to_thread(self._shelf.drop, _SHELF, key)
+            await asyncio.to_thread(self._shelf.drop, _UPLOADS, key)
 
     async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
         """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
-        if self._pace.closed(_SHELF):
+        if self._pace.closed(_UPLOADS):
             return ""
         try:
             png = await asyncio.to_thread(self._draw, chart)
             answer: Any = await self._client.files_upload_v2(
                 content=png,
                 filename="chart.png",
-                title=mrkdwn.line(chart.title) or "chart",
-                alt_txt=mrkdwn.cut(mrkdwn.line(chart.summary), ALT_TEXT),
+                title=markup.one_line(chart.title) or "chart",
+                alt_txt=markup.cut(markup.one_line(chart.summary), ALT_TEXT),
                 channel=channel,
                 thread_ts=thread,
             )
             return str(answer["files"][0]["id"])
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError) as error:
-            self._pace.hold(_SHELF, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
+            self._pace.hold(_UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""
 

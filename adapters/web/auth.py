@@ -16,7 +16,7 @@ _LASTS_S = 7 * 86_400
 Seconds = Callable[[], float]
 
 
-class Door:
+class ConsoleAuth:
     """Let in who shows the token, or a cookie that was made of it; with an empty token, everyone."""
 
     def __init__(self, token: str, *, secure: bool, seconds: Seconds = time.time) -> None:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from adapters.teams.inert import bare, escaped, short
-from adapters.teams.spans import words
+from adapters.teams.markup import bare, escape, short, words
 from bot.cards.card import Buttons, ButtonStyle, Field, FieldKind, Form
 from bot.cards.lines import form_line
 
@@ -86,7 +85,7 @@ def _input(field: Field, name: str) -> Json:
             return _choice(field, shared)
         case FieldKind.SWITCH:
             on = field.value.lower() in ("on", "true", "yes")
-            title = escaped(short(field.hint or field.label or field.name, 200))
+            title = escape(short(field.hint or field.label or field.name, 200))
             if not field.hint:
                 del shared["label"]  # the title says it
             ends = {"valueOn": "on", "valueOff": "off", "value": "on" if on else "off"}

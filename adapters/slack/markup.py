@@ -1,4 +1,4 @@
-"""Write spans as Slack's mrkdwn so that text from data stays text.
+"""Write spans as Slack's mrkdwn so that text from data stays text, and make the small objects of Block Kit.
 
 Slack has no escape for `* _ ~` and the grave accent. Where one of them could begin or end markup it is replaced by the
 sign of another script that looks like it, so that nothing from data is ever read as markup; inside words (`cold_cache`)
@@ -8,7 +8,8 @@ Slack reads none, and the sign stays. Text objects are sent `verbatim`, so that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from bot.cards.card import Code, Link, Mention, Span, Strong, When
@@ -24,7 +25,7 @@ _LONGEST_MARKED = 390
 _LONGEST_URL = 700
 
 
-def escape(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return `text` with the three characters Slack reads as control, escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -34,26 +35,26 @@ def bare(text: str) -> str:
     return _CONTROL.sub("", text.replace("\t", " "))
 
 
-def line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return `text` bare and on one line."""
     return " ".join(bare(text.replace("\n", " ")).split())
 
 
-def inert(text: str) -> str:
+def escape(text: str) -> str:
     """Return `text` from data as mrkdwn that shows it and does nothing else."""
     shown = _EMOJI.sub("\ua789", _QUOTE.sub(r"\1›", bare(text)))  # U+A789 looks like a colon
-    return escape(_MARKUP.sub(lambda found: _LOOKALIKES[found[0]], shown))
+    return escape_controls(_MARKUP.sub(lambda found: _LOOKALIKES[found[0]], shown))
 
 
 def code(text: str) -> str:
     """Return `text` as inline code; nothing inside is markup but the grave accent."""
-    shown = escape(line(text).replace("`", _LOOKALIKES["`"]))
+    shown = escape_controls(one_line(text).replace("`", _LOOKALIKES["`"]))
     return f"`{shown}`" if shown else ""
 
 
 def strong(text: str) -> str:
     """Return `text` bold."""
-    shown = inert(line(text))
+    shown = escape(one_line(text))
     return f"*{shown}*" if shown else ""
 
 
@@ -70,17 +71,17 @@ def when(span: When) -> str:
 
 def link(span: Link) -> str:
     """Return a link the bot made; one that is not http(s) stays text."""
-    text = cut(line(span.text), _LONGEST_WORD)
+    text = cut(one_line(span.text), _LONGEST_WORD)
     if urlsplit(span.url).scheme not in ("http", "https") or len(span.url) > _LONGEST_URL:
-        return inert(text)
-    url = escape(re.sub(r"[\s|<>]", lambda found: f"%{ord(found[0]):02X}", span.url))
-    return f"<{url}|{inert(text).replace('|', '∣')}>"  # U+2223
+        return escape(text)
+    url = escape_controls(re.sub(r"[\s|<>]", lambda found: f"%{ord(found[0]):02X}", span.url))
+    return f"<{url}|{escape(text).replace('|', '∣')}>"  # U+2223
 
 
 def mention(span: Mention) -> str:
     """Return a ping where Slack knows the person, else the name."""
     known = user_id(span.user)
-    return f"<@{known}>" if known else inert(f"@{cut(line(span.name), _LONGEST_WORD)}")
+    return f"<@{known}>" if known else escape(f"@{cut(one_line(span.name), _LONGEST_WORD)}")
 
 
 def pieces(spans: Iterable[Span]) -> Iterator[str]:
@@ -88,7 +89,7 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
     for span in _merged(spans):
         match span:
             case str():
-                yield from (inert(part) for part in _words(span))
+                yield from (escape(part) for part in _words(span))
             case Strong(text=text):
                 yield from _apart(text, strong)
             case Code(text=text):
@@ -160,7 +161,7 @@ def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
     """Yield drawn pieces of a long text, with the spaces at its ends outside the markup."""
     if text[:1].isspace():
         yield " "
-    for part in _words(line(text), _LONGEST_MARKED):
+    for part in _words(one_line(text), _LONGEST_MARKED):
         yield draw(part.strip())
         if part[-1:].isspace():
             yield " "
@@ -175,3 +176,32 @@ def _words(text: str, most: int = _LONGEST_WORD) -> Iterator[str]:
         yield text[:cut]
         text = text[cut:]
     yield text
+
+
+Json = dict[str, Any]
+_OURS = re.compile(r"<[^>]*>")
+_LINKED = re.compile(r"://|www\.|mailto:|[#@]\w|\w\.[^\W\d_]{2}")
+
+
+def plain_text(text: str, most: int) -> Json:
+    """Return a plain_text object, where Slack reads no markup; no emoji names either."""
+    return {"type": "plain_text", "text": cut(one_line(text), most) or "-", "emoji": False}
+
+
+def mrkdwn_object(text: str) -> Json:
+    """Return a mrkdwn object; where the text holds an address or a name Slack would link by itself, `verbatim` keeps it text.
+
+    Only there, because some clients and renderers take `verbatim` to mean that nothing at all is formatted.
+    """
+    drawn: Json = {"type": "mrkdwn", "text": text}
+    return {**drawn, "verbatim": True} if _LINKED.search(_OURS.sub("", text)) else drawn
+
+
+def section(text: str) -> Json:
+    """Return a section of mrkdwn."""
+    return {"type": "section", "text": mrkdwn_object(text)}
+
+
+def context(texts: Sequence[str]) -> Json:
+    """Return a context block, small and grey."""
+    return {"type": "context", "elements": [mrkdwn_object(text) for text in texts]}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from adapters.slack import mrkdwn
+from adapters.slack import markup
 from adapters.slack.limits import (
     INPUT,
     LABEL,
@@ -21,7 +21,7 @@ from adapters.slack.limits import (
     VIEW_METADATA,
     VIEW_TITLE,
 )
-from adapters.slack.objects import Json, plain_text
+from adapters.slack.markup import Json, plain_text
 from adapters.slack.render import view_blocks
 from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
@@ -100,7 +100,7 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
 def _under(title: str, card: Card) -> list[Json]:
     """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
     blocks = view_blocks(card)
-    said = mrkdwn.line(card.title) == mrkdwn.line(title) and mrkdwn.size(title) <= VIEW_TITLE
+    said = markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
     return blocks[1:] if said and len(blocks) > 1 else blocks
 
 
@@ -147,7 +147,7 @@ def _input(field: Field) -> Json:
 def _element(field: Field) -> Json:
     match field.kind:
         case FieldKind.TEXT | FieldKind.NUMBER:  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
-            initial = {"initial_value": mrkdwn.cut(field.value, INPUT)} if field.value else {}
+            initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
             return {"type": "plain_text_input", **initial}
         case FieldKind.SWITCH:
             on = _option("true", field.label or field.name)

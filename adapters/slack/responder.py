@@ -12,14 +12,13 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adapters.slack.failures import code_of, explained
-from adapters.slack.modal import Origin, answer_view, working
-from adapters.slack.objects import Json
-from adapters.slack.patience import Patience
-from adapters.slack.pictures import Pictures
-from adapters.slack.redact import sdk_logger
+from adapters.slack.charts import ChartUploader
+from adapters.slack.client import code_of, explained, sdk_logger
+from adapters.slack.forms import Origin, answer_view, working
+from adapters.slack.markup import Json
+from adapters.slack.pace import RateLimitRetry
 from adapters.slack.render import Around, message, view_blocks
-from adapters.slack.sending import Sender
+from adapters.slack.sender import Sender
 from bot.cards.card import Block, Buttons, Card, Tone
 from bot.model.delays import Delays
 from bot.model.request import Request, User
@@ -32,7 +31,7 @@ _log = logging.getLogger("trnbot.slack")
 
 
 @dataclass(frozen=True)
-class Asker:
+class Requester:
     """Hold who asks from where; `private` answers are shown to them alone unless the card is public."""
 
     user: str
@@ -45,14 +44,14 @@ class Asker:
     """The person pressed Share on a message only they see: it is taken away once it is shared."""
 
 
-class Desk:
+class Responder:
     """Answer people in one workspace."""
 
     def __init__(
         self,
         client: AsyncWebClient,
         sender: Sender,
-        pictures: Pictures,
+        pictures: ChartUploader,
         answer: Answer,
         clock: Clock,
         delays: Delays,
@@ -67,18 +66,18 @@ class Desk:
         self._patience_s = patience_s
         """How long Slack may take to show the modal that a submission was answered with."""
 
-    async def ask(self, line: str, asker: Asker) -> Card:
+    async def ask(self, line: str, asker: Requester) -> Card:
         """Return the bot's answer to a line."""
         heard = asker.channel and not asker.channel.startswith("D")
         channel = f"slack:{self._prefix}{asker.channel}" if heard else ""
         user = User(f"slack:{self._prefix}{asker.user}", asker.name)
         return await self._answer(Request(line, user, self._clock(), "slack", channel, asker.thread))
 
-    async def tell(self, line: str, asker: Asker) -> None:
+    async def tell(self, line: str, asker: Requester) -> None:
         """Answer a line where the person is."""
         await self.deliver(await self.ask(line, asker), line, asker)
 
-    async def deliver(self, card: Card, line: str, asker: Asker) -> None:
+    async def deliver(self, card: Card, line: str, asker: Requester) -> None:
         """Show a card: in the channel when it is public, else to the person alone."""
         private = asker.private and not card.public
         if not private:
@@ -90,7 +89,7 @@ class Desk:
         else:
             await self._sender.post(asker.channel or asker.user, card, thread=asker.thread, line=line)
 
-    async def tell_in_modal(self, line: str, asker: Asker, trigger: str) -> None:
+    async def tell_in_modal(self, line: str, asker: Requester, trigger: str) -> None:
         """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
         try:
             opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
@@ -99,7 +98,7 @@ class Desk:
             return await self.tell(line, asker)
         return await self._fill({"view_id": opened["view"]["id"]}, await self.ask(line, asker), line, asker)
 
-    async def go_on_in_modal(self, view: str, line: str, asker: Asker) -> None:
+    async def go_on_in_modal(self, view: str, line: str, asker: Requester) -> None:
         """Answer a press in the modal where it was pressed; another on top would need a fresh trigger, and three is the most."""
         try:
             await self._client.views_update(view_id=view, view=working())
@@ -108,12 +107,12 @@ class Desk:
             return await self.tell(line, asker)
         return await self._fill({"view_id": view}, await self.ask(line, asker), line, asker)
 
-    async def show_late(self, name: str, asked: asyncio.Task[Card], line: str, asker: Asker) -> None:
+    async def show_late(self, name: str, asked: asyncio.Task[Card], line: str, asker: Requester) -> None:
         """Put an answer that took long into the modal `working(name)`, which Slack may not have made yet."""
         card, _ = await asyncio.gather(asked, asyncio.sleep(self._patience_s))
         await self._fill({"external_id": name}, card, line, asker)
 
-    async def _fill(self, where: dict[str, str], card: Card, line: str, asker: Asker) -> None:
+    async def _fill(self, where: dict[str, str], card: Card, line: str, asker: Requester) -> None:
         """Put a card into an open modal, and where all read it when it is for all; tell the person when the modal is closed."""
         filled = await self._filled(where, answer_view(card, Origin(asker.channel, asker.thread)))
         if not filled or (card.public and asker.channel) or not asker.private:
@@ -135,7 +134,7 @@ class Desk:
 
     async def show_home(self, user: str) -> None:
         """Publish App Home: the answer to `home`."""
-        card = await self.ask("home", Asker(user))
+        card = await self.ask("home", Requester(user))
         blocks = view_blocks(card, Around(images=await self._pictures.files(card)))
         async with explained():
             await self._client.views_publish(user_id=user, view={"type": "home", "blocks": blocks})
@@ -145,7 +144,7 @@ class Desk:
         async with explained():
             await self._client.views_open(trigger_id=trigger, view=view)
 
-    async def _respond(self, card: Card, line: str, asker: Asker, private: bool) -> bool:
+    async def _respond(self, card: Card, line: str, asker: Requester, private: bool) -> bool:
         """Answer by the response address; tell whether Slack took it."""
         around = Around(line=line, images=await self._pictures.files(card))
         took = await self._hook(asker, card, around, private)
@@ -158,7 +157,7 @@ class Desk:
             await self._send_hook(asker.response_url, {"delete_original": True})
         return took
 
-    async def _hook(self, asker: Asker, card: Card, around: Around, private: bool) -> bool:
+    async def _hook(self, asker: Requester, card: Card, around: Around, private: bool) -> bool:
         drawn = message(card, around)
         body: Json = {"text": drawn.text, "blocks": drawn.blocks, "replace_original": False}
         body["response_type"] = "ephemeral" if private else "in_channel"
@@ -167,7 +166,7 @@ class Desk:
         return await self._send_hook(asker.response_url, body)
 
     async def _send_hook(self, url: str, body: Json) -> bool:
-        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[Patience(self._delays, 2)])
+        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[RateLimitRetry(self._delays, 2)])
         try:
             answer = await hook.send_dict(body)
         except (*_FAILURES, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Translate what Slack sends into lines."""
+"""Take the commands, mentions, presses and modals that Slack sends, and have each answered after it is acknowledged."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError
 
-from adapters.slack.asking import Asker, Desk
-from adapters.slack.hints import usage_hint
-from adapters.slack.installs import Installs
-from adapters.slack.modal import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
-from adapters.slack.mrkdwn import cut, line
-from adapters.slack.objects import Json
-from adapters.slack.redact import redact
-from adapters.slack.tasks import Tasks
-from adapters.slack.typed import typed_line, without_mention
+from adapters.slack.auth import Installations
+from adapters.slack.client import code_of, redact
+from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
+from adapters.slack.manifest import usage_hint
+from adapters.slack.markup import Json, cut, one_line
+from adapters.slack.parser import parse_line, without_mention
+from adapters.slack.responder import Requester, Responder
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
+from bot.errors import TrnbotError
 from bot.ports import CommandHint
 from bot.ports.seen import Seen
 
@@ -37,14 +38,14 @@ WorkspaceOf = Callable[[str], Awaitable[Workspace]]
 """Return the workspace of a team id; raise `Refused` where it did not install the app."""
 
 
-class Listening:
+class Listener:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
 
     What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
     """
 
     def __init__(
-        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Seen, tasks: Tasks, installs: Installs | None = None
+        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Seen, tasks: Tasks, installs: Installations | None = None
     ) -> None:
         self._of, self._hints, self._seen, self._tasks, self._installs = of, hints, seen, tasks, installs
         self._names: dict[str, str] = {}
@@ -92,7 +93,7 @@ class Listening:
         event = body.get("event") or {}
         revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
         if self._installs and revoked and context.team_id:
-            _log.warning("the app was removed from Slack workspace %s", line(context.team_id))
+            _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
             self._tasks.spawn(self._installs.forget(context.team_id))
 
     async def on_other(self) -> None:
@@ -137,7 +138,7 @@ class Listening:
 
     async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
         if not await self._seen.again(body.get("trigger_id", "")):
-            desk, typed = await self._desk(context), typed_line(body.get("text") or "")
+            desk, typed = await self._desk(context), parse_line(body.get("text") or "")
             await desk.tell(typed, self._asker(body, body.get("channel_id", "")))
 
     async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
@@ -164,11 +165,11 @@ class Listening:
         origin = Origin(channel, found.get("thread_ts") or found.get("ts", "") if channel else "")
         words = without_mention(found.get("text") or "").split(maxsplit=1)
         known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
-        filled = typed_line(" ".join(words)) if known else ""
+        filled = parse_line(" ".join(words)) if known else ""
         view = ask_view(usage_hint(self._hints), filled, origin)
         await (await self._desk(context)).open(body.get("trigger_id", ""), view)
 
-    async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Asker, desk: Desk) -> None:
+    async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Requester, desk: Responder) -> None:
         block = first_input(view)
         if card.tone is Tone.ERROR and block:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
@@ -182,7 +183,7 @@ class Listening:
         if not goes_on or (pressed and card.public and asker.channel):
             self._tasks.spawn(desk.deliver(card, submitted, asker))
 
-    async def _desk(self, context: AsyncBoltContext) -> Desk:
+    async def _desk(self, context: AsyncBoltContext) -> Responder:
         return (await self._of(context.team_id or "")).desk
 
     async def _show_home(self, event: Json, context: AsyncBoltContext, event_id: str) -> None:
@@ -195,14 +196,14 @@ class Listening:
             return
         desk = await self._desk(context)
         user = event.get("user", "")
-        asker = Asker(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
-        self._tasks.spawn(desk.tell(typed_line(without_mention(event.get("text") or "")), asker))
+        asker = Requester(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
+        self._tasks.spawn(desk.tell(parse_line(without_mention(event.get("text") or "")), asker))
 
     def _is_person(self, event: Json) -> bool:
         """Tell that a person wrote it just now: bots, edits and deletions carry a subtype or a bot's id."""
         return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
-    def _presser(self, body: Json) -> Asker:
+    def _presser(self, body: Json) -> Requester:
         """Return who pressed, in the thread where the button stands."""
         container, found = body.get("container") or {}, body.get("message") or {}
         channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
@@ -212,14 +213,14 @@ class Listening:
             channel, thread = origin.channel, origin.thread
         return self._asker(body, channel, thread=thread)
 
-    def _asker(self, body: Json, channel: str, *, thread: str = "", private: bool = True) -> Asker:
+    def _asker(self, body: Json, channel: str, *, thread: str = "", private: bool = True) -> Requester:
         """Return who asks; names are learnt here, for events carry none."""
         user = body.get("user") or {}
         person = body.get("user_id") or user.get("id", "")
-        name = line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
+        name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
         if name:
             self._names[person] = name
-        return Asker(person, name, channel, thread, body.get("response_url") or "", private)
+        return Requester(person, name, channel, thread, body.get("response_url") or "", private)
 
 
 def _origin(view: Json) -> Origin:
@@ -232,4 +233,39 @@ def _origin(view: Json) -> Origin:
 
 def _sentence(card: Card) -> str:
     first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
-    return line(f"{card.title} {first}") or plain(text("Not understood.").spans)
+    return one_line(f"{card.title} {first}") or plain(text("Not understood.").spans)
+
+
+class Tasks:
+    """Start work and wait for it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start work that goes on after Slack was acknowledged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def drain(self, timeout_s: float = 10.0) -> None:
+        """Wait for what is under way and what that begins, then give it up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        while self._tasks and loop.time() < until:
+            await asyncio.wait(self._tasks, timeout=until - loop.time())
+        for task in self._tasks:
+            task.cancel()
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        if isinstance(error, TrnbotError):
+            _log.warning("an answer was not delivered: %s", error)
+        elif isinstance(error, SlackApiError):
+            _log.warning("an answer was not delivered: %s", code_of(error))
+        else:
+            _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))

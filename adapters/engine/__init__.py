@@ -1,1 +1,0 @@
-"""Spread work over processes."""
