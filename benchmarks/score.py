@@ -23,7 +23,7 @@ from benchmarks.episodes import (
 )
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
-from detectors.series import THRESHOLD, score_series
+from detectors.series.score import THRESHOLD, score_series
 
 
 def table(every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda series: series.name) -> Grade:

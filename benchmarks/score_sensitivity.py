@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.episodes import DATA, Grade, Labelled, Values, grade, labelled_series, labelled_services, total
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.score import line
-from detectors.novelty import Pace, speak_then_rest
-from detectors.series import THRESHOLD, pace_of, strangeness_of_all
-from detectors.series_voices import VOICES, Voice
+from detectors.series.novelty import SeriesPace, speak_then_rest
+from detectors.series.score import THRESHOLD, pace_of, strangeness_of_all
+from detectors.series.signals import SIGNALS, SeriesSignal
 
 FACTORS = (0.8, 1.0, 1.2)
 LENGTHS = ("hour", "history", "learning", "young", "delay", "rest")
@@ -26,8 +26,8 @@ Judges = Mapping[str, Sequence[Labelled]]
 
 
 def strange(
-    series: Labelled, voices: tuple[Voice, ...] = VOICES, lengths: Mapping[str, float] = MappingProxyType({})
-) -> tuple[Values, Pace]:
+    series: Labelled, voices: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Values, SeriesPace]:
     """Return strangeness, 1 is worth speaking of, and pace, under other voices or with lengths of the pace multiplied."""
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
     pace = pace_of(seconds)
@@ -35,13 +35,13 @@ def strange(
     return strangeness_of_all(seconds, series.values, pace, voices), pace
 
 
-def spoken(series: Labelled, found: Values, pace: Pace, worth: float = 1.0) -> Grade:
+def spoken(series: Labelled, found: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:
     """Return the grade of strangeness that speaks at `worth`."""
     return grade(series, speak_then_rest(1 - 2.0 ** (-found / worth), THRESHOLD, pace))
 
 
 def judged(
-    judges: Judges, voices: tuple[Voice, ...] = VOICES, lengths: Mapping[str, float] = MappingProxyType({})
+    judges: Judges, voices: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
 ) -> list[float]:
     """Return F1 of each judge."""
     return [total(spoken(one, *strange(one, voices, lengths)) for one in every).f1 for every in judges.values()]
@@ -57,9 +57,9 @@ def show(name: str, columns: Sequence[Sequence[float]]) -> None:
     )
 
 
-def weighed(factor: float, number: str, names: str) -> tuple[Voice, ...]:
+def weighed(factor: float, number: str, names: str) -> tuple[SeriesSignal, ...]:
     """Return the voices, with one number (`worth` or `tail`) of those with the names multiplied."""
-    return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in VOICES)
+    return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in SIGNALS)
 
 
 def perturbed(judges: Judges) -> None:
@@ -71,8 +71,8 @@ def perturbed(judges: Judges) -> None:
     show("scales of tail", [judged(judges, weighed(f, "tail", "level daily weekly")) if f != 1 else usual for f in FACTORS])
     for name in LENGTHS:
         show(name, [judged(judges, lengths={name: f}) if f != 1 else usual for f in FACTORS])
-    for voice in VOICES:
-        show(f"without {voice.name}", [judged(judges, tuple(other for other in VOICES if other is not voice))])
+    for voice in SIGNALS:
+        show(f"without {voice.name}", [judged(judges, tuple(other for other in SIGNALS if other is not voice))])
 
 
 def left_out(every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()) -> Grade:

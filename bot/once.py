@@ -103,7 +103,7 @@ def plain(value: Any) -> Any:
 def score_files(options: Options) -> int:
     """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels."""
     from adapters.series_csv import score_tree
-    from detectors.series import score_series
+    from detectors.series.score import score_series
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
@@ -132,7 +132,7 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return what leaves one picture a series in the folder."""
     from adapters.charts.scored import draw_scored
     from adapters.series_csv import read_truth
-    from detectors.series import THRESHOLD
+    from detectors.series.score import THRESHOLD
 
     labels = read_truth(truth) if truth else {}
     folder.mkdir(parents=True, exist_ok=True)

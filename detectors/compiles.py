@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bot.model.compile import Compile, Ending
 from bot.model.window import Window
-from detectors.marks import COMPILING, LULL
+from detectors.compile_signs import COMPILING, LULL
 from detectors.view import Mask, View
 
 LEAST = timedelta(minutes=10)

@@ -16,15 +16,16 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from detectors.bill import budget, commitment, finding, provider
+from detectors.bill.finding import BillFinding
+from detectors.bill.hourly import SettledDays
+from detectors.bill.jump import Jump
 from detectors.compiles import compiles
-from detectors.diagnose import diagnose, states, told
+from detectors.diagnose import anomalies_of, diagnose, states
 from detectors.limits import Limits
+from detectors.nodes import checkpoint, compile, drop, odd, storage
 from detectors.roster import Roster, build_roster
-from detectors.rules import budget, checkpoint, commitment, drop, findings, killed, odd, spend, storage
-from detectors.rules.found import Story
-from detectors.rules.hourly import Settled
-from detectors.rules.jump import Jump
-from detectors.usual import NOTHING, Span, Usual, anchor_of, history, learn, spans
+from detectors.usual import NOTHING, StrangeSpan, Usual, anchor_of, history, learn, strange_spans
 from detectors.view import LOOKBACK, View
 
 T = TypeVar("T")
@@ -45,11 +46,11 @@ class Detector:
         self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
         self._limits: Limits | None = None
         self._usual = _Memo[Usual]()
-        self._taught = _Memo[odd.Taught | None]()
+        self._taught = _Memo[odd.OddModel | None]()
         self._days = _Memo[list[Jump]]()
-        self._settled = _Memo[Settled | None]()
-        self._stories = _Memo[list[Story]]()
-        self._burns = _Memo[list[budget.Burn]]()
+        self._settled = _Memo[SettledDays | None]()
+        self._stories = _Memo[list[BillFinding]]()
+        self._burns = _Memo[list[budget.BudgetBurn]]()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it; what `known` alerts were about is not learnt from."""
@@ -58,13 +59,13 @@ class Detector:
             verdict = diagnose(view)
             anomalies = [*verdict.anomalies, *self._odd(view, verdict.explained)]
             anomalies += [
-                *killed.find_killed(view),
+                *compile.find_killed(view),
                 *checkpoint.find(view, verdict.stopped),
                 *storage.find_orphans(view),
                 *storage.find_unused_capacity(view),
             ]
             money = [story.told(view) for story in self._judged_bill(view)]
-            anomalies += [*findings.with_findings(view, money), *budget.find_budgets(view, self._burns_of(view))]
+            anomalies += [*provider.with_findings(view, money), *budget.find_budgets(view, self._burns_of(view))]
             return Detection(tuple(anomalies), states(view, verdict.starved))
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
@@ -102,7 +103,7 @@ class Detector:
     def _usual_of(self, whole: Frame, limits: Limits, known: Sequence[Alert], now: datetime) -> Usual:
         anchor = anchor_of(now, whole)
         roster, days = limits.roster, limits.policy.number("alert.usual_days")
-        masked = spans(known, anchor)
+        masked = strange_spans(known, anchor)
         floor = limits.number("idle.below")
 
         def learnt() -> Usual:
@@ -114,36 +115,36 @@ class Detector:
         taught = self._taught_of(view)
         told_of = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         found, scores = odd.find(view, taught, explained | told_of, drop.fell_lately(view, view.policy.duration("odd.for")))
-        return list(told(view, found, lambda v, _, rows: odd.tell(v, taught, scores, rows))) if taught else []
+        return list(anomalies_of(view, found, lambda v, _, rows: odd.explain(v, taught, scores, rows))) if taught else []
 
-    def _taught_of(self, view: View) -> odd.Taught | None:
+    def _taught_of(self, view: View) -> odd.OddModel | None:
         anchor = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
             return None
         days, floor = view.policy.number("alert.usual_days"), view.number("idle.below")
-        masked: tuple[Span, ...] = spans(view.known, anchor)
+        masked: tuple[StrangeSpan, ...] = strange_spans(view.known, anchor)
 
-        def learnt() -> odd.Taught | None:
+        def learnt() -> odd.OddModel | None:
             return odd.teach(view.whole, view.roster, floor, anchor, days, masked)
 
         return self._taught.get((anchor, view.whole.things, view.roster.scopes, floor.tobytes(), days, masked), learnt)
 
-    def _judged_bill(self, view: View) -> list[Story]:
+    def _judged_bill(self, view: View) -> list[BillFinding]:
         """Return what the bill says: judged by days when another has settled, and by the hours since."""
-        day, hour = (spend.settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
+        day, hour = (finding.settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
         policy = (view.policy.values, view.policy.overrides)
 
-        def judged() -> list[Story]:
-            days = self._days.get((day, policy), lambda: spend.by_day(view))
-            known = self._settled.get(day, lambda: spend.settled(view)) if hour else None
-            jumped = spend.stories([*days, *spend.by_hour(view, known)])
+        def judged() -> list[BillFinding]:
+            days = self._days.get((day, policy), lambda: finding.by_day(view))
+            known = self._settled.get(day, lambda: finding.settled(view)) if hour else None
+            jumped = finding.stories([*days, *finding.by_hour(view, known)])
             return [*jumped, *commitment.stories(view, jumped)]
 
         return self._stories.get((day, hour, policy), judged) if day else []
 
-    def _burns_of(self, view: View) -> list[budget.Burn]:
-        day = spend.settled_key(view.reading.frame("spend"))
+    def _burns_of(self, view: View) -> list[budget.BudgetBurn]:
+        day = finding.settled_key(view.reading.frame("spend"))
         key = (day, (view.now.year, view.now.month), view.policy.values, view.policy.overrides)
         return self._burns.get(key, lambda: budget.burns(view)) if day else []
 

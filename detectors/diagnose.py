@@ -25,29 +25,30 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause, NodeState
-from detectors.rules import compile as compiling
-from detectors.rules import drop, faults, idle, silence, slow, still
-from detectors.rules.found import Found, Words, anomaly_of
+from detectors.nodes import compile as compiling
+from detectors.nodes import drop, drop_cause, faults, idle, loaded, silence
+from detectors.nodes.memory import find_memory, tell_memory
+from detectors.rule import Explanation, RuleMatch, anomaly_of_nodes
 from detectors.view import Mask, View
 
-Tell = Callable[[View, Found, npt.NDArray[np.intp]], Words]
+Tell = Callable[[View, RuleMatch, npt.NDArray[np.intp]], Explanation]
 FOLD_STEPS = 3
 """An effect is seen at most this many steps before its cause."""
 
-RULES: tuple[tuple[Callable[[View], Found], Tell], ...] = (
-    (faults.find_hardware, faults.tell_hardware),
-    (compiling.find, compiling.tell),
-    (still.find_hung, still.tell_hung),
-    (still.find_unused, still.tell_unused),
-    (idle.find, idle.tell),
-    (faults.find_errors, faults.tell_errors),
-    (faults.find_memory, faults.tell_memory),
-    (drop.find, slow.tell),
+RULES: tuple[tuple[Callable[[View], RuleMatch], Tell], ...] = (
+    (faults.find_hardware, faults.explain_hardware),
+    (compiling.find, compiling.explain),
+    (loaded.find_hung, loaded.explain_hung),
+    (loaded.find_unused, loaded.explain_unused),
+    (idle.find, idle.explain),
+    (faults.find_errors, faults.explain_errors),
+    (find_memory, tell_memory),
+    (drop.find, drop_cause.explain),
 )
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Diagnosis:
     """Hold the anomalies of nodes and, each (n,): which nodes a rule explains, which work under their usual, which are sick."""
 
     anomalies: tuple[Anomaly, ...]
@@ -57,40 +58,40 @@ class Verdict:
     """Nodes whose missing checkpoints need no explanation: a rule other than a drop is about them, or their scope has a fault."""
 
 
-def diagnose(view: View) -> Verdict:
+def diagnose(view: View) -> Diagnosis:
     """Run every rule over the nodes, settle who explains whom, and put each scope's finding in words."""
     found = [find(view) for find, _ in RULES]
     found[0] = _with_waiting(found[0], found[-1], view)
     explained = np.zeros(view.n, dtype=bool)
-    kept: list[tuple[Found, Tell]] = []
+    kept: list[tuple[RuleMatch, Tell]] = []
     for one, (_, tell) in zip(found, RULES, strict=True):
         if not one.hit.any():
             continue
         rest = replace(one, hit=one.hit & ~explained)
         rest, folded = _fold(rest, [k for k, _ in kept], view)
-        if tell is faults.tell_errors:
+        if tell is faults.explain_errors:
             folded |= _beside_fault(rest, found[0], view)
             rest = replace(rest, hit=rest.hit & ~folded)
         explained |= one.hit | folded
         kept.append((rest, tell))
-    anomalies = [a for one, tell in kept for a in told(view, one, tell)]
+    anomalies = [a for one, tell in kept for a in anomalies_of(view, one, tell)]
     silent = silence.find(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
-    anomalies += silence.with_mute(view, list(told(view, silent, silence.tell)))
-    starved = next((one.hit for one, tell in kept if tell is slow.tell), np.zeros(view.n, dtype=bool))
+    anomalies += silence.with_mute(view, list(anomalies_of(view, silent, silence.explain)))
+    starved = next((one.hit for one, tell in kept if tell is drop_cause.explain), np.zeros(view.n, dtype=bool))
     faulty = found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
-    return Verdict(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
+    return Diagnosis(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 
 
-def told(view: View, found: Found, tell: Tell) -> Iterator[Anomaly]:
+def anomalies_of(view: View, found: RuleMatch, tell: Tell) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope that has nodes in `found`."""
     if not found.hit.any():
         return
     scope = view.roster.scope
     for one in np.unique(scope[found.hit]):
         rows = np.flatnonzero(found.hit & (scope == one))
-        yield anomaly_of(view, found, rows, tell(view, found, rows))
+        yield anomaly_of_nodes(view, found, rows, tell(view, found, rows))
 
 
 def states(view: View, starved: Mask) -> dict[str, NodeState]:
@@ -125,7 +126,7 @@ def _lately(view: View, mask: Mask) -> Mask:
     return np.asarray(mask[np.arange(view.n), at])
 
 
-def _fold(found: Found, stronger: Sequence[Found], view: View) -> tuple[Found, Mask]:
+def _fold(found: RuleMatch, stronger: Sequence[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
     """Drop what began with or after a stronger finding that holds at least half of the same scope's nodes."""
     folded = np.zeros(view.n, dtype=bool)
     scope, sizes = view.roster.scope, np.maximum(view.roster.sizes, 1)
@@ -138,7 +139,7 @@ def _fold(found: Found, stronger: Sequence[Found], view: View) -> tuple[Found, M
     return replace(found, hit=found.hit & ~folded), folded
 
 
-def _beside_fault(found: Found, fault: Found, view: View) -> Mask:
+def _beside_fault(found: RuleMatch, fault: RuleMatch, view: View) -> Mask:
     """Tell which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
     scope = view.roster.scope
     since = np.zeros(len(view.roster.scopes))
@@ -147,7 +148,7 @@ def _beside_fault(found: Found, fault: Found, view: View) -> Mask:
     return np.asarray(found.hit & (since[scope] > 0) & (found.steps <= since[scope]))
 
 
-def _with_waiting(fault: Found, drops: Found, view: View) -> Found:
+def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
     if not fault.hit.any():
         return fault

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.model.frame import Frame
 from detectors.roster import Roster
-from detectors.usual import THREE, Span, forget, in_order, percentiles, utilization_of
+from detectors.usual import THREE, StrangeSpan, forget, in_order, percentiles, utilization_of
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
@@ -87,7 +87,7 @@ def _middle(near: list[Floats]) -> Floats:
     return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(near[0].shape)
 
 
-def blank_known(values: Floats, part: Frame, stride: int, smooth: int, roster: Roster, known: tuple[Span, ...]) -> None:
+def blank_known(values: Floats, part: Frame, stride: int, smooth: int, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
     """Blank in place the samples within known spans: what was flagged is not learnt from."""
     ends = Frame("", part.things, part.start + (smooth - 1) * part.step, part.step * stride, METRICS, values)
     forget(values, ends, roster, known)

@@ -22,7 +22,7 @@ _RESERVED = {Cause.UNUSED_CAPACITY}
 
 
 @dataclass(frozen=True)
-class Incident:
+class LabelledIncident:
     """State one thing that happened; `things` may be empty."""
 
     cause: Cause
@@ -31,7 +31,7 @@ class Incident:
     things: frozenset[str]
 
 
-def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[Incident]:
+def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
     """Read rows of `{"cause","labels","start","end"}`; more keys are allowed, states that no alert should tell are left out."""
     return [_incident(row) for row in truth if not row.get("state_only") and row["cause"] != Cause.COMPILING.value]
 
@@ -74,9 +74,9 @@ def grade(
     }
 
 
-def _incident(row: Mapping[str, Any]) -> Incident:
+def _incident(row: Mapping[str, Any]) -> LabelledIncident:
     labels = Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES})
-    return Incident(
+    return LabelledIncident(
         Cause(row["cause"]), labels, Window(_time(row["start"]), _time(row["end"])), frozenset(row.get("things") or ())
     )
 
@@ -89,7 +89,7 @@ def _kind(cause: Cause) -> str:
     return "money" if cause in _MONEY else "stored" if cause in _STORED else "reserved" if cause in _RESERVED else "node"
 
 
-def _place(alert: Alert, incident: Incident) -> bool:
+def _place(alert: Alert, incident: LabelledIncident) -> bool:
     """Tell whether no label contradicts, and things overlap where both name any; a bill's lines have many names."""
     if _kind(alert.cause) != _kind(incident.cause):
         return False
@@ -101,7 +101,7 @@ def _place(alert: Alert, incident: Incident) -> bool:
     return not incident.things or not alert.anomaly.things or bool(incident.things & set(alert.anomaly.things))
 
 
-def _touches(alert: Alert, incident: Incident) -> bool:
+def _touches(alert: Alert, incident: LabelledIncident) -> bool:
     if not _place(alert, incident) and not (
         alert.anomaly.scope.cluster and alert.anomaly.scope.cluster == incident.labels.cluster
     ):
@@ -113,14 +113,14 @@ def _touches(alert: Alert, incident: Incident) -> bool:
     return alert.opened <= incident.window.end + late and ends >= incident.window.start
 
 
-def _fits(alert: Alert, incident: Incident) -> bool:
+def _fits(alert: Alert, incident: LabelledIncident) -> bool:
     late = LATE if _kind(alert.cause) == "node" else timedelta(days=3)
     opens = incident.window.start - EARLY <= alert.opened <= incident.window.end + late
     return opens and _place(alert, incident)
 
 
 def _weekly(
-    false: int, told: Sequence[Alert], incidents: Sequence[Incident], window: Window | None, clusters: int
+    false: int, told: Sequence[Alert], incidents: Sequence[LabelledIncident], window: Window | None, clusters: int
 ) -> float | None:
     times = [a.opened for a in told] + [t for i in incidents for t in (i.window.start, i.window.end)]
     if window is None and len(times) >= 2 and min(times) < max(times):
@@ -132,7 +132,9 @@ def _weekly(
     return round(false / (clusters * (window.length / timedelta(weeks=1))), 3)
 
 
-def _by_cause(incidents: Sequence[Incident], found: Mapping[int, Alert], right: Sequence[int]) -> dict[str, dict[str, Any]]:
+def _by_cause(
+    incidents: Sequence[LabelledIncident], found: Mapping[int, Alert], right: Sequence[int]
+) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for i, incident in enumerate(incidents):
         row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0, "delays_minutes": []})
@@ -143,7 +145,7 @@ def _by_cause(incidents: Sequence[Incident], found: Mapping[int, Alert], right: 
     return rows
 
 
-def _delay(alert: Alert, incident: Incident) -> float:
+def _delay(alert: Alert, incident: LabelledIncident) -> float:
     return round(max(timedelta(0), alert.opened - incident.window.start) / timedelta(minutes=1), 1)
 
 

@@ -29,7 +29,7 @@ BESIDE: tuple[str, ...] = (
     "network_out_bytes_per_second",
 )
 
-Span = tuple[tuple[str, ...], datetime, datetime]
+StrangeSpan = tuple[tuple[str, ...], datetime, datetime]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
     return epoch + (now - epoch) // every * every
 
 
-def spans(known: Sequence[Alert], anchor: datetime) -> tuple[Span, ...]:
+def strange_spans(known: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
     """Return what was known as strange at `anchor`, clipped to it: things, start, end."""
     return tuple((a.anomaly.things, a.anomaly.window.start, min(a.closed or anchor, anchor)) for a in known if a.opened <= anchor)
 
@@ -83,7 +83,7 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     )
 
 
-def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tuple[Span, ...]) -> Usual:
+def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tuple[StrangeSpan, ...]) -> Usual:
     """Learn from `part` what each node does while its utilization is above `floor` (n,), without the known spans."""
     level = utilization_of(part).copy()
     forget(level, part, roster, known)
@@ -107,7 +107,7 @@ def utilization_of(frame: Frame) -> Numbers:
     return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
 
 
-def forget(values: Numbers, part: Frame, roster: Roster, known: tuple[Span, ...]) -> None:
+def forget(values: Numbers, part: Frame, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
     """Blank in place what was known as strange: it is not learnt from."""
     for things, start, end in known:
         first = max(0, (start - part.start) // part.step)

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.labels import Labels
-from detectors.marks import Said, said_by_log
+from detectors.compile_signs import LogStates, compiling, states_in_log
 from detectors.readings import Floats, Mask, Numbers, Readings
 from detectors.roster import scope_of
-from detectors.signature import compiling
 from detectors.streak import since_last, sustained, trailing
 from detectors.usual import utilization_of
 
@@ -82,9 +81,9 @@ class View(Readings):
         return compiling(self)
 
     @cached_property
-    def said(self) -> Said | None:
+    def said(self) -> LogStates | None:
         """Return what compilers' logs say of each step, None where no log is read."""
-        return said_by_log(self.reading.marks, self.window, self.roster) if self.reading.marks else None
+        return states_in_log(self.reading.marks, self.window, self.roster) if self.reading.marks else None
 
     @cached_property
     def resting(self) -> Mask:

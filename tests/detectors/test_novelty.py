@@ -3,9 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.joint import together
-from detectors.novelty import Pace, delayed, flat_rows, forward_fill, highest_before, run_lengths, speak_then_rest, trailing_mean
-from detectors.series_counter import counted
+from detectors.series.novelty import (
+    SeriesPace,
+    delayed,
+    flat_rows,
+    forward_fill,
+    highest_before,
+    run_lengths,
+    speak_then_rest,
+    trailing_mean,
+)
+from detectors.series.score import together
+from detectors.series.signals import counted
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 20))
@@ -42,7 +51,7 @@ def test_run_lengths_count_to_the_row_itself():
 def test_speak_then_rest(loud, spoken):
     scores = np.zeros(20)
     scores[loud] = 1
-    pace = Pace(hour=2, history=100, learning=10, young=1, delay=1, rest=5)
+    pace = SeriesPace(hour=2, history=100, learning=10, young=1, delay=1, rest=5)
     assert speak_then_rest(scores, 0.5, pace).nonzero()[0].tolist() == spoken
 
 

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from detectors.novelty import Pace
-from detectors.novelty_scale import spreads, tails, youth
+from detectors.series.novelty import SeriesPace, spreads, tails, youth
 
-PACE = Pace(hour=4, history=4000, learning=10, young=10, delay=1, rest=5)
+PACE = SeriesPace(hour=4, history=4000, learning=10, young=10, delay=1, rest=5)
 
 
 def test_an_exponential_tail_has_its_scale():

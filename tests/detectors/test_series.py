@@ -6,7 +6,7 @@ from builder import START
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.series import score_series
+from detectors.series.score import score_series
 
 DAY = 288
 

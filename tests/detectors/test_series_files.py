@@ -7,7 +7,7 @@ import pytest
 
 from adapters.series_csv import read_truth, score_tree
 from bot.errors import WrongInput
-from detectors.series import score_series
+from detectors.series.score import score_series
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 from benchmarks.episodes import DATA, Labelled, episodes, grade, labelled_series, labelled_services, total
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
-from detectors.series import score_series
+from detectors.series.score import score_series
 
 beside = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not beside the repository")
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
+from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
-from detectors.rules import closer
-from detectors.rules.found import Found, Words, nobody
+from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, Mask, View
@@ -30,22 +30,24 @@ _HUNG = (
 )
 
 
-def find_unused(view: View) -> Found:
+def find_unused(view: View) -> RuleMatch:
     """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
 
     A server is told only at an hour when it usually has requests, or after a whole day without any.
     """
     steps = trailing(view.holding, view.unknown)
     if not steps.any():
-        return nobody(view, Cause.ALLOCATED_UNUSED)
+        return no_match(view, Cause.ALLOCATED_UNUSED)
     begins = view.eligible & (steps >= view.steps("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     hit = begins | (view.roster.running & stays)
-    return Found(Cause.ALLOCATED_UNUSED, hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(
+        Cause.ALLOCATED_UNUSED, hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n)
+    )
 
 
-def find_hung(view: View) -> Found:
+def find_hung(view: View) -> RuleMatch:
     """Return training nodes that worked within the hour before and then made no progress for `hung.for`, runtime loaded.
 
     Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
@@ -56,23 +58,25 @@ def find_hung(view: View) -> Found:
     bare = trailing(_pinned_bare(view), view.unknown)
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
-        return nobody(view, Cause.HUNG)
+        return no_match(view, Cause.HUNG)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
     begins |= bare >= _BARE * view.steps("hung.for")
     stays = view.held_open(Cause.HUNG.value) & (steps > 0)
     hit = (view.eligible & begins) | (view.roster.running & stays)
-    return Found(Cause.HUNG, hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(
+        Cause.HUNG, hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n)
+    )
 
 
-def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain_unused(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say how much memory is held for nothing, and since when."""
     longest = view.lasting(found.steps, rows, Cause.ALLOCATED_UNUSED.value)
     held = view.recent(view.memory)[rows]
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
     value = _mean(view.recent(view.utilization)[rows])
-    return Words(
+    return Explanation(
         why=f"Runtime loaded on {count(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
@@ -84,14 +88,14 @@ def tell_unused(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     )
 
 
-def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain_hung(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say that the work stopped, when, and what still looks alive."""
     longest = view.lasting(found.steps, rows, Cause.HUNG.value)
     value = _mean(view.recent(view.utilization)[rows])
     usual = view.levels[2][rows]
     was = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
     stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
-    return Words(
+    return Explanation(
         why=f"No executions for {lasted(longest)} on {count(len(rows), 'node')}: utilization {percent(value)}{was}, "
         f"runtime still loaded{stuck}.",
         value=value,
@@ -101,7 +105,7 @@ def tell_hung(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
         evidence=(
             "runtime and device memory held",
             "EFA silent" if not (view.recent(view.efa)[rows] > 1e8).any() else "EFA busy",
-            *closer.cores(view, rows),
+            *cores.core_evidence(view, rows),
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,

@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleMatch:
     """Hold which nodes a rule is about (n,), since how many steps (n,), and what share of each is wasted (n,)."""
 
     cause: Cause
@@ -29,13 +29,13 @@ class Found:
     wasted: Numbers | None = None
 
 
-def nobody(view: View, cause: Cause) -> Found:
+def no_match(view: View, cause: Cause) -> RuleMatch:
     """Return what a rule found that is about no node."""
-    return Found(cause, np.zeros(view.n, dtype=bool), np.ones(view.n))
+    return RuleMatch(cause, np.zeros(view.n, dtype=bool), np.ones(view.n))
 
 
 @dataclass(frozen=True)
-class Words:
+class Explanation:
     """Hold what a rule says of the nodes of one scope."""
 
     why: str
@@ -57,7 +57,7 @@ class Words:
     """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
 
 
-def anomaly_of(view: View, found: Found, rows: npt.NDArray[np.intp], words: Words) -> Anomaly:
+def anomaly_of_nodes(view: View, found: RuleMatch, rows: npt.NDArray[np.intp], words: Explanation) -> Anomaly:
     """Return the anomaly of the nodes at `rows`, all of one scope, the worst first."""
     roster = view.roster
     scope = roster.scopes[roster.scope[rows[0]]]
@@ -90,33 +90,14 @@ def anomaly_of(view: View, found: Found, rows: npt.NDArray[np.intp], words: Word
     )
 
 
-@dataclass(frozen=True)
-class Story:
-    """Hold what a settled bill says of one place: made once for each settled step, told at every tick."""
-
-    cause: Cause
-    scope: Labels
-    labels: Labels
-    things: tuple[str, ...]
-    start: datetime
-    words: Words
-    usd_per_hour: Decimal
-
-    def told(self, view: View) -> Anomaly:
-        """Return its anomaly at the tick."""
-        return thing_anomaly(
-            view, self.cause, self.scope, self.labels, self.things, self.start, self.words, (), self.usd_per_hour
-        )
-
-
-def thing_anomaly(
+def anomaly_of_things(
     view: View,
     cause: Cause,
     scope: Labels,
     labels: Labels,
     things: tuple[str, ...],
     start: datetime,
-    words: Words,
+    words: Explanation,
     wasted: tuple[float, ...] = (),
     usd_per_hour: Decimal | None = None,
 ) -> Anomaly:

@@ -23,7 +23,7 @@ LINE = ("account", "service", "region", "usage_type")
 
 
 @dataclass(frozen=True)
-class Bill:
+class BillLines:
     """Hold USD a step by line (`values`, (n_lines, n_steps)) and by thing (`parts`, (n_things, n_steps)), from `start`."""
 
     things: tuple[Labels, ...]
@@ -69,7 +69,7 @@ def settled_steps(frame: Frame | None) -> tuple[int, int]:
     return (int(known[0]), int(known[-1]) + 1) if len(known) else (0, 0)
 
 
-def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> Bill | None:
+def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
     """Return the settled part of a frame by lines; None where nothing has settled."""
     first, last = settled_steps(frame)
     if not last:
@@ -80,7 +80,7 @@ def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> Bill | None:
     order = np.argsort(line_of, kind="stable")
     values = np.add.reduceat(parts[order], np.searchsorted(line_of[order], np.arange(len(places))), axis=0)
     lines = tuple(Labels(**dict(zip(LINE, place, strict=True))) for place in places)
-    return Bill(frame.things, parts, lines, line_of, values, frame.start + first * frame.step, frame.step)
+    return BillLines(frame.things, parts, lines, line_of, values, frame.start + first * frame.step, frame.step)
 
 
 def _line(thing: Labels) -> tuple[str, ...]:

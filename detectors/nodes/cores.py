@@ -17,7 +17,7 @@ _NEWEST = 2
 """Steps in which a core must have reported to count."""
 
 
-def cores(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def core_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """Say of each node at `rows` whose cores were read how many of them stand still, and what the others do."""
     frame = view.reading.frame("core")
     if frame is None:
@@ -25,7 +25,7 @@ def cores(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     return tuple(sentence for row in _named(frame, view, rows) if (sentence := _of_cores(view, frame, row)))
 
 
-def devices(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def device_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """Name the devices of the nodes at `rows` that have ECC events within the span, the worst first."""
     frame = view.reading.frame("device")
     if frame is None or not len(rows):

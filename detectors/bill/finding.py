@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.rules.bill import DAY, lay_out, settled_steps
-from detectors.rules.explain import Root
-from detectors.rules.found import Story, Words
-from detectors.rules.hourly import Settled, hour_jumps
-from detectors.rules.jump import HOURS, Jump, day_jumps, root_of
+from detectors.bill.explain import RootCause
+from detectors.bill.hourly import SettledDays, hour_jumps
+from detectors.bill.jump import HOURS, Jump, day_jumps, root_of
+from detectors.bill.lines import DAY, lay_out, settled_steps
+from detectors.rule import Explanation, anomaly_of_things
 from detectors.view import View
 from detectors.words import percent
 
@@ -33,7 +33,7 @@ _SUGGESTIONS = {
 }
 
 
-def stories(found: Sequence[Jump]) -> list[Story]:
+def stories(found: Sequence[Jump]) -> list[BillFinding]:
     """Return one story per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}
     for jump in found:
@@ -60,13 +60,13 @@ def by_day(view: View) -> list[Jump]:
     return day_jumps(bill, view) if bill else []
 
 
-def settled(view: View) -> Settled | None:
+def settled(view: View) -> SettledDays | None:
     """Return what the settled days say of every hour since."""
     days = lay_out(frame) if (frame := view.reading.frame("spend")) else None
-    return Settled.of(days) if days else None
+    return SettledDays.of(days) if days else None
 
 
-def by_hour(view: View, days: Settled | None) -> list[Jump]:
+def by_hour(view: View, days: SettledDays | None) -> list[Jump]:
     """Return what jumped in the hours since the newest settled day."""
     hours = lay_out(frame) if (frame := view.reading.frame("spend_hour")) else None
     return hour_jumps(hours, days, view) if hours and days else []
@@ -83,7 +83,7 @@ def _together(day: Jump, later: Jump) -> Jump:
     return replace(day, since=min(day.since, later.since), until=max(day.until, later.until))
 
 
-def _story(cause: Cause, scope: Labels, found: list[Jump]) -> Story:
+def _story(cause: Cause, scope: Labels, found: list[Jump]) -> BillFinding:
     found = sorted(found, key=lambda j: (-j.extra, j.where.usage_type))
     root = root_of(tuple(part for jump in found for part in _by_day(jump)))
     usages = tuple(j.where.usage_type for j in found if j.where.usage_type) or (scope.service or str(scope),)
@@ -91,7 +91,7 @@ def _story(cause: Cause, scope: Labels, found: list[Jump]) -> Story:
     labels = _typed(root.labels if root else Labels(), found).merge(labels)
     extra = sum(j.extra for j in found)
     words = _words(cause, scope, found, usages, root)
-    return Story(cause, scope, labels, usages, min(j.since for j in found), words, _hourly(extra))
+    return BillFinding(cause, scope, labels, usages, min(j.since for j in found), words, _hourly(extra))
 
 
 def _by_day(jump: Jump) -> list[tuple[Labels, float, float]]:
@@ -109,7 +109,7 @@ def _hourly(extra: float) -> Decimal:
     return (Decimal(str(round(extra, 2))) / 24).quantize(Decimal("0.0001"))
 
 
-def _words(cause: Cause, scope: Labels, found: Sequence[Jump], usages: tuple[str, ...], root: Root | None) -> Words:
+def _words(cause: Cause, scope: Labels, found: Sequence[Jump], usages: tuple[str, ...], root: RootCause | None) -> Explanation:
     days = [j for j in found if j.step == DAY] or list(found)
     value, low, high = (sum(x) for x in zip(*((j.value, j.low, j.high) for j in days), strict=True))
     per = "a day" if days[0].step == DAY else "an hour"
@@ -118,7 +118,7 @@ def _words(cause: Cause, scope: Labels, found: Sequence[Jump], usages: tuple[str
     what = f"{name} ({len(usages)} usage types)" if len(usages) > 1 else what
     usual = f"usually {_range(low, high)} {per}" if high * (DAY / days[0].step) >= 0.5 else "never billed before"
     growth = _more(value / high) if high >= 0.5 else ""
-    return Words(
+    return Explanation(
         why=f"{what} cost {_when(days, value)}, {usual}{growth}.{_explained(root, found)}",
         value=value,
         unit="USD per day" if per == "a day" else "USD per hour",
@@ -137,7 +137,7 @@ def _more(times: float) -> str:
     return f", {percent(times - 1)} more" if times < 10 else f", {times:,.0f} times as much"
 
 
-def _explained(root: Root | None, found: Sequence[Jump]) -> str:
+def _explained(root: RootCause | None, found: Sequence[Jump]) -> str:
     """Say the root cause, where it is more than the one thing that jumped."""
     return f" {root}." if root and sum(len(j.parts) for j in found) > 1 else ""
 
@@ -166,3 +166,22 @@ def _evidence(found: Sequence[Jump], usages: tuple[str, ...]) -> tuple[str, ...]
 def _thing(thing: Labels) -> str:
     tags = ", ".join(f"{name} {value}" for name, value in thing.only(("cluster", "team", "project")))
     return f"{thing.usage_type or thing.service} {thing.region}".strip() + (f" ({tags})" if tags else "")
+
+
+@dataclass(frozen=True)
+class BillFinding:
+    """Hold what a settled bill says of one place: made once for each settled step, told at every tick."""
+
+    cause: Cause
+    scope: Labels
+    labels: Labels
+    things: tuple[str, ...]
+    start: datetime
+    words: Explanation
+    usd_per_hour: Decimal
+
+    def told(self, view: View) -> Anomaly:
+        """Return its anomaly at the tick."""
+        return anomaly_of_things(
+            view, self.cause, self.scope, self.labels, self.things, self.start, self.words, (), self.usd_per_hour
+        )

@@ -13,8 +13,8 @@ from bot.model.frame import Frame
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, blank_known, distances, learn_scale, median_of, past_levels
 from detectors.forest import Forest, fit
 from detectors.roster import Roster
-from detectors.rules.found import Found, Words
-from detectors.usual import Span, history
+from detectors.rule import Explanation, RuleMatch
+from detectors.usual import StrangeSpan, history
 from detectors.view import View
 from detectors.words import count
 
@@ -36,7 +36,7 @@ LEAST_SCORE = 0.6
 
 
 @dataclass(frozen=True)
-class Taught:
+class OddModel:
     """Hold the forest, the nodes' scales, and for each scope the mean excess and count of its strangest blocks."""
 
     forest: Forest
@@ -60,8 +60,8 @@ class Taught:
 
 
 def teach(
-    whole: Frame, roster: Roster, floor: npt.NDArray[np.float64], anchor: datetime, days: float, known: tuple[Span, ...]
-) -> Taught | None:
+    whole: Frame, roster: Roster, floor: npt.NDArray[np.float64], anchor: datetime, days: float, known: tuple[StrangeSpan, ...]
+) -> OddModel | None:
     """Learn from what was visible at `anchor`; None while there is too little of it."""
     part = history(whole, anchor, days, whole.step)
     stride, smooth = max(1, SAMPLE // whole.step), max(1, SMOOTH // whole.step)
@@ -75,18 +75,18 @@ def teach(
     forest = fit(distances(values[nodes, samples], Scale(scale.middle[nodes], scale.spread[nodes])))
     recent = max(0, values.shape[1] - int(RECENT / (stride * whole.step)))
     scores = _scored(forest, distances(values[:, recent:], scale), active[:, recent:])
-    return Taught(forest, scale, *_tails(scores, roster, stride * whole.step))
+    return OddModel(forest, scale, *_tails(scores, roster, stride * whole.step))
 
 
 def find(
-    view: View, taught: Taught | None, explained: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
-) -> tuple[Found, Scores]:
+    view: View, taught: OddModel | None, explained: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
+) -> tuple[RuleMatch, Scores]:
     """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
     """
     scores = np.zeros(view.n)
-    nobody = Found(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
+    nobody = RuleMatch(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
     if taught is None or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
         return nobody, scores
     if not view.n:
@@ -104,10 +104,10 @@ def find(
         hit = scores > limit[view.roster.scope]
     if view.is_open(Cause.ODD.value):
         hit = hit | (_unjudged(view, rows) & ~explained)
-    return Found(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
+    return RuleMatch(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
-def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp]) -> Words:
+def explain(view: View, taught: OddModel, scores: Scores, rows: npt.NDArray[np.intp]) -> Explanation:
     """Name the metrics that made the nodes odd: those whose return to usual lowers the score most."""
     worst = rows[np.argmax(scores[rows])]
     if not scores[worst] and (known := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
@@ -121,7 +121,7 @@ def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp])
         f"{WORDS[i]} {abs(far[i]):.0f}{'+' if abs(far[i]) >= 10 else ''} spreads {'over' if far[i] > 0 else 'under'}"
         for i in guilty
     ]
-    return Words(
+    return Explanation(
         why=f"An odd combination on {count(len(rows), 'node')}: {', '.join(said) or 'many metrics at once'} the usual.",
         value=float(scores[worst]),
         unit="score",
@@ -135,9 +135,9 @@ def tell(view: View, taught: Taught, scores: Scores, rows: npt.NDArray[np.intp])
     )
 
 
-def _as_told(known: Anomaly) -> Words:
+def _as_told(known: Anomaly) -> Explanation:
     """Return what an open alert says, while its nodes cannot be judged."""
-    return Words(
+    return Explanation(
         why=known.why,
         value=known.value,
         unit=known.unit,
@@ -170,7 +170,7 @@ def _farthest(far: Floats) -> Floats:
     return np.asarray(np.abs(far).max(axis=-1, initial=0))
 
 
-def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp], halves_ago: int = 0) -> Floats:
+def _now(view: View, taught: OddModel, rows: npt.NDArray[np.intp], halves_ago: int = 0) -> Floats:
     """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
@@ -182,7 +182,7 @@ def _now(view: View, taught: Taught, rows: npt.NDArray[np.intp], halves_ago: int
     return far[rows] if every else far
 
 
-def _limit(view: View, taught: Taught, scope: int) -> float:
+def _limit(view: View, taught: OddModel, scope: int) -> float:
     """Return the score that opens (or, lower, keeps open) an odd alert: over everything known, then rest."""
     labels = view.roster.scopes[scope]
     per_week = view.policy.at(labels).number("odd.false_alerts_per_week")

@@ -9,7 +9,7 @@ from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
-from detectors.rules.found import Words, thing_anomaly
+from detectors.rule import Explanation, anomaly_of_things
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
@@ -50,7 +50,7 @@ def find_unused_capacity(view: View) -> Iterator[Anomaly]:
 
 def _unused(view: View, one: Reservation) -> Anomaly:
     share = one.available / one.total
-    words = Words(
+    words = Explanation(
         why=f"{one.available} of {count(one.total, 'reserved instance')} ({one.labels.instance_type}, {one.market}) stand empty.",
         value=float(one.available),
         unit="count",
@@ -63,14 +63,14 @@ def _unused(view: View, one: Reservation) -> Anomaly:
     )
     scope = Labels(resource=one.labels.resource)
     start = max(one.starts_at, view.now - timedelta(hours=1))
-    return thing_anomaly(view, Cause.UNUSED_CAPACITY, scope, one.labels, (one.labels.resource,), start, words, (share,))
+    return anomaly_of_things(view, Cause.UNUSED_CAPACITY, scope, one.labels, (one.labels.resource,), start, words, (share,))
 
 
 def _orphan(
     view: View, labels: Labels, since: datetime, what: str, symptom: str, kind: str, suggestions: tuple[str, ...]
 ) -> Anomaly:
     length = view.now - since
-    words = Words(
+    words = Explanation(
         why=f"{what}: {symptom} for {lasted(length)}.",
         value=length.total_seconds(),
         unit="seconds",
@@ -80,7 +80,7 @@ def _orphan(
         kind=kind,
         severity=Severity.INFO,
     )
-    return thing_anomaly(
+    return anomaly_of_things(
         view, Cause.ORPHANED_STORAGE, Labels(resource=labels.resource), labels, (labels.resource,), since, words, (1.0,)
     )
 

@@ -11,8 +11,8 @@ import numpy as np
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.rules.bill import DAY, LEAST_DAYS, Bill, Numbers
-from detectors.rules.explain import Root, explain
+from detectors.bill.explain import RootCause, explain
+from detectors.bill.lines import DAY, LEAST_DAYS, BillLines, Numbers
 from detectors.usual import utilization_of
 from detectors.view import View
 
@@ -49,18 +49,18 @@ class Jump:
         return max(0.0, self.value - (self.low + self.high) / 2) * (DAY / self.step)
 
     @property
-    def root(self) -> Root | None:
+    def root(self) -> RootCause | None:
         """Return the few dimension values that explain it; None where it is one thing anyway."""
         return root_of(self.parts)
 
 
-def root_of(parts: tuple[tuple[Labels, float, float], ...]) -> Root | None:
+def root_of(parts: tuple[tuple[Labels, float, float], ...]) -> RootCause | None:
     """Return what explains the growth of (thing, now, usually) parts."""
     things = [thing for thing, _, _ in parts]
     return explain(things, np.array([now for _, now, _ in parts]), np.array([usual for _, _, usual in parts]))
 
 
-def day_jumps(bill: Bill, view: View) -> list[Jump]:
+def day_jumps(bill: BillLines, view: View) -> list[Jump]:
     """Return the lines whose newest settled day costs more than usual by share and by USD, and the places around them."""
     last = bill.n_steps - 1
     last -= bill.at(last).day == 1  # fees fall on the first of a month: the day before stands
@@ -70,14 +70,14 @@ def day_jumps(bill: Bill, view: View) -> list[Jump]:
     return [one for _, one, told in found if told] + _wide(bill, [row for row, _, _ in found], last, view)
 
 
-def policy_of(bill: Bill, row: int, view: View) -> Policy:
+def policy_of(bill: BillLines, row: int, view: View) -> Policy:
     """Return the policy of a line: that of the tags which all of it shares."""
     if not view.policy.overrides:
         return view.policy
     return view.policy.at(Labels.shared(bill.things[i] for i in np.flatnonzero(bill.line_of == row)).only(_SCOPES))
 
 
-def _judge(bill: Bill, row: int, last: int, view: View) -> tuple[int, Jump, bool] | None:
+def _judge(bill: BillLines, row: int, last: int, view: View) -> tuple[int, Jump, bool] | None:
     """Return a line that is out of its usual, and whether that is to be told."""
     policy, series = policy_of(bill, row, view), bill.values[row]
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
@@ -143,7 +143,7 @@ def usual_day(series: Numbers, day: int) -> tuple[float, float]:
     return low, high
 
 
-def _parts(bill: Bill, rows: list[int], first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
+def _parts(bill: BillLines, rows: list[int], first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
     before = bill.parts[rows, max(0, first - 14) : first]
     usual = np.nanmedian(before, axis=1) if before.size and not np.isnan(before).all() else np.zeros(len(rows))
     now = bill.parts[rows, last]
@@ -152,7 +152,7 @@ def _parts(bill: Bill, rows: list[int], first: int, last: int) -> tuple[tuple[La
     )
 
 
-def _moved(bill: Bill, row: int, jump: Jump, first: int, last: int, view: View) -> bool:
+def _moved(bill: BillLines, row: int, jump: Jump, first: int, last: int, view: View) -> bool:
     """Tell whether the whole service in the account did not grow by as much: the money only changed its line."""
     mine = bill.lines[row]
     same = [i for i, x in enumerate(bill.lines) if (x.account, x.service) == (mine.account, mine.service)]
@@ -206,7 +206,7 @@ def _there(nodes: Labels, node: Labels) -> bool:
     return all(node.get(name) in ((value,) if name == "instance_type" else (value, "")) for name, value in nodes)
 
 
-def _wide(bill: Bill, judged: list[int], last: int, view: View) -> list[Jump]:
+def _wide(bill: BillLines, judged: list[int], last: int, view: View) -> list[Jump]:
     """Return the services, tags and accounts that jumped although none of their lines did: many small growths add up.
 
     The narrowest place that holds most of a growth tells it; what grew with busier nodes of the place is their use.
@@ -224,13 +224,13 @@ def _wide(bill: Bill, judged: list[int], last: int, view: View) -> list[Jump]:
     return found
 
 
-def _told(one: Jump, bill: Bill, rows: list[int]) -> bool:
+def _told(one: Jump, bill: BillLines, rows: list[int]) -> bool:
     """Tell whether most of a place's things stand in a jump already."""
     mine = {thing for thing, _, _ in one.parts}
     return 2 * sum(bill.things[i] in mine for i in rows) >= len(mine)
 
 
-def _add_up(bill: Bill, where: Labels, rows: list[int], last: int, view: View) -> Jump | None:
+def _add_up(bill: BillLines, where: Labels, rows: list[int], last: int, view: View) -> Jump | None:
     policy = view.policy.at(where.only(_SCOPES))
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     series = bill.parts[rows].sum(axis=0)

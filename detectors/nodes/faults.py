@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
-from detectors.rules import closer
-from detectors.rules.found import Found, Words, nobody
+from detectors.nodes import cores
+from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import Floats, Mask, Numbers, View
-from detectors.words import count, percent, size
+from detectors.words import count
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
@@ -32,13 +32,9 @@ _ERRORS = (
     "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
     "If transient errors stay on one node, replace it.",
 )
-_MEMORY = (
-    "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
-    "More nodes or a type with more device memory if it is to grow further.",
-)
 
 
-def find_hardware(view: View) -> Found:
+def find_hardware(view: View) -> RuleMatch:
     """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span."""
     metrics = [view.metric(name) for name in _HARDWARE]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
@@ -50,7 +46,7 @@ def find_hardware(view: View) -> Found:
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    found = nobody(view, Cause.HARDWARE_FAULT)
+    found = no_match(view, Cause.HARDWARE_FAULT)
     found.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
     if not found.hit.any():
         return found
@@ -59,14 +55,14 @@ def find_hardware(view: View) -> Found:
     return replace(found, wasted=view.lost_share)
 
 
-def find_errors(view: View) -> Found:
+def find_errors(view: View) -> RuleMatch:
     """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
     every = view.metric("neuron_execution_errors_count")
     rows = np.flatnonzero((every > 0).any(axis=1))
     errors, needed = every[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    found = nobody(view, Cause.EXECUTION_ERRORS)
+    found = no_match(view, Cause.EXECUTION_ERRORS)
     found.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
     if not found.hit.any():
         return found
@@ -74,22 +70,7 @@ def find_errors(view: View) -> Found:
     return replace(found, wasted=view.lost_share)
 
 
-def find_memory(view: View) -> Found:
-    """Return nodes whose device memory is nearly full although it usually is not."""
-    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
-    usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
-    above = view.number("memory_pressure.above")
-    full = share >= above[:, None]
-    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
-        return nobody(view, Cause.MEMORY_PRESSURE)
-    steps = trailing(full, np.isnan(share))
-    grown = ~(usual >= above - 0.02)
-    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
-    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
-    return Found(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
-
-
-def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain_hardware(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say which kinds of hardware event were seen, and how many."""
     needed = view.steps("hardware_fault.within")
     ecc = _total(view.metric("neuron_hardware_ecc_events_count"), needed, rows)
@@ -100,15 +81,15 @@ def tell_hardware(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
     parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
     parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
-    devices = closer.devices(view, rows)
+    devices = cores.device_evidence(view, rows)
     where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
-    return Words(
+    return Explanation(
         why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')} {where}.",
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
         score=0.97,
-        evidence=(*parts, *devices, *closer.cores(view, rows)),
+        evidence=(*parts, *devices, *cores.core_evidence(view, rows)),
         suggestions=_REPLACE,
         metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
         severity=Severity.CRITICAL,
@@ -131,43 +112,24 @@ def _events(view: View) -> Mask:
     return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
 
 
-def tell_errors(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain_errors(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say how many executions failed, and of which types."""
     needed = view.steps("execution_errors.within")
     total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
     kinds = [(_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind) for kind in _TYPES]
     said = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
-    return Words(
+    return Explanation(
         why=f"{total:,.0f} execution errors within {_span(view, rows, 'execution_errors.within')}"
         f" on {count(len(rows), 'node')} ({said}).",
         value=total,
         unit="count",
         usual=(0.0, 0.0),
         score=0.92,
-        evidence=(said, *closer.cores(view, rows)),
+        evidence=(said, *cores.core_evidence(view, rows)),
         suggestions=_ERRORS,
         metric="neuron_execution_errors_count",
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),
         confidence=0.85,
-    )
-
-
-def tell_memory(view: View, _: Found, rows: npt.NDArray[np.intp]) -> Words:
-    """Say how full the device memory is, against the type's."""
-    used = view.recent(view.memory)[rows]
-    share = float(np.nanmax(used / view.roster.memory[rows]))
-    whole = float(np.nanmedian(view.roster.memory[rows]))
-    usual = (view.beside("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
-    known = usual[np.isfinite(usual)]
-    return Words(
-        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"
-        + (f", usually {percent(float(np.median(known)))}." if len(known) else "."),
-        value=share,
-        unit="ratio",
-        usual=(float(known.min()), float(known.max())) if len(known) else None,
-        score=0.8,
-        suggestions=_MEMORY,
-        metric="neuroncore_memory_used_bytes",
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause
-from detectors.rules.found import Found, Words, nobody
+from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -25,20 +25,20 @@ SUGGESTIONS = (
 )
 
 
-def find(view: View) -> Found:
+def find(view: View) -> RuleMatch:
     """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
     steps = trailing(view.resting, view.unknown)
     if not steps.any():
-        return nobody(view, Cause.IDLE)
+        return no_match(view, Cause.IDLE)
     needed = view.steps("idle.for")
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)
     hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
-    return Found(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
 
 
-def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say how many nodes do nothing, and since when."""
     longest = view.lasting(found.steps, rows, Cause.IDLE.value)
     level = view.recent(view.utilization)[rows]
@@ -51,7 +51,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     elif np.isfinite(reserved).all():
         evidence.append("no pod has reserved a core there")
     unsure = _unsure(view, rows, longest)
-    return Words(
+    return Explanation(
         why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}"
         f"{'; unsure: idle or compiling, as the host CPU is not read' if unsure else ''}.",
         value=value,

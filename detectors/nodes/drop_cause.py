@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from bot.model.placement import scattered
+from detectors.nodes import cores
 from detectors.progress import pace
-from detectors.rules import closer
-from detectors.rules.found import Found, Words
+from detectors.rule import Explanation, RuleMatch
 from detectors.usual import percentiles
 from detectors.view import Floats, View
 from detectors.words import count, percent, rate, span
@@ -65,7 +65,7 @@ class Signs:
     alone: bool
 
 
-def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Name the likeliest cause of the drop, with what speaks for it and what comes next.
 
     Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
@@ -77,14 +77,14 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     if known and plain and known.cause is not Cause.STARVED:
         ranked = [(known.cause, known.anomaly.confidence), *known.anomaly.runners_up]
     cause, confidence = ranked[0]
-    return Words(
+    return Explanation(
         why=_why(signs, cause, view.gauge(rows)),
         value=signs.level,
         unit="ratio",
         cause=cause,
         usual=(signs.low, signs.high),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
-        evidence=(*_evidence(signs, len(rows)), *_zones(view, rows), *closer.cores(view, rows)),
+        evidence=(*_evidence(signs, len(rows)), *_zones(view, rows), *cores.core_evidence(view, rows)),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
         suggestions=_suggestions(cause, signs),

@@ -27,7 +27,7 @@ _WORDS = {"region": "in {}", "account": "account {}", "cluster": "cluster {}", "
 
 
 @dataclass(frozen=True)
-class Root:
+class RootCause:
     """Name the values that hold `share` of a growth, by dimension."""
 
     share: float
@@ -46,7 +46,7 @@ class Root:
         return f"{percent(self.share)} of it: {', '.join(words).replace(', in ', ' in ')}"
 
 
-def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> Root | None:
+def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCause | None:
     """Return the fewest values that hold most of the growth from `usual` to `value` (each (n_things,)); None without any."""
     growth = value - usual
     total = float(growth.sum())
@@ -65,7 +65,7 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> Root | 
         kept &= np.array([thing.get(best) in choices[best] for thing in things])
         left.remove(best)
     named = tuple((name, found[name]) for name in DIMENSIONS if name in found and all(found[name]))
-    return Root(min(1.0, float(growth[kept].sum()) / total), named) if named else None
+    return RootCause(min(1.0, float(growth[kept].sum()) / total), named) if named else None
 
 
 def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.ndarray, total: float) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""Read from the compiler's log when a node compiled: a log says it exactly where metrics only look like it."""
+"""Tell where a node compiles: by its compiler's log where there is one, else by its metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,13 @@ from bot.model.compile import CompileMark, Mark
 from bot.model.frame import Frame
 from bot.model.window import Window
 from detectors.roster import Roster
+from detectors.streak import close_gaps, drop_singles
 
-Said = npt.NDArray[np.int8]
+if TYPE_CHECKING:
+    from detectors.view import View
+
+
+LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
 """What a log says of a step; `SILENT` leaves it to the metrics."""
 LULL = timedelta(minutes=10)
@@ -24,7 +30,7 @@ LONGEST = timedelta(days=1)
 """A compile whose end never came into the log is taken for over after so long."""
 
 
-def said_by_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> Said | None:
+def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> LogStates | None:
     """Return what logs say of each node and step, (n, n_steps); None where they say nothing."""
     mine: dict[str, list[CompileMark]] = {}
     for one in marks:
@@ -81,3 +87,39 @@ def _ended(one: CompileMark, compiling: list[tuple[str, str]]) -> list[tuple[str
 def _step(at: datetime, frame: Frame) -> int:
     """Return the step that holds an instant, beyond the frame's ends too."""
     return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
+
+
+Mask = npt.NDArray[np.bool_]
+
+ROOMY = 0.15
+"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
+EMPTY = 0.05
+"""The same where the host's CPU is not read."""
+
+
+def compiling(view: View) -> Mask:
+    """Tell where nodes compile, (n, n_steps): where a log says so, and where it is silent, where metrics look like it."""
+    if view.said is None:
+        return looks_compiling(view)
+    surely = (view.said == COMPILING) & ~view.executing & ~_left(view)
+    return np.asarray(surely | ((view.said == SILENT) & looks_compiling(view)))
+
+
+def looks_compiling(view: View) -> Mask:
+    """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held.
+
+    Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
+    """
+    if not view.any_zero:
+        return view.zero
+    busy = view.cpu >= view.number("compiling.cpu")[:, None].astype(np.float32)
+    share = view.memory / view.roster.memory[:, None].astype(np.float32)
+    roomy = ~(view.held > 0) | (share < ROOMY)
+    unread = np.isnan(view.cpu) & (view.held > 0) & (share < EMPTY)
+    return drop_singles(close_gaps(view.zero & ((busy & roomy) | unread) & np.isnan(view.latency)))
+
+
+def _left(view: View) -> Mask:
+    """Tell where a process that a log calls compiling is gone: its pod, or a runtime that it had loaded."""
+    had = np.maximum.accumulate(view.zero & (view.held > 0) & (view.said == COMPILING), axis=1)
+    return np.asarray((view.metric("neuroncore_reserved_count") == 0) | (had & (view.held == 0)))

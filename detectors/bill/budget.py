@@ -18,8 +18,8 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
 from bot.model.window import month_of
-from detectors.rules.bill import DAY, Bill, Numbers, lay_out
-from detectors.rules.found import Words, thing_anomaly
+from detectors.bill.lines import DAY, BillLines, Numbers, lay_out
+from detectors.rule import Explanation, anomaly_of_things
 from detectors.view import View
 from detectors.words import percent
 
@@ -32,7 +32,7 @@ _SUGGESTIONS = (
 
 
 @dataclass(frozen=True)
-class Burn:
+class BudgetBurn:
     """State one budget at the newest settled day, in USD gross of credits: spent this month, and USD a day lately."""
 
     scope: Labels
@@ -61,7 +61,7 @@ class Burn:
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 
 
-def find_budgets(view: View, burns: Sequence[Burn]) -> Iterator[Anomaly]:
+def find_budgets(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
     """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
     for burn in burns:
         policy = view.policy.at(burn.scope)
@@ -69,7 +69,7 @@ def find_budgets(view: View, burns: Sequence[Burn]) -> Iterator[Anomaly]:
             yield _anomaly(view, burn)
 
 
-def burns(view: View) -> list[Burn]:
+def burns(view: View) -> list[BudgetBurn]:
     """Return how fast each budget burns: the same until another day has settled, or another month begins."""
     budgets = budgets_of(view.policy)
     frame = view.reading.frame("spend") if budgets else None
@@ -87,7 +87,7 @@ def budgets_of(policy: Policy) -> dict[Labels, Decimal]:
     return {scope: value for scope, value in dict(every).items() if isinstance(value, Decimal) and value > 0}
 
 
-def burn_of(bill: Bill, scope: Labels, budget: float, slow_days: int, now: datetime) -> Burn | None:
+def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: datetime) -> BudgetBurn | None:
     """Return how fast a scope burns its budget of the month of `now`; None where too few days have settled."""
     rows = bill.rows_of(scope)
     days = [i for i in range(bill.n_steps) if bill.at(i).day != 1]  # the month's fees fall on its first day
@@ -98,10 +98,10 @@ def burn_of(bill: Bill, scope: Labels, budget: float, slow_days: int, now: datet
     spent = sum(float(series[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
     lately = series[days[-slow_days:]]
     through = max(bill.end, month.start)
-    return Burn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end)
+    return BudgetBurn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end)
 
 
-def _too_fast(burn: Burn, policy: Policy, known: bool) -> bool:
+def _too_fast(burn: BudgetBurn, policy: Policy, known: bool) -> bool:
     """Tell whether both windows burn too fast; once told it holds until the slow one fits the budget again."""
     if burn.spent >= burn.budget:
         return True
@@ -111,13 +111,13 @@ def _too_fast(burn: Burn, policy: Policy, known: bool) -> bool:
     return slow or fast or (known and week >= 1)
 
 
-def _anomaly(view: View, burn: Burn) -> Anomaly:
+def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
     over = max(burn.day, burn.week) - burn.allowed
     usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
-    return thing_anomaly(view, Cause.BUDGET_BURN, burn.scope, burn.scope, (), view.now, _words(view, burn), (), usd_per_hour)
+    return anomaly_of_things(view, Cause.BUDGET_BURN, burn.scope, burn.scope, (), view.now, _words(view, burn), (), usd_per_hour)
 
 
-def _words(view: View, burn: Burn) -> Words:
+def _words(view: View, burn: BudgetBurn) -> Explanation:
     gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
     who = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
     spent = f"${burn.spent:,.0f} of ${burn.budget:,.0f} ({percent(burn.spent / burn.budget)})"
@@ -125,7 +125,7 @@ def _words(view: View, burn: Burn) -> Words:
     early = round((burn.ends - burn.used_up) / DAY)
     end = "it is used up" if gone else f"at ${pace:,.0f} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
     day, week = burn.rates
-    return Words(
+    return Explanation(
         why=f"Budget of {who}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
         value=pace,
         unit="USD per day",

@@ -10,9 +10,10 @@ import numpy as np
 from bot.model.anomaly import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
-from detectors.rules.bill import DAY, LINE, Bill, lay_out
-from detectors.rules.found import Story, Words
-from detectors.rules.jump import is_fee, policy_of
+from detectors.bill.finding import BillFinding
+from detectors.bill.jump import is_fee, policy_of
+from detectors.bill.lines import DAY, LINE, BillLines, lay_out
+from detectors.rule import Explanation
 from detectors.view import View
 from detectors.words import percent
 
@@ -22,7 +23,7 @@ _SUGGESTIONS = (
 )
 
 
-def stories(view: View, told: Sequence[Story]) -> list[Story]:
+def stories(view: View, told: Sequence[BillFinding]) -> list[BillFinding]:
     """Return a story of each fee used under `commitment_unused.below` over `commitment_unused.days` settled days.
 
     What already jumped (`told`) is not told again: growth and level are one alert.
@@ -37,7 +38,7 @@ def stories(view: View, told: Sequence[Story]) -> list[Story]:
     return [found for row in rows if (found := _judge(view, unused, billed, row))]
 
 
-def _judge(view: View, unused: Bill, billed: Bill, row: int) -> Story | None:
+def _judge(view: View, unused: BillLines, billed: BillLines, row: int) -> BillFinding | None:
     policy, line = policy_of(unused, row, view), unused.lines[row]
     n, below = int(policy.number("commitment_unused.days")), policy.number("commitment_unused.below")
     fee, idle = billed.values[row, -n:], unused.values[row, -n:]
@@ -49,9 +50,9 @@ def _judge(view: View, unused: Bill, billed: Bill, row: int) -> Story | None:
     return _story(unused, line, used, float(idle.mean()), float(fee.mean()), below)
 
 
-def _story(bill: Bill, line: Labels, used: np.ndarray, idle: float, fee: float, below: float) -> Story:
+def _story(bill: BillLines, line: Labels, used: np.ndarray, idle: float, fee: float, below: float) -> BillFinding:
     name, mean = f"{line.service} ({line.usage_type})" if line.service else line.usage_type, float(used.mean())
-    words = Words(
+    words = Explanation(
         why=f"{name}: {percent(mean)} of ${fee:,.0f} a day was used over {len(used)} settled days, "
         f"so ${idle:,.0f} a day is lost.",
         value=mean,
@@ -67,4 +68,4 @@ def _story(bill: Bill, line: Labels, used: np.ndarray, idle: float, fee: float, 
     )
     lost = Decimal(str(round(idle / 24, 4)))
     start = bill.end - len(used) * DAY
-    return Story(Cause.COMMITMENT_UNUSED, line.only(LINE), line, (line.usage_type,), start, words, lost)
+    return BillFinding(Cause.COMMITMENT_UNUSED, line.only(LINE), line, (line.usage_type,), start, words, lost)

@@ -11,7 +11,7 @@ from bot.model.anomaly import Anomaly, Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.progress import STUCK
-from detectors.rules.found import Words, thing_anomaly
+from detectors.rule import Explanation, anomaly_of_things
 from detectors.streak import since_last, sustained
 from detectors.usual import utilization_of
 from detectors.view import Floats, Mask, View
@@ -63,7 +63,7 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     limit = factor * interval + frame.step.total_seconds()
     if age < limit or worked_seconds(view, frame, row, rows, age) < limit:
         return None
-    return thing_anomaly(
+    return anomaly_of_things(
         view,
         Cause.CHECKPOINT_AT_RISK,
         scope,
@@ -97,9 +97,9 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
-def _words(labels: Labels, age: float, interval: float) -> Words:
+def _words(labels: Labels, age: float, interval: float) -> Explanation:
     old, usually = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
-    return Words(
+    return Explanation(
         why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one every {usually};"
         " a failure now would lose that work.",
         value=age,

@@ -1,13 +1,64 @@
-"""Say how strange many metrics are together: how many are strange at once, and whether they still move as one."""
+"""Score any series of numbers, row by row, by nothing but the rows before: each metric alone, and all of them together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import log2
 
 import numpy as np
 
-from detectors.novelty import Pace, Values, forward_fill
+from detectors.series.novelty import Flags, SeriesPace, Values, excess, forward_fill, speak_then_rest, spreads, youth
+from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, strangeness
+
+SPACING_ROWS = 50
+"""The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
+LEAST_HOUR, MOST_HOUR = 6, 60
+"""Rows that stand for an hour where fewer are read in one, or more: fewer are too little to learn from, more take too long."""
+LEAST_LEARNT, MOST_LEARNT = 200, 750
+"""Rows that are only learnt where a day has fewer, or more."""
+THRESHOLD = 0.5
+HABIT_WORTH = 0.5
+"""Excess, in spreads, at which metrics that part company speak."""
+
+
+def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Flags]:
+    """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,), for values (n, m).
+
+    Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time before the one above it is
+    read as that one.
+    """
+    matrix = np.asarray(values, dtype=np.float64)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    matrix = np.where(np.isfinite(matrix), matrix, np.nan)
+    if not matrix.size:
+        return np.zeros(len(times)), np.zeros(len(times), dtype=bool)
+    seconds = np.maximum.accumulate(np.array([at.timestamp() for at in times]))
+    pace = pace_of(seconds)
+    scores = 1 - 2.0 ** -strangeness_of_all(seconds, matrix, pace)
+    return scores, speak_then_rest(scores, THRESHOLD, pace)
+
+
+def strangeness_of_all(seconds: Values, matrix: Values, pace: SeriesPace, voices: tuple[SeriesSignal, ...] = SIGNALS) -> Values:
+    """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more voice."""
+    columns = [counted(column, pace.learning) for column in matrix.T]
+    found = np.stack([strangeness(ScoredSeries(seconds, column, pace), voices) for column in columns], axis=1)
+    if found.shape[1] > 1:
+        apart = habit_residual(np.stack(columns, axis=1), pace)
+        found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
+    return together(found)
+
+
+def pace_of(seconds: Values) -> SeriesPace:
+    """Return the lengths in rows that the spacing of the first rows calls for."""
+    gaps = np.diff(seconds[:SPACING_ROWS])
+    gaps = gaps[gaps > 0]
+    spacing = float(np.median(gaps)) if len(gaps) else 300.0
+    hour = min(MOST_HOUR, max(LEAST_HOUR, round(3600 / spacing)))
+    learning = min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing)))
+    return SeriesPace(hour, history=28 * 24 * hour, learning=learning, young=48 * hour, delay=3 * hour // 2, rest=6 * hour)
+
 
 EXPLAINED = 0.9
 """Part of the variance that counts as how the metrics usually move together."""
@@ -43,7 +94,7 @@ def together(strangeness: Values) -> Values:
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 
-def habit_residual(values: Values, pace: Pace) -> Values:
+def habit_residual(values: Values, pace: SeriesPace) -> Values:
     """Return how far each row (n, m) is from the way its metrics moved together so far; (n,), nan before that is learnt.
 
     Principal components of the robustly scaled history, fitted anew every day of rows, each fit from earlier rows only.

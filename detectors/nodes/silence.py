@@ -11,7 +11,7 @@ from bot.model.anomaly import Anomaly, Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from detectors.roster import scope_of
-from detectors.rules.found import Found, Words, nobody, thing_anomaly
+from detectors.rule import Explanation, RuleMatch, anomaly_of_things, no_match
 from detectors.view import LOOKBACK, View
 from detectors.words import count, lasted
 
@@ -21,10 +21,10 @@ _SUGGESTIONS = (
 )
 
 
-def find(view: View) -> Found:
+def find(view: View) -> RuleMatch:
     """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
     if not view.silent.any():
-        return nobody(view, Cause.NO_DATA)
+        return no_match(view, Cause.NO_DATA)
     roster, steps = view.roster, view.silent_steps
     spoke = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
     peers = _share_reporting(view)[roster.scope] > 0
@@ -35,17 +35,17 @@ def find(view: View) -> Found:
         hit &= peers | ~np.fromiter(map(view.reading.hidden, roster.labels), bool, len(roster.labels))
     if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
         hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
-    return Found(Cause.NO_DATA, hit, steps.astype(np.float64))
+    return RuleMatch(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 
-def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say how long nothing was heard, and whether the host itself still speaks."""
     longest = view.lasting(found.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
     if alive.any() and not alive.all():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
-    return Words(
+    return Explanation(
         why=f"No Neuron metrics from {count(len(rows), 'running node')} for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
@@ -73,14 +73,14 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
 def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
     instances = [view.reading.inventory.instances[i] for i in ids]
     start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
-    words = Words(
+    words = Explanation(
         why=f"{count(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
         value=(view.now - start).total_seconds(),
         unit="seconds",
         score=0.8,
         suggestions=_SUGGESTIONS,
     )
-    return thing_anomaly(view, Cause.NO_DATA, scope, Labels.shared(i.labels for i in instances), tuple(ids), start, words)
+    return anomaly_of_things(view, Cause.NO_DATA, scope, Labels.shared(i.labels for i in instances), tuple(ids), start, words)
 
 
 def _overdue(view: View, instance: Instance) -> bool:

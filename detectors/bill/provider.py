@@ -13,7 +13,7 @@ from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding
 from bot.model.reading import SPEND_METRIC
-from detectors.rules.found import Words, thing_anomaly
+from detectors.rule import Explanation, anomaly_of_things
 from detectors.view import View
 from detectors.words import percent
 
@@ -60,7 +60,7 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
         return
     usual = float(finding.expected / finding.days)
     value = float(finding.actual / finding.days)
-    words = Words(
+    words = Explanation(
         why=f"{cause.service or 'The bill'} cost ${value:,.0f} a day since {finding.first}, ${usual:,.0f} expected: "
         "found by AWS Cost Anomaly Detection, not by our own rules.",
         value=value,
@@ -77,7 +77,7 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
     things = tuple(dict.fromkeys(one.usage_type or one.service for one in finding.causes if one.usage_type or one.service))
     hourly = (daily / 24).quantize(Decimal("0.0001"))
     labels = Labels.shared(finding.causes)
-    yield thing_anomaly(view, Cause.SPEND_JUMP, scope, labels, things or (finding.id,), _start(finding), words, (), hourly)
+    yield anomaly_of_things(view, Cause.SPEND_JUMP, scope, labels, things or (finding.id,), _start(finding), words, (), hourly)
 
 
 def _evidence(finding: Finding) -> str:

@@ -1,17 +1,22 @@
-"""Find compiles past their grace, and tell a cold cache from one long compile."""
+"""Find compiles past their grace, compiles of a cold cache, and compiles that were cut off before anything executed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.anomaly import Cause
-from detectors.marks import COMPILING
-from detectors.rules.found import Found, Words, nobody
+from bot.model.anomaly import Anomaly, Cause
+from bot.model.compile import Compile, Ending
+from detectors.compile_signs import COMPILING
+from detectors.compiles import compiles
+from detectors.limits import Limits
+from detectors.roster import build_roster
+from detectors.rule import Explanation, RuleMatch, anomaly_of_nodes, no_match
 from detectors.streak import sustained
-from detectors.usual import utilization_of
+from detectors.usual import NOTHING, utilization_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
@@ -33,21 +38,21 @@ _COLD_WHY = (
 )
 
 
-def find(view: View) -> Found:
+def find(view: View) -> RuleMatch:
     """Return nodes compiling for longer than `compiling.grace`, or than `cold_cache.again` where their work ran before."""
     steps = view.compile_steps
     if not steps.any():
-        return nobody(view, Cause.LONG_COMPILE)
+        return no_match(view, Cause.LONG_COMPILE)
     stays = view.held_open(*FAMILY) & (steps > 0)
     hit = (view.eligible & ((steps > view.steps("compiling.grace")) | _again(view, steps))) | (view.roster.running & stays)
     on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
-    return Found(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
 
 
 FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
 
 
-def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
+def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
     """Say how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(found.steps, rows, *FAMILY)
     cause, reason = _cause(view, rows, longest)
@@ -56,7 +61,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     cpu = view.recent(view.cpu)[rows]
     logged = view.said is not None and bool((view.said[rows, -1] == COMPILING).all())
     read = bool(np.isfinite(cpu).any())
-    return Words(
+    return Explanation(
         why=f"{nodes} {'has' if len(rows) == 1 else 'have'} been compiling for {lasted(longest)}"
         f" (host CPU {percent(float(np.nanmedian(cpu))) if read else 'not read'}, no executions); {reason}.",
         value=longest.total_seconds(),
@@ -71,7 +76,7 @@ def tell(view: View, found: Found, rows: npt.NDArray[np.intp]) -> Words:
     )
 
 
-def _spared(view: View, found: Found, rows: npt.NDArray[np.intp]) -> str:
+def _spared(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> str:
     """Say what would be spared if one node compiled for all: the sum less the slowest."""
     hours = found.steps[rows] * (view.window.step / timedelta(hours=1))
     spared = float(hours.sum() - hours.max())
@@ -115,3 +120,73 @@ def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> npt.N
 def compiling_now(view: View) -> npt.NDArray[np.bool_]:
     """Tell which nodes compile within their grace or past it, (n,)."""
     return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))
+
+
+CUT_FRESH = timedelta(hours=1)
+"""How long after its end a compile that was cut off is told: then it is history, which `fleet` and `cost` hold."""
+_BACK = timedelta(days=1)
+"""How far back the beginning of a compile is looked for."""
+_CUT_SUGGESTIONS = (
+    "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as failed"
+    " and skips it later (Neuron's documentation of its persistent cache).",
+    "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one left in"
+    " the compile cache.",
+    "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
+    "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.",
+)
+
+
+def find_killed(view: View) -> list[Anomaly]:
+    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`; what executes after all takes it back."""
+    lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
+    over = (view.compile_steps == 0) | ~view.roster.running
+    rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
+    if not len(rows) or not view.limits.on("killed_compile.on")[rows].any():
+        return []
+    cut = [x for x in compiles(_of_rows(view, rows)) if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)]
+    return [_told(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
+
+
+def _of_rows(view: View, rows: npt.NDArray[np.intp]) -> View:
+    """Return a day's view of some nodes alone: few compile, and a day of all of them is long."""
+    part = view.whole.last(max(_BACK, view.window.window.length)).pick(rows)
+    limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
+    return View(view.reading, view.policy, limits, NOTHING, part, part, {})
+
+
+def _lately(view: View, one: Compile) -> bool:
+    return view.now - one.window.end < CUT_FRESH
+
+
+def _on(view: View, one: Compile) -> bool:
+    return bool(view.limits.on("killed_compile.on")[view.roster.row[one.instance]])
+
+
+def _told(view: View, cut: Sequence[Compile]) -> Anomaly:
+    hours: dict[str, float] = {}
+    for one in cut:
+        hours[one.instance] = hours.get(one.instance, 0.0) + one.hours
+    rows = np.array(sorted(view.roster.row[name] for name in hours), dtype=np.intp)
+    start, end = min(x.window.start for x in cut), max(x.window.end for x in cut)
+    steps = np.full(view.n, (view.now - start) / view.window.step)
+    found = RuleMatch(Cause.KILLED_COMPILE, np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+    longest = max(x.window.length for x in cut)
+    words = Explanation(
+        why=f"A compile on {count(len(rows), 'node')} ended after {lasted(longest)}, at {end:%H:%M} UTC,"
+        " before anything executed; its process is gone.",
+        value=longest.total_seconds(),
+        unit="seconds",
+        score=0.8,
+        evidence=(f"{sum(hours.values()):,.1f} node-hours of compiling lost", "no execution since"),
+        confidence=0.7,
+        suggestions=_CUT_SUGGESTIONS,
+        lost_hours=hours,
+        family=_taken_over(view, rows),
+    )
+    return anomaly_of_nodes(view, found, rows, words)
+
+
+def _taken_over(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+    """Return the rules whose open alert this one goes on with: what a long compile cost is not counted twice."""
+    here = view.roster.scope == view.roster.scope[rows[0]]
+    return () if (view.compile_steps[here] > 0).any() else FAMILY

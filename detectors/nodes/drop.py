@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.anomaly import Cause
-from detectors.rules.found import Found
-from detectors.rules.slow import FAMILY, SENT, SETTLED, middle_of, middling, ratio_to
+from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, middle_of, middling, ratio_to
+from detectors.rule import RuleMatch
 from detectors.streak import share_before, trailing
 from detectors.view import Floats, Mask, Numbers, View
 
@@ -33,7 +33,7 @@ RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start; so much longer it must last where memory does not tell a start."""
 
 
-def find(view: View) -> Found:
+def find(view: View) -> RuleMatch:
     """Return nodes whose utilization, still executing, fell under their usual: soon if deep, later if shallow.
 
     Training is judged against the node's own median, inference against its own lowest level at this hour of such a day.
@@ -42,7 +42,7 @@ def find(view: View) -> Found:
     """
     _, middle, _ = view.levels
     if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value) and not _may_be_under(view, middle):
-        return Found(Cause.STARVED, np.zeros(view.n, dtype=bool), np.zeros(view.n))
+        return RuleMatch(Cause.STARVED, np.zeros(view.n, dtype=bool), np.zeros(view.n))
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
     shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
@@ -55,9 +55,9 @@ def find(view: View) -> Found:
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
-        return Found(Cause.STARVED, hit, steps)
+        return RuleMatch(Cause.STARVED, hit, steps)
     wasted = 1 - _level(view, hit, steps) / middle
-    return Found(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
+    return RuleMatch(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
 
 
 def _may_be_under(view: View, middle: Floats) -> bool:

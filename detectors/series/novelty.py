@@ -1,8 +1,10 @@
-"""Say how far a series leaves everything its history has shown: causal, unsupervised, linear in the rows."""
+"""Measure how far a series leaves everything its history has shown: causal, unsupervised, linear in the rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Pace:
+class SeriesPace:
     """Hold lengths in rows: how far history reaches, how long it is only learnt, what is too new for it, how long one rests.
 
     A history of `young` rows is trusted half: the shorter, the more often chance exceeds it. `delay` keeps the newest rows out
@@ -27,7 +29,7 @@ class Pace:
     rest: int
 
 
-def excess(values: Values, needed: Values, pace: Pace, rows: int = 1) -> Values:
+def excess(values: Values, needed: Values, pace: SeriesPace, rows: int = 1) -> Values:
     """Return how far the newest `rows` rows all lie beyond the highest or lowest of their history; (n,) >= 0.
 
     In multiples of `needed`, (2, n) or (n,): what is asked above and below. nan rows are 0: nothing is known of them. So are
@@ -51,7 +53,7 @@ def flat_rows(values: Values, least: int) -> Values:
     return np.asarray(still == np.maximum(least, 2 * before), dtype=np.float64)
 
 
-def speak_then_rest(scores: Values, threshold: float, pace: Pace) -> Flags:
+def speak_then_rest(scores: Values, threshold: float, pace: SeriesPace) -> Flags:
     """Return the rows that speak: at or over the threshold, with none that spoke `rest` rows and none so high an hour before.
 
     What goes on has been told already.
@@ -117,3 +119,55 @@ def _finished(lengths: Values) -> Values:
     """Return at each row the length of the run that has just ended before it, else 0."""
     ended = np.concatenate([[0.0], np.where(lengths[1:] == 0, lengths[:-1], 0.0)])
     return np.asarray(ended)
+
+
+LEAST_KNOWN = 8
+"""Readings below which nothing is said of a spread."""
+EXTREMES = 20
+"""Of the highest hours, to tell how a tail thins out."""
+
+
+def spreads(values: Values, pace: SeriesPace) -> Values:
+    """Return the spread of history at each row, learnt anew every half day; (n,), nan before the first time.
+
+    5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare bursts has no other
+    spread) and a thousandth of the level (a constant has none at all).
+    """
+    found = np.full(len(values), np.nan)
+    for rows, part in _histories(values, pace):
+        known = part[~np.isnan(part)]
+        if len(known) >= LEAST_KNOWN:
+            low, high = np.quantile(known, (0.05, 0.95))
+            least = 1e-3 * max(abs(float(low)), abs(float(high))) + 1e-12
+            found[rows] = max(float(high - low), float(np.ptp(known)) / 3, least)
+    return found
+
+
+def tails(values: Values, pace: SeriesPace) -> Values:
+    """Return how slowly the highest and the lowest hours of history thin out; (2, n), nan where too few are known.
+
+    The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or less changes little.
+    Coles, "An introduction to statistical modeling of extreme values", 2001, chapter 4.
+    """
+    found = np.full((2, len(values)), np.nan)
+    for rows, part in _histories(values, pace):
+        hours = part[len(part) % pace.hour :].reshape(-1, pace.hour)
+        for side, readings in enumerate((hours, -hours)):
+            highest = np.sort(np.where(np.isnan(readings), -np.inf, readings).max(axis=1))[::-1][: EXTREMES + 1]
+            if len(highest) > EXTREMES and np.isfinite(highest[-1]):
+                found[side, rows] = np.median(highest[:-1] - highest[-1]) / log(2)
+    return found
+
+
+def youth(values: Values, pace: SeriesPace) -> Values:
+    """Return how many times more is asked of what exceeds so short a history, 2 where it is `young` rows long; (n,)."""
+    return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
+
+
+def _histories(values: Values, pace: SeriesPace) -> Iterator[tuple[slice, Values]]:
+    """Yield each half day's rows, and the history before the first of them; the first half day by doubling parts."""
+    every = max(1, 12 * pace.hour)
+    parts = (every >> halvings for halvings in range(every.bit_length()))
+    starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(range(2 * every, len(values), every))
+    for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
+        yield slice(row, end), values[max(0, row - pace.history) : row]

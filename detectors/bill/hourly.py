@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.labels import Labels
-from detectors.rules.bill import DAY, HOUR, LEAST_DAYS, Bill, Numbers
-from detectors.rules.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
+from detectors.bill.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
+from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines, Numbers
 from detectors.view import View
 
 Mask = npt.NDArray[np.bool_]
@@ -23,19 +23,19 @@ _BACK = 48
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledDays:
     """Hold up to when days have settled, and the usual USD an hour of each of their lines."""
 
     end: datetime
     usual: Mapping[Labels, float]
 
     @staticmethod
-    def of(days: Bill) -> Settled:
+    def of(days: BillLines) -> SettledDays:
         """Return it for the settled days: the same for every hour until another day has settled."""
-        return Settled(days.end, {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)})
+        return SettledDays(days.end, {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)})
 
 
-def hour_jumps(bill: Bill, days: Settled, view: View) -> list[Jump]:
+def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     """Return the lines with a run of hours out of the usual that the settled `days` do not hold yet.
 
     A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours at its end more than any
@@ -79,7 +79,7 @@ def _pick(ranked: Numbers, rank: npt.NDArray[np.intp]) -> Numbers:
 
 
 def _judge(
-    bill: Bill, row: int, at: npt.NDArray[np.intp], low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
+    bill: BillLines, row: int, at: npt.NDArray[np.intp], low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
 ) -> Jump | None:
     policy, line = policy_of(bill, row, view), bill.lines[row]
     if is_fee(line):
@@ -116,7 +116,7 @@ def _new_day(series: Numbers, end: int, least: float) -> bool:
     return bool(np.nansum(series[end - 24 : end]) >= max(before, default=0.0) + least)
 
 
-def _parts(bill: Bill, row: int, first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
+def _parts(bill: BillLines, row: int, first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
     rows = np.flatnonzero(bill.line_of == row)
     now = np.nan_to_num(bill.parts[rows, first:last].mean(axis=1))
     days = [bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1) for d in range(1, DAYS + 1) if first >= 24 * d]

@@ -1,0 +1,51 @@
+"""Find nodes whose device memory is nearly full although it usually is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.anomaly import Cause
+from detectors.rule import Explanation, RuleMatch, no_match
+from detectors.streak import trailing
+from detectors.view import View
+from detectors.words import count, percent, size
+
+_MEMORY = (
+    "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
+    "More nodes or a type with more device memory if it is to grow further.",
+)
+
+
+def find_memory(view: View) -> RuleMatch:
+    """Return nodes whose device memory is nearly full although it usually is not."""
+    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
+    usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
+    above = view.number("memory_pressure.above")
+    full = share >= above[:, None]
+    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
+        return no_match(view, Cause.MEMORY_PRESSURE)
+    steps = trailing(full, np.isnan(share))
+    grown = ~(usual >= above - 0.02)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
+    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
+    return RuleMatch(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
+
+
+def tell_memory(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+    """Say how full the device memory is, against the type's."""
+    used = view.recent(view.memory)[rows]
+    share = float(np.nanmax(used / view.roster.memory[rows]))
+    whole = float(np.nanmedian(view.roster.memory[rows]))
+    usual = (view.beside("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
+    known = usual[np.isfinite(usual)]
+    return Explanation(
+        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"
+        + (f", usually {percent(float(np.median(known)))}." if len(known) else "."),
+        value=share,
+        unit="ratio",
+        usual=(float(known.min()), float(known.max())) if len(known) else None,
+        score=0.8,
+        suggestions=_MEMORY,
+        metric="neuroncore_memory_used_bytes",
+    )

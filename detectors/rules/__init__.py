@@ -1,1 +1,0 @@
-"""Judge by rules: one cause a file, each with a threshold, a unit and words."""

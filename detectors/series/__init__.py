@@ -1,0 +1,1 @@
+"""Score series of numbers of any kind, with no knowledge of nodes or bills."""

@@ -1,0 +1,207 @@
+"""Derive signals from one series (level, mean, swing, season, counted increases), each weighed so that 1 is worth an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from detectors.series.novelty import (
+    Flags,
+    SeriesPace,
+    Values,
+    delayed,
+    excess,
+    flat_rows,
+    forward_fill,
+    highest_before,
+    spreads,
+    tails,
+    trailing_mean,
+    youth,
+)
+
+HALF_READ = 0.5
+"""Of rows, in what is still called a window."""
+TAILS = 2.0
+"""Scales of a tail that a single reading must leave behind: by chance one in seven of those that are the highest so far do."""
+
+
+@dataclass(frozen=True)
+class ScoredSeries:
+    """Hold one metric: seconds since 1970 that never fall, values with nan for no reading, both (n,)."""
+
+    seconds: Values
+    values: Values
+    pace: SeriesPace
+
+
+@dataclass(frozen=True)
+class SeriesSignal:
+    """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks.
+
+    It must leave `tail` scales of its own tail behind as well, and hold for `rows` rows. `delays` multiplies how long a row is
+    too new for history: what is to find a drift must not learn from its beginning.
+    """
+
+    name: str
+    derive: Callable[[ScoredSeries], Values]
+    worth: float
+    tail: float = 0.0
+    rows: int = 1
+    delays: int = 1
+
+    def loudness(self, series: ScoredSeries) -> Values:
+        """Return the excess in multiples of what is asked of it; (n,) >= 0."""
+        pace = replace(series.pace, delay=self.delays * series.pace.delay)
+        values = self.derive(series)
+        needed = self.worth * spreads(values, pace)
+        if self.tail:
+            needed = np.fmax(needed, self.tail * tails(values, pace))
+        return excess(values, needed * youth(values, pace), pace, self.rows)
+
+
+def level(series: ScoredSeries) -> Values:
+    """Return the readings themselves: a spike, or a drop."""
+    return series.values
+
+
+def sustained(series: ScoredSeries) -> Values:
+    """Return the mean of the last two hours: an extreme that lasts, or is drifted to, though no reading is new."""
+    return mean_read(series.values, 2 * series.pace.hour)
+
+
+def swing(series: ScoredSeries) -> Values:
+    """Return highest minus lowest of the last four hours, half of it read: a series that grows restless, or dies down."""
+    length = 4 * series.pace.hour
+    reach = highest_before(series.values, length) + highest_before(-series.values, length)
+    return np.where(delayed(part_read(series.values, length), 1) >= HALF_READ, reach, np.nan)
+
+
+def daily(series: ScoredSeries) -> Values:
+    """Return how far each reading is from what its time of day usually shows, nan where its time of week says more."""
+    by_day: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
+    return by_day
+
+
+def weekly(series: ScoredSeries) -> Values:
+    """Return how far each reading is from what its time of week usually shows, nan where its time of day says more."""
+    by_week: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
+    return by_week
+
+
+SIGNALS = (
+    SeriesSignal("level", level, 0.17, tail=TAILS),
+    SeriesSignal("sustained", sustained, 0.45, delays=5),
+    SeriesSignal("swing", swing, 0.17),
+    SeriesSignal("daily", daily, 0.45, tail=TAILS, rows=2),
+    SeriesSignal("weekly", weekly, 0.45, tail=TAILS, rows=2),
+)
+"""Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
+
+
+def mean_read(values: Values, length: int) -> Values:
+    """Return the mean of the newest `length` rows, a missing one as the last before it; nan where fewer than half are read."""
+    return np.where(part_read(values, length) >= HALF_READ, trailing_mean(forward_fill(values), length), np.nan)
+
+
+def part_read(values: Values, length: int) -> Values:
+    """Return which part of the newest `length` rows has a reading; nan before there are as many rows."""
+    return trailing_mean((~np.isnan(values)).astype(np.float64), length)
+
+
+def strangeness(series: ScoredSeries, voices: tuple[SeriesSignal, ...] = SIGNALS) -> Values:
+    """Return the loudest voice at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
+    if (~np.isnan(series.values)).sum() < 2:
+        return np.zeros(len(series.values))
+    loudest = flat_rows(series.values, 4 * series.pace.hour)
+    loudest[: series.pace.learning] = 0
+    for voice in voices:
+        loudest = np.maximum(loudest, voice.loudness(series))
+    loudest[np.isnan(series.values)] = 0
+    return loudest
+
+
+HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
+
+
+@dataclass(frozen=True)
+class Season:
+    """Name a period in seconds, how many of it are looked back at, and how many of those must have a reading."""
+
+    seconds: float
+    back: int
+    needed: int
+
+
+SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
+
+
+def seasonal_residuals(seconds: Values, values: Values, every: int) -> Values:
+    """Return each value minus what is usual at its time of day, and of week; (2, n), nan where that is not the better guess.
+
+    nan too where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up
+    to then, so that later rows change nothing before them.
+    """
+    residuals = np.stack([values - usual_at(seconds, values, season) for season in SEASONS])
+    chosen = _fitting_better(np.abs(residuals), every)
+    return np.where(chosen == np.arange(len(SEASONS))[:, None], residuals, np.nan)
+
+
+def usual_at(seconds: Values, values: Values, season: Season) -> Values:
+    """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
+    past = np.stack([_ago(seconds, values, season.seconds * n) for n in range(1, season.back + 1)])
+    past.sort(axis=0)  # nan last
+    known = (~np.isnan(past)).sum(axis=0)
+    lower = np.take_along_axis(past, (np.maximum(known - 1, 0) // 2)[None], axis=0)[0]
+    upper = np.take_along_axis(past, np.minimum(known // 2, season.back - 1)[None], axis=0)[0]
+    return np.where(known >= season.needed, (lower + upper) / 2, np.nan)
+
+
+def _ago(seconds: Values, values: Values, age: float) -> Values:
+    """Return the newest value at least `age` seconds old, nan where it is an hour older than that."""
+    row = np.searchsorted(seconds, seconds - age, side="right") - 1
+    fresh = (row >= 0) & (seconds - age - seconds[np.maximum(row, 0)] <= HOUR)
+    return np.where(fresh, values[np.maximum(row, 0)], np.nan)
+
+
+def _fitting_better(errors: Values, every: int) -> np.ndarray:
+    """Return which season had the smaller mean error before the last multiple of `every` rows, where both are known; (n,)."""
+    both = ~np.isnan(errors).any(axis=0)
+    total = np.cumsum(np.where(both, errors, 0.0), axis=1)
+    row = np.arange(errors.shape[1]) // every * every
+    settled = total[:, np.maximum(row - 1, 0)] * (row > 0)
+    return np.asarray(settled.argmin(axis=0))
+
+
+MOVES = 30
+"""Changes that must have been seen before a series is called a counter."""
+RESTART = 0.1
+"""A fall to less than this part of the count is a restart from zero; any other is a real fall."""
+
+
+def counted(values: Values, learning: int) -> Values:
+    """Return the increases of a counter, nan at a restart, or the values themselves of anything else; (n,).
+
+    The first `learning` rows, which are never judged, tell which it is: later rows change nothing before them.
+    """
+    filled = forward_fill(values)
+    increases = filled - delayed(filled, 1)
+    restarts = restarted(filled)
+    if not is_counter(increases[:learning], restarts[:learning]):
+        return values
+    return np.where(restarts | np.isnan(values), np.nan, increases)
+
+
+def restarted(filled: Values) -> Flags:
+    """Return the rows where a count that never was negative has begun again near zero; (n,)."""
+    before = delayed(filled, 1)
+    return np.asarray((filled >= 0) & (filled < RESTART * before))
+
+
+def is_counter(increases: Values, restarts: Flags) -> bool:
+    """Tell a counter: it has only ever risen or restarted, and restarts are rare."""
+    moves = increases[~np.isnan(increases) & (increases != 0)]
+    falls, rises = int((moves < 0).sum()), int((moves > 0).sum())
+    return rises >= MOVES and falls <= rises // MOVES and falls == int((restarts & (increases < 0)).sum())
