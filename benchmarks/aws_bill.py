@@ -12,19 +12,18 @@ from decimal import Decimal
 
 import numpy as np
 
-from adapters.aws.catalogue import standard
-from adapters.aws.live.calls import Place
-from adapters.aws.live.operations import price_of
-from adapters.aws.live.requests import asks
-from adapters.aws.live.watermarks import Book
-from adapters.aws.points import Series
+from adapters.aws.api.calls import Place
+from adapters.aws.api.operations import price_of
+from adapters.aws.live.requests import SeriesBook, plan_requests
+from adapters.aws.metrics.catalogue import standard
+from adapters.aws.metrics.points import MetricSeries
 
 SERIES_A_NODE = 16
 HOURS_A_MONTH = 730
 NAMES = ("ClusterName", "InstanceId", "NodeName")
 
 
-def fleet(nodes: int) -> list[Series]:
+def fleet(nodes: int) -> list[MetricSeries]:
     """Return the first 16 node metrics of the catalogue for each node."""
     wanted = [
         (namespace, metric)
@@ -33,19 +32,21 @@ def fleet(nodes: int) -> list[Series]:
     ][:SERIES_A_NODE]
     named = [(("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}")) for i in range(nodes)]
     return [
-        Series(namespace, metric, NAMES, pairs, "us-west-2", "111122223333") for pairs in named for namespace, metric in wanted
+        MetricSeries(namespace, metric, NAMES, pairs, "us-west-2", "111122223333")
+        for pairs in named
+        for namespace, metric in wanted
     ]
 
 
-def requested(series: list[Series], every_minutes: int) -> tuple[int, int, float]:
+def requested(series: list[MetricSeries], every_minutes: int) -> tuple[int, int, float]:
     """Return metrics requested and calls in one hour of ticks, and seconds to plan a tick; every point comes in time."""
-    book = Book()
+    book = SeriesBook()
     numbers = book.enter(series, 0)
     place, metrics, calls = Place("us-west-2"), 0, 0
     began = time.perf_counter()
     for minute in range(every_minutes, 61, every_minutes):
         end = minute * 60
-        for ask in asks(book, numbers, place, None, end):
+        for ask in plan_requests(book, numbers, place, None, end):
             metrics, calls = metrics + len(ask.numbers), calls + 1
             for number in ask.numbers:
                 book.marks[number].answered(end, np.arange(ask.start, end, 60))

@@ -19,10 +19,10 @@ from typing import Any
 
 import boto3
 
-from adapters.aws.grid import Grid
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.ledger import Ledger
-from adapters.aws.live.poll import Poll
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.poller import MetricPoller
+from adapters.aws.metrics.time_grid import TimeGrid
 from benchmarks.aws_bill import fleet
 
 STEP = 300
@@ -69,9 +69,9 @@ def main() -> None:
     server.start()
     os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{ours.recv()}", "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
     calls = Calls(lambda: datetime.fromtimestamp(NOON, UTC))
-    poll = Poll(calls, STEP, time.monotonic)
+    poll = MetricPoller(calls, STEP, time.monotonic)
     poll.enter(HOME, fleet(nodes), NOON - STEP)
-    ledger = Ledger(Grid(STEP, 60), 15 * 86_400, poll.book.series, poll.book.catalogue)
+    ledger = FrameBuffer(TimeGrid(STEP, 60), 15 * 86_400, poll.book.series, poll.book.catalogue)
     for number in poll.book.active:
         poll.book.marks[number].since = NOON - STEP
     spent = []

@@ -18,12 +18,12 @@ from typing import Any
 
 import duckdb
 
-from adapters.aws.catalogue import standard
-from adapters.aws.jsonl import read_jsonl
-from adapters.aws.parquet import read_parquet
-from adapters.aws.points import Gatherer
+from adapters.aws.metrics.catalogue import standard
+from adapters.aws.metrics.jsonl import read_jsonl
+from adapters.aws.metrics.parquet import read_parquet
+from adapters.aws.metrics.points import Gatherer
 from adapters.aws.problems import Problems
-from adapters.aws.recording import open_recording
+from adapters.aws.recording.opening import open_recording
 
 NODE = ("ClusterName", "InstanceId", "NodeName")
 PERIOD = 300

@@ -32,7 +32,7 @@ log = logging.getLogger("trnbot.account")
 
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
-    from adapters.aws.identity import TagNames
+    from adapters.aws.inventory.ownership import TagNames
     from adapters.aws.live import open_live
 
     return open_live(

@@ -21,8 +21,8 @@ from bot.ports import Billing
 from bot.settings import Settings
 
 if TYPE_CHECKING:
+    from adapters.aws.bill.answers import ExplorerAnswers
     from adapters.aws.live import Live
-    from adapters.aws.live.answers import Answers
 
 
 FOLDER = Path(".trnbot/aws")
@@ -49,27 +49,27 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     return _by_explorer(settings, live, folder / "cost-explorer")
 
 
-def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Answers:
+def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> ExplorerAnswers:
     """Return what keeps Cost Explorer's answers, for the bill and for what AWS itself says of it."""
-    from adapters.aws.live.answers import Answers
-    from adapters.aws.live.calls import Place
+    from adapters.aws.api.calls import Place
+    from adapters.aws.bill.answers import ExplorerAnswers
 
-    return Answers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
+    return ExplorerAnswers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
 
 
 def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
     """Return what AWS itself says of the bill: asked once a day of a live account, else read from a recording's `folder`."""
-    from adapters.aws.outlook import RecordedOutlook
+    from adapters.aws.bill.outlook import RecordedOutlook
 
     services = load_knowledge().services()
     if live is None:
         return RecordedOutlook(folder, services, due=_now_and_then())
     if not settings["aws.explorer_calls"]:
         return NoOutlook()
-    from adapters.aws.live.outlook import OutlookAsker
+    from adapters.aws.bill.explorer import OutlookPoller
 
     answers = open_answers(settings, live)
-    return RecordedOutlook(answers.folder, services, OutlookAsker(answers).refresh)
+    return RecordedOutlook(answers.folder, services, OutlookPoller(answers).refresh)
 
 
 def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> tuple[int, list[str]]:
@@ -99,7 +99,7 @@ def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
 
 
 def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.live.exports import ExportCache
+    from adapters.aws.bill.exports import ExportCache
     from adapters.billing.open import open_billing
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
 
 
 def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.live.athena import AthenaCopy
+    from adapters.aws.bill.athena import AthenaCopy
     from adapters.billing.export_query import day_query
     from adapters.billing.open import open_billing
 
@@ -124,7 +124,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
 
 
 def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.live.explorer import Explorer
+    from adapters.aws.bill.explorer import Explorer
     from adapters.billing.open import open_explorer
 
     folder.mkdir(parents=True, exist_ok=True)

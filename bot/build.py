@@ -33,7 +33,7 @@ from bot.settings import Settings, read_settings, settings_text
 
 if TYPE_CHECKING:
     from adapters.aws.live import Live
-    from adapters.aws.recording import Recording
+    from adapters.aws.recording.recording import Recording
 
 HISTORY = timedelta(days=15)
 _MUCH = 32 << 20
@@ -130,8 +130,8 @@ class Opened:
         return open_account(self._settings, self.knowledge.types())
 
     def _open_recording(self) -> Recording:
-        from adapters.aws.identity import TagNames
-        from adapters.aws.recording import open_recording
+        from adapters.aws.inventory.ownership import TagNames
+        from adapters.aws.recording.opening import open_recording
 
         s = self._settings
         tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})

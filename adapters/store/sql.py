@@ -154,7 +154,7 @@ class SqlStore:
             return connection.execute(statement.returning(SHELF.c.key)).first() is not None
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
-        """Drop documents of the shelves in `kept` that were written longer ago, and return how many.
+        """Drop documents of the shelves in `worth_reading` that were written longer ago, and return how many.
 
         Goes too: what channels were told of incidents over for longer than `told` before the last tick, and ticks long past.
         """

@@ -44,7 +44,7 @@ class TeamsSurface:
 
     An empty `app_id` means that nobody signs: allowed with `development` alone, and then for this machine alone.
     `tenants` are those served besides `tenant_id`, `*` for every one; another's message gets a refusal and no data, and the
-    first of a tenant is told by `tell`.
+    first of a tenant is told by `fetch`.
     """
 
     def __init__(

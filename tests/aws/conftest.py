@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from adapters.aws.recording import Recording, open_recording
+from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import Recording
 from bot.model.fleet import InstanceType
 
 START = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)

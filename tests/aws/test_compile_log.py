@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from adapters.aws.compile_log import compile_lines, filter_pattern, instance_of, marks_of
-from adapters.aws.logbook import Logbook, read_logs
+from adapters.aws.logs.logbook import Logbook, compile_lines, filter_pattern, instance_of, marks_of, read_logs
 from adapters.aws.problems import Problems
-from adapters.aws.recording import open_recording
+from adapters.aws.recording.opening import open_recording
 from adapters.simulator import generate
 from bot.model.compile import Mark
 

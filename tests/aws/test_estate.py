@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from adapters.aws.chances import Chances
-from adapters.aws.identity import TagNames
-from adapters.aws.inventory import Snapshots
+from adapters.aws.api.responses import RecordedResponses, argument_and_account
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.prices.quoted import SpotScores
 from adapters.aws.problems import Problems
-from adapters.aws.responses import Responses, said_in
 from bot.advice.quota import use_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory, Market, Quota
@@ -35,7 +35,7 @@ def put(folder: Path, service: str, operation: str, answer: dict, about: str = "
 
 def inventory(folder: Path, at: datetime = NOW) -> Inventory:
     problems = Problems()
-    made = Snapshots(Responses(folder / "api", problems), TagNames(), TYPES, timedelta(days=15)).at(at).inventory
+    made = Snapshots(RecordedResponses(folder / "api", problems), TagNames(), TYPES, timedelta(days=15)).at(at).inventory
     assert problems.sentences() == ()
     return made
 
@@ -204,7 +204,7 @@ def test_spot_chances(tmp_path):
     bands = [{"index": 0, "label": "<5%"}, {"index": 2, "label": "10-15%"}]
     told = {"us-east-2": {"Linux": {"trn1.32xlarge": {"s": 90, "r": 2}}, "Windows": {}}}
     put(tmp_path, "spot-advisor", "get_data", {"ranges": bands, "spot_advisor": told})
-    found = Chances(Responses(tmp_path / "api", Problems()))
+    found = SpotScores(RecordedResponses(tmp_path / "api", Problems()))
     assert [(x.zone_id, x.score) for x in found.placement("trn1.32xlarge", NOW)] == [("usw2-az3", 9), ("usw2-az1", 3)]
     (band,) = found.interruptions("trn1.32xlarge", NOW)
     assert (band.region, band.band, band.savings_ratio) == ("us-east-2", "10-15%", 0.9)
@@ -216,4 +216,4 @@ def test_spot_chances(tmp_path):
     [("", ("", "")), ("trn1.32xlarge", ("trn1.32xlarge", "")), (ACCOUNT, ("", ACCOUNT)), (f"a.b.{ACCOUNT}", ("a.b", ACCOUNT))],
 )
 def test_a_file_says_what_it_is_about_and_whose(name, said):
-    assert said_in(name) == said
+    assert argument_and_account(name) == said

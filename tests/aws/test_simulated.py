@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from adapters.aws.recording import open_recording
+from adapters.aws.recording.opening import open_recording
 from adapters.simulator.generate import generate
 
 

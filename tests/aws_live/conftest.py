@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from adapters.aws.live import Live, open_live
-from adapters.aws.recording import Recording, open_recording
+from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import Recording
 from adapters.simulator.generate import generate
 from bot.knowledge import load_knowledge
 from bot.model.window import Window

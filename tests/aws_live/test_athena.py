@@ -6,8 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from adapters.aws.live.athena import AthenaCopy
-from adapters.aws.live.calls import Calls
+from adapters.aws.api.calls import Calls
+from adapters.aws.bill.athena import AthenaCopy
 from adapters.billing.export_query import day_query
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable, WrongInput

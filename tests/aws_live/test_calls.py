@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
+from adapters.aws.api.calls import TOKENS, Calls, Place, instant_of
+from adapters.aws.api.operations import operations
 from adapters.aws.live import open_live
-from adapters.aws.live.calls import TOKENS, Calls, Place, instant_of
-from adapters.aws.live.operations import operations
 from bot.errors import Unavailable, WrongInput
 from tests.aws_live.serialize import model
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from adapters.aws.live.closer import HELD, looks
+from adapters.aws.live.poller import HELD, detail_spans
 from adapters.aws.live.record import record
 from tests.aws_live.conftest import open_tiny
 
@@ -41,7 +41,7 @@ def test_a_spent_budget_stops_it_first(world, tmp_path):
     before = dict(world.standin.called)
     live.drill(instances(live), now)
     assert dict(world.standin.called) == before
-    assert looks(tmp_path) == {}
+    assert detail_spans(tmp_path) == {}
 
 
 def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_let_go(world, tmp_path):
@@ -58,7 +58,7 @@ def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_le
     live.drill([one], now + HELD)
     assert live.closer.instances() == {one}
     begun = now - timedelta(minutes=1)
-    assert looks(tmp_path)[one] == [[int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]]
+    assert detail_spans(tmp_path)[one] == [[int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]]
 
 
 def test_what_is_not_of_the_fleet_is_not_asked_for(world):

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.aws.live.answers import Answers
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.explorer import Explorer
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.bill.answers import ExplorerAnswers
+from adapters.aws.bill.explorer import Explorer
 from adapters.billing.open import open_billing, open_explorer
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
@@ -30,7 +30,7 @@ class Desk:
         folder.mkdir(exist_ok=True)
         self.world = world
         self.calls = Calls(lambda: world.now, daily_usd=daily_usd, usage=folder / "usage.json")
-        self.answers = Answers(self.calls, folder, Place("us-west-2"), most_calls)
+        self.answers = ExplorerAnswers(self.calls, folder, Place("us-west-2"), most_calls)
         self.explorer = Explorer(self.answers)
         self.bill = open_explorer(folder, services=SERVICES, fresh=self.explorer.keep_fresh)
 

@@ -11,8 +11,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from adapters.aws.live.calls import Calls
-from adapters.aws.live.exports import ExportCache
+from adapters.aws.api.calls import Calls
+from adapters.aws.bill.exports import ExportCache
 from bot.errors import Unavailable, WrongInput
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

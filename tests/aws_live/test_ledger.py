@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from adapters.aws.grid import Grid
-from adapters.aws.live.ledger import Ledger, spread
-from adapters.aws.live.poll import Read
-from adapters.aws.points import Points, Series
+from adapters.aws.live.frame_buffer import FrameBuffer, spread
+from adapters.aws.live.poller import NewPoints
+from adapters.aws.metrics.points import MetricSeries, Points
+from adapters.aws.metrics.time_grid import TimeGrid
 
 START = 1_790_000_100 // 300 * 300
 DAY = 86_400
 
 
-def node(name: str, metric: str = "node_neuroncore_utilization") -> Series:
+def node(name: str, metric: str = "node_neuroncore_utilization") -> MetricSeries:
     pairs = (("ClusterName", "llama"), ("InstanceId", name), ("NodeName", name))
-    return Series("ContainerInsights", metric, tuple(n for n, _ in pairs), pairs, "us-west-2", "1")
+    return MetricSeries("ContainerInsights", metric, tuple(n for n, _ in pairs), pairs, "us-west-2", "1")
 
 
 def points(number: int, start: int, end: int, percent: float = 50, step: int = 60) -> Points:
@@ -23,15 +23,15 @@ def points(number: int, start: int, end: int, percent: float = 50, step: int = 6
     return Points(np.full(n, number), seconds, np.full(n, 32.0), np.full(n, 32.0 * percent), np.full(n, float(percent)))
 
 
-def run(ledger: Ledger, numbers: list[int], start: int, end: int, step: int) -> None:
+def run(ledger: FrameBuffer, numbers: list[int], start: int, end: int, step: int) -> None:
     """Let all series report from start to end, read every `step` seconds."""
     for now in range(start + step, end + 1, step):
-        read = Read([points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60)
+        read = NewPoints([points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60)
         ledger.absorb(read, now // 300, lambda _: {})
 
 
 def test_history_moves_on_over_days():
-    ledger = Ledger(Grid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
+    ledger = FrameBuffer(TimeGrid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
     run(ledger, [0, 1], START, START + 5 * DAY, 3600)
     end = (START + 5 * DAY) // 300
     frame = ledger.sheets["node"].frame(end, 2 * DAY // 300, ledger.sheets["node"].details)
@@ -42,7 +42,7 @@ def test_history_moves_on_over_days():
 
 
 def test_a_frame_that_was_handed_out_keeps_its_past():
-    ledger = Ledger(Grid(300, 60), DAY, [node("i-0")])
+    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
     run(ledger, [0], START, START + 2 * DAY, 3600)
     sheet = ledger.sheets["node"]
     before = sheet.frame((START + 2 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
@@ -52,7 +52,7 @@ def test_a_frame_that_was_handed_out_keeps_its_past():
 
 
 def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
-    ledger = Ledger(Grid(300, 60), DAY, [node("i-z"), node("i-a")])
+    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-z"), node("i-a")])
     run(ledger, [0], START, START + DAY // 2, 3600)
     run(ledger, [0, 1], START + DAY // 2, START + DAY, 3600)
     assert [x.instance for x in ledger.sheets["node"].things] == ["i-z", "i-a"]
@@ -64,10 +64,10 @@ def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
 
 
 def test_a_new_series_with_a_past_takes_nothing_from_the_others():
-    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
     run(ledger, [0], START, START + 6 * 3600, 300)
     now = START + 6 * 3600 + 300
-    read = Read([points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)], settled=now - 3 * 3600)
+    read = NewPoints([points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)], settled=now - 3 * 3600)
     ledger.absorb(read, now // 300, lambda _: {})
     sheet = ledger.sheets["node"]
     values = sheet.frame(now // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
@@ -76,7 +76,7 @@ def test_a_new_series_with_a_past_takes_nothing_from_the_others():
 
 
 def test_when_a_node_last_reported_is_known():
-    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
     run(ledger, [0, 1], START, START + 3600, 300)
     run(ledger, [0], START + 3600, START + 7200, 300)
     last, silent = ledger.last_seen.tolist()
@@ -84,7 +84,7 @@ def test_when_a_node_last_reported_is_known():
 
 
 def test_silence_is_never_zero():
-    ledger = Ledger(Grid(300, 60), DAY, [node("i-0"), node("i-1")])
+    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
     run(ledger, [0, 1], START, START + 3600, 300)
     run(ledger, [0], START + 3600, START + 7200, 300)
     sheet = ledger.sheets["node"]

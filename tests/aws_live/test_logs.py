@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.aws.live.logs import read_group
 from adapters.aws.live.record import record
-from adapters.aws.recording import open_recording
+from adapters.aws.logs.poller import read_log_group
+from adapters.aws.recording.opening import open_recording
 from bot.errors import WrongInput
 from bot.model.compile import Mark
 from tests.aws_live.conftest import FIVE, TYPES
@@ -88,4 +88,4 @@ def test_a_recording_keeps_what_the_lines_say_and_none_of_their_text(world, node
 @pytest.mark.parametrize("text", ["", "us-west-2:", "a b", "a/b:c", "x" * 600])
 def test_what_is_no_log_group_is_refused(text):
     with pytest.raises(WrongInput, match="is no log group"):
-        read_group(text)
+        read_log_group(text)

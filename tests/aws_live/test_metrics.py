@@ -49,7 +49,7 @@ def test_a_late_point_is_picked_up(world, tiny):
 
 
 def test_history_beyond_six_hours_is_read_coarsely_and_keeps_its_levels(world, tiny, monkeypatch):
-    monkeypatch.setattr("adapters.aws.live.poll.RECENT_SECONDS", 3600)
+    monkeypatch.setattr("adapters.aws.live.poller.RECENT_SECONDS", 3600)
     live, recorded = world.live(), open_tiny(tiny)
     (now,) = world.ticks(5, 5)
     live.read(now)

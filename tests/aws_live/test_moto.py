@@ -8,11 +8,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from adapters.aws.identity import TagNames
-from adapters.aws.inventory import Snapshots
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.clusters import Clusters
-from adapters.aws.live.heard import Call, Heard
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.inventory.poller import ClusterPoller
+from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.problems import Problems
 from bot.model.fleet import Inventory
 from bot.model.labels import Labels
@@ -47,35 +47,35 @@ def test_instances_and_volumes_over_time(ec2):
     node, other = run(ec2, "trn1.32xlarge", "search"), run(ec2, "trn1.2xlarge", "search")
     volume = ec2.create_volume(Size=100, AvailabilityZone="us-east-1a")["VolumeId"]
     at = datetime.now(UTC).replace(microsecond=0) + FIVE
-    before = described(Heard(Problems()), at)
+    before = described(ResponseHistory(Problems()), at)
     assert set(before.instances) == {node, other}
     assert before.instances[node].labels.only(("team", "instance_type", "account")) == Labels(
         team="search", instance_type="trn1.32xlarge", account="123456789012"
     )
     assert next(x for x in before.volumes if x.labels.resource == volume).state == "available"
     ec2.terminate_instances(InstanceIds=[node])
-    after = described(Heard(Problems()), at + FIVE)
+    after = described(ResponseHistory(Problems()), at + FIVE)
     assert (after.instances[node].state, after.instances[other].state) == ("terminated", "running")
 
 
 def test_an_instance_that_is_no_longer_named_has_ended(ec2):
     node = run(ec2, "trn1.32xlarge", "search")
-    at, heard = datetime.now(UTC).replace(microsecond=0) + FIVE, Heard(Problems())
+    at, heard = datetime.now(UTC).replace(microsecond=0) + FIVE, ResponseHistory(Problems())
     assert described(heard, at).instances[node].running
-    heard.put(Call("ec2", "describe_instances", HOME), at + FIVE, [{"Reservations": []}])
+    heard.put(ApiCall("ec2", "describe_instances", HOME), at + FIVE, [{"Reservations": []}])
     gone = inventory(heard, at + FIVE).instances[node]
     assert (gone.state, gone.ended_at) == ("terminated", at + FIVE)
 
 
-def described(heard: Heard, at: datetime) -> Inventory:
+def described(heard: ResponseHistory, at: datetime) -> Inventory:
     """Describe all that moto runs; its filter of instance types knows no wildcards, EC2's does."""
     calls = Calls(lambda: at)
     for operation in ("describe_instances", "describe_volumes"):
-        heard.put(Call("ec2", operation, HOME), at, list(calls.pages(HOME, "ec2", operation, MaxResults=5)))
+        heard.put(ApiCall("ec2", operation, HOME), at, list(calls.pages(HOME, "ec2", operation, MaxResults=5)))
     return inventory(heard, at)
 
 
-def inventory(heard: Heard, at: datetime) -> Inventory:
+def inventory(heard: ResponseHistory, at: datetime) -> Inventory:
     return Snapshots(heard, TagNames(), TYPES, timedelta(days=15)).at(at).inventory
 
 
@@ -87,15 +87,15 @@ def test_clusters_and_node_groups_of_two_accounts(ec2, monkeypatch):
     eks.create_nodegroup(clusterName="llama", nodegroupName="trn", subnets=[subnet], nodeRole=node_role)
     at = datetime.now(UTC).replace(microsecond=0) + FIVE
     other = Place("us-east-1", "arn:aws:iam::444455556666:role/trnbot-reader", "444455556666")
-    heard, calls = Heard(Problems()), Calls(lambda: at)
-    assert list(Clusters(calls, heard).refresh([HOME, other], at)) == []
+    heard, calls = ResponseHistory(Problems()), Calls(lambda: at)
+    assert list(ClusterPoller(calls, heard).refresh([HOME, other], at)) == []
     found = inventory(heard, at)
     assert [(x.name, x.labels.account, [group.name for group in x.node_groups]) for x in found.eks] == [
         ("llama", "123456789012", ["trn"])
     ]
     eks.delete_nodegroup(clusterName="llama", nodegroupName="trn")
     eks.delete_cluster(name="llama")
-    assert list(Clusters(calls, heard).refresh([HOME, other], at + FIVE)) == [], "asked once an hour"
-    assert list(Clusters(calls, heard).refresh([HOME, other], at + 13 * FIVE)) == []
+    assert list(ClusterPoller(calls, heard).refresh([HOME, other], at + FIVE)) == [], "asked once an hour"
+    assert list(ClusterPoller(calls, heard).refresh([HOME, other], at + 13 * FIVE)) == []
     assert inventory(heard, at + 13 * FIVE).eks == ()
     eks.close()

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from adapters.aws.live.answers import Answers
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.outlook import OutlookAsker
-from adapters.aws.outlook import RecordedOutlook
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.bill.answers import ExplorerAnswers
+from adapters.aws.bill.explorer import OutlookPoller
+from adapters.aws.bill.outlook import RecordedOutlook
 from adapters.billing.open import open_billing
 from bot.commands.cost import cost
 from bot.errors import Unavailable
@@ -31,12 +31,12 @@ def answers(world, tmp_path):
     world.now = NOON
     folder = tmp_path / "explorer"
     folder.mkdir()
-    return Answers(Calls(lambda: world.now, usage=folder / "usage.json"), folder, Place("us-west-2"), 60)
+    return ExplorerAnswers(Calls(lambda: world.now, usage=folder / "usage.json"), folder, Place("us-west-2"), 60)
 
 
 @pytest.fixture
 def outlook(answers):
-    return RecordedOutlook(answers.folder, SERVICES, OutlookAsker(answers).refresh)
+    return RecordedOutlook(answers.folder, SERVICES, OutlookPoller(answers).refresh)
 
 
 def test_what_aws_says_becomes_nouns(outlook):
@@ -56,7 +56,7 @@ def test_what_aws_says_becomes_nouns(outlook):
 
 def test_it_is_asked_once_a_day_also_over_a_restart(world, answers, outlook):
     outlook.findings(NOON)
-    RecordedOutlook(answers.folder, SERVICES, OutlookAsker(answers).refresh).forecast(NOON + timedelta(hours=20))
+    RecordedOutlook(answers.folder, SERVICES, OutlookPoller(answers).refresh).forecast(NOON + timedelta(hours=20))
     assert {name: n for name, n in world.standin.called.items() if name.startswith("ce:")} == dict.fromkeys(
         ("ce:GetCostForecast", "ce:GetSavingsPlansUtilization", "ce:GetSavingsPlansCoverage", "ce:GetReservationUtilization",
          "ce:GetAnomalies"), 1

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from adapters.aws.live.answers import Answers
-from adapters.aws.live.athena import AthenaCopy
-from adapters.aws.live.calls import Place
-from adapters.aws.live.explorer import Explorer
-from adapters.aws.live.exports import ExportCache
-from adapters.aws.live.operations import call_prices, grants, operations
-from adapters.aws.live.outlook import OutlookAsker
-from adapters.aws.live.policy import policy_text
+from adapters.aws.api.calls import Place
+from adapters.aws.api.operations import call_prices, grants, operations
+from adapters.aws.api.policy import policy_text
+from adapters.aws.bill.answers import ExplorerAnswers
+from adapters.aws.bill.athena import AthenaCopy
+from adapters.aws.bill.explorer import Explorer, OutlookPoller
+from adapters.aws.bill.exports import ExportCache
 from adapters.billing.export_query import day_query
 from tests.aws_live.serving import BUCKET
 
@@ -26,8 +25,8 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     live.read(now)
     ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()
     AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", "us-west-2", day_query).refresh(now)
-    Explorer(Answers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
-    assert OutlookAsker(Answers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).refresh(now) == ()
+    Explorer(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
+    assert OutlookPoller(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).refresh(now) == ()
     assert set(world.standin.called) == {declared.action for declared in operations().values()}
     assert not world.standin.failed
 

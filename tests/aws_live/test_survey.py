@@ -11,12 +11,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from adapters.aws.live.calls import Place
-from adapters.aws.live.heard import Heard
-from adapters.aws.live.launches import MOST, Launches
-from adapters.aws.live.operations import CLOSE_UP, operations, stops_at
+from adapters.aws.api.calls import Place
+from adapters.aws.api.history import ResponseHistory
+from adapters.aws.api.operations import DETAIL_RANK, operations, stops_at
+from adapters.aws.inventory.poller import MOST_LOOKUPS, LaunchPoller
 from adapters.aws.problems import Problems
-from adapters.aws.recording import open_recording
+from adapters.aws.recording.opening import open_recording
 from bot.errors import Unavailable
 from bot.model.fleet import FileSystem, Inventory
 from bot.model.labels import Labels
@@ -74,15 +74,17 @@ class Events:
 
 def test_a_tick_asks_for_some_launches_and_the_next_for_others():
     place = Place("us-west-2", account="111122223333")
-    nodes = {f"i-{i}": instance(f"i-{i}") for i in range(MOST + 5)}
+    nodes = {f"i-{i}": instance(f"i-{i}") for i in range(MOST_LOOKUPS + 5)}
     labels = Labels(region=place.region, account=place.account)
     nodes = {name: replace(x, labels=x.labels.merge(labels)) for name, x in nodes.items()}
     calls, now = Events(), NOON
-    launches = Launches(calls, Heard(Problems()), lambda: 0.0, lambda _: None)
+    launches = LaunchPoller(calls, ResponseHistory(Problems()), lambda: 0.0, lambda _: None)
     for _ in range(3):
         assert not list(launches.refresh([place], Inventory(now, nodes), now, 1.0))
     assert sorted(calls.asked) == sorted(nodes), "each once, though nobody knew the answer"
-    assert not list(Launches(calls, Heard(Problems()), lambda: 2.0).refresh([place], Inventory(now, nodes), now, 1.0))
+    assert not list(
+        LaunchPoller(calls, ResponseHistory(Problems()), lambda: 2.0).refresh([place], Inventory(now, nodes), now, 1.0)
+    )
     assert len(calls.asked) == len(nodes), "no time is left, so nothing is asked"
 
 
@@ -91,8 +93,8 @@ def test_an_event_that_may_still_come_is_asked_for_again():
     young = replace(
         instance("i-1"), launched_at=NOON - FIVE, labels=Labels(instance="i-1", region="us-west-2", account=place.account)
     )
-    calls, heard = Events(), Heard(Problems())
-    launches = Launches(calls, heard, lambda: 0.0, lambda _: None)
+    calls, heard = Events(), ResponseHistory(Problems())
+    launches = LaunchPoller(calls, heard, lambda: 0.0, lambda _: None)
     for minutes in (0, 5, 30, 35, 90):
         now = NOON + timedelta(minutes=minutes)
         assert not list(launches.refresh([place], Inventory(now, {"i-1": young}), now, 1.0))
@@ -148,7 +150,7 @@ def test_the_budget_stops_the_dearest_to_do_without_first(world):
     assert "s3:GetObject" in stopped[10] - stopped[9]
     never = {"cloudwatch:GetMetricData", "cloudwatch:ListMetrics", "ec2:DescribeInstances", "ec2:DescribeVolumes"}
     assert not never & stopped[10]
-    assert [stops_at(rank) for rank in (CLOSE_UP, 4, 3, 2, 1)] == [60, 70, 80, 90, 100]
+    assert [stops_at(rank) for rank in (DETAIL_RANK, 4, 3, 2, 1)] == [60, 70, 80, 90, 100]
     tab.today().usd = Decimal("0.6")
     assert live.calls.spent
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adapters.aws.live.watermarks import LATE_SECONDS, Mark
+from adapters.aws.live.requests import LATE_SECONDS, Watermark
 
 NOON = 1_800_000_000
 
@@ -13,25 +13,25 @@ def minutes(*which: int) -> np.ndarray:
 
 
 def test_the_next_request_begins_behind_the_newest_point():
-    mark = Mark(NOON)
+    mark = Watermark(NOON)
     mark.answered(NOON + 300, minutes(0, 1, 2, 3, 4))
     assert mark.start == NOON + 300
 
 
 def test_a_silent_series_is_asked_for_a_quarter_of_an_hour_again():
-    mark = Mark(NOON)
+    mark = Watermark(NOON)
     mark.answered(NOON + 3600, minutes())
     assert mark.start == NOON + 3600 - LATE_SECONDS
 
 
 def test_what_nobody_answered_is_asked_for_again():
-    mark = Mark(NOON)
+    mark = Watermark(NOON)
     mark.answered(NOON + 300, minutes(0, 1, 2, 3, 4))
     assert mark.start == NOON + 300, "two ticks later too"
 
 
 def test_a_hole_is_asked_for_once_more_when_it_is_ten_minutes_old():
-    mark, starts = Mark(NOON), []
+    mark, starts = Watermark(NOON), []
     for tick in range(1, 7):
         starts.append((mark.start - NOON) // 60)
         new = [m for m in range(5 * tick - 5, 5 * tick) if m != 3]
@@ -41,6 +41,6 @@ def test_a_hole_is_asked_for_once_more_when_it_is_ten_minutes_old():
 
 @pytest.mark.parametrize("step", [5, 15])
 def test_a_series_of_longer_periods_has_no_holes(step):
-    mark = Mark(NOON)
+    mark = Watermark(NOON)
     mark.answered(NOON + 3600, minutes(*range(0, 60, step)))
     assert mark.hole == 0

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adapters.aws.catalogue import Catalogue, Target
-from adapters.aws.live.calls import WORKERS, Calls, Place
-from adapters.aws.live.operations import CLOSE_UP
-from adapters.aws.points import Series
-from adapters.aws.things import said
+from adapters.aws.api.calls import WORKERS, Calls, Place
+from adapters.aws.api.operations import DETAIL_RANK
+from adapters.aws.metrics.catalogue import Catalogue, Target
+from adapters.aws.metrics.points import MetricSeries, labels_of
 from bot.model.labels import Labels
 from bot.model.reading import CORE_METRICS
 
@@ -23,13 +22,13 @@ _CLOSE = ("core", "device")
 _Wanted = Callable[[tuple[Target, ...]], bool]
 
 
-def names(catalogue: Catalogue) -> list[tuple[str, str]]:
+def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
     own = {pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace}
     return sorted({(n, m) for (n, m, _), found in catalogue.shapes.items() if n != REPORTS and _whole(found)} | own)
 
 
-Had = dict[tuple[str, str], set[Series]]
+Listed = dict[tuple[str, str], set[MetricSeries]]
 """What was listed so far of each metric name."""
 
 
@@ -41,25 +40,27 @@ def discover(
     catalogue: Catalogue,
     *,
     recent: bool,
-    had: Had | None = None,
-) -> set[Series]:
+    had: Listed | None = None,
+) -> set[MetricSeries]:
     """Return the series of a place; `known` are ids of accelerated instances, `attached` of volumes on them.
 
     Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
     for three hours, else two weeks count. `had` keeps what was listed before a failure: only the rest is asked again.
     """
-    return kept(listed(calls, place, names(catalogue), catalogue, recent=recent, had=had), known, attached, catalogue)
+    return worth_reading(
+        listed_series(calls, place, metric_names(catalogue), catalogue, recent=recent, had=had), known, attached, catalogue
+    )
 
 
-def listed(
+def listed_series(
     calls: Calls,
     place: Place,
     wanted: Iterable[tuple[str, str]],
     catalogue: Catalogue,
     *,
     recent: bool,
-    had: Had | None = None,
-) -> set[Series]:
+    had: Listed | None = None,
+) -> set[MetricSeries]:
     """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
     had = {} if had is None else had
     active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
@@ -76,12 +77,12 @@ def listed(
     return set().union(*had.values())
 
 
-def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[Series]:
+def detail_series(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[MetricSeries]:
     """Return the series of each core and device of one node; raise `Unavailable` where a page fails.
 
     They are optional: where the day's budget is spent they are not asked for.
     """
-    found: set[Series] = set()
+    found: set[MetricSeries] = set()
     near = {
         (n, m, "InstanceId") for (n, m, d), to in catalogue.shapes.items() if n != REPORTS and "InstanceId" in d and _near(to)
     }
@@ -90,19 +91,21 @@ def close_up(calls: Calls, place: Place, instance: str, catalogue: Catalogue) ->
     for namespace, metric, dimension in sorted(near):
         of = [{"Name": dimension, "Value": instance}]
         given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
-        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=CLOSE_UP, **given):
+        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given):
             found.update(_series(page["Metrics"], place, catalogue, _near))
     return found
 
 
-def kept(found: Iterable[Series], known: Collection[str], attached: Collection[str], catalogue: Catalogue) -> set[Series]:
+def worth_reading(
+    found: Iterable[MetricSeries], known: Collection[str], attached: Collection[str], catalogue: Catalogue
+) -> set[MetricSeries]:
     """Leave out what only costs: hosts without an accelerator, volumes not on one, parts of what reports itself as a whole."""
     meant = [(x, targets) for x in found if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
-    every = [(series, said(series, targets[0]), targets) for series, targets in meant]
+    every = [(series, labels_of(series, targets[0]), targets) for series, targets in meant]
     instances = {*known, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
     whole = {(x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)}
 
-    def wanted(series: Series, labels: Labels, targets: tuple[Target, ...]) -> bool:
+    def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
         volume = labels.resource if targets[0].kind == "volume" else ""
         if not _whole(targets):
             own = bool(catalogue.own) and bool(targets[0].reads)
@@ -113,23 +116,23 @@ def kept(found: Iterable[Series], known: Collection[str], attached: Collection[s
     return {one[0] for one in every if wanted(*one)}
 
 
-def close_to(found: Iterable[Series], instances: Collection[str], catalogue: Catalogue) -> set[Series]:
+def details_of(found: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue) -> set[MetricSeries]:
     """Keep the series of cores and devices of some nodes."""
     meant = [(x, targets) for x in found if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
-    return {series for series, targets in meant if said(series, targets[-1]).instance in instances}
+    return {series for series, targets in meant if labels_of(series, targets[-1]).instance in instances}
 
 
-def _accelerated(series: Series, catalogue: Catalogue) -> bool:
+def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:
     own = catalogue.own
     return series.metric.startswith(_ACCELERATED) or (own is not None and series.namespace == own.namespace)
 
 
-def _series(members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted) -> Iterable[Series]:
+def _series(members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted) -> Iterable[MetricSeries]:
     for member in members:
         pairs = tuple(sorted((str(x["Name"]), str(x["Value"])) for x in member.get("Dimensions", ())))
         names = tuple(name for name, _ in pairs)
         if wanted(catalogue.targets(member["Namespace"], member["MetricName"], names)):
-            yield Series(member["Namespace"], member["MetricName"], names, pairs, place.region, place.account)
+            yield MetricSeries(member["Namespace"], member["MetricName"], names, pairs, place.region, place.account)
 
 
 def _whole(targets: Iterable[Target]) -> bool:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import boto3
 
-from adapters.aws.catalogue import catalogue_with
-from adapters.aws.grid import Grid
-from adapters.aws.identity import TagNames
-from adapters.aws.live.calls import ATTEMPTS, Calls, Place
-from adapters.aws.live.logs import Logs, read_group
+from adapters.aws.api.calls import ATTEMPTS, Calls, Place
+from adapters.aws.api.s3 import S3Lister
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.live.account import Means
 from adapters.aws.live.source import Live
 from adapters.aws.live.stream import FIRST
-from adapters.aws.live.survey import Means
-from adapters.aws.live.walk import Walk
+from adapters.aws.logs.poller import LogPoller, read_log_group
+from adapters.aws.metrics.catalogue import catalogue_with
+from adapters.aws.metrics.time_grid import TimeGrid
 from bot.errors import WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.names import OwnNames
@@ -61,9 +61,9 @@ def open_live(
     """
     asked = _places(regions, roles)
     calls = Calls(clock, daily_usd=daily_usd, usage=usage, stopwatch=stopwatch, attempts=attempts)
-    grid = Grid(int(interval.total_seconds()), int(lag.total_seconds()))
-    walks = [Walk(calls, address, Place(asked[0].region), FIRST) for address in streams]
-    book = Logs(calls, tuple(map(read_group, logs)), asked[0].region)
+    grid = TimeGrid(int(interval.total_seconds()), int(lag.total_seconds()))
+    walks = [S3Lister(calls, address, Place(asked[0].region), FIRST) for address in streams]
+    book = LogPoller(calls, tuple(map(read_log_group, logs)), asked[0].region)
     means = Means(stopwatch, pause, journal, advisor, haste)
     return Live(calls, grid, history, types, tags or TagNames(), catalogue_with(own), walks, asked, means, book)
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from adapters.aws.compile_log import trimmed
-from adapters.aws.live.calls import Place
-from adapters.aws.live.closer import looks
-from adapters.aws.live.discovery import close_up, discover
-from adapters.aws.live.heard import Heard, file_of
-from adapters.aws.live.requests import ALL, Ask, Told, asks, tell
+from adapters.aws.api.calls import Place
+from adapters.aws.api.history import ResponseHistory, file_of
+from adapters.aws.live.discovery import detail_series, discover
+from adapters.aws.live.poller import detail_spans
+from adapters.aws.live.requests import ALL, MetricRequest, SeriesValues, fetch, plan_requests
 from adapters.aws.live.source import Live
-from adapters.aws.points import Series
+from adapters.aws.logs.logbook import trimmed
+from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
 
 MINUTES_KEPT = timedelta(days=15)
@@ -60,7 +60,7 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
     return Recorded(points, answers, f"{live.calls.tab.today().usd:.2f}", tuple(missing))
 
 
-def _write_answers(folder: Path, heard: Heard) -> int:
+def _write_answers(folder: Path, heard: ResponseHistory) -> int:
     """Write the newest answers, and those that a watch kept while it ran: they tell what has ended since."""
     kept = heard.journal.glob("api/*/*/*/*.json") if heard.journal else ()
     found = {path.relative_to(heard.journal): path.read_bytes() for path in kept} if heard.journal else {}
@@ -84,10 +84,10 @@ def _write_metrics(live: Live, place: Place, folder: Path, start: datetime, end:
     written = 0
     for begin, stop in _parts(start, end):
         lines: list[bytes] = []
-        wanted = list(asks(book, numbers, place, int(begin.timestamp()), int(stop.timestamp()), statistics=ALL))
+        wanted = list(plan_requests(book, numbers, place, int(begin.timestamp()), int(stop.timestamp()), statistics=ALL))
         for at, until, close in closer:
             low, high = max(at, int(begin.timestamp())), min(until, int(stop.timestamp()))
-            wanted += asks(book, close, place, low, high, statistics=ALL)
+            wanted += plan_requests(book, close, place, low, high, statistics=ALL)
         for ask in wanted:
             lines += [line for told in _told(live, ask, missing) for line in _lines(told, book.series[told.number])]
         if lines:
@@ -114,11 +114,11 @@ def _write_logs(live: Live, folder: Path, start: datetime, end: datetime, missin
 def _closer(live: Live, place: Place, missing: list[str]) -> Iterator[tuple[int, int, list[int]]]:
     """Yield from when to when the watch looked closer at a node of the place, and the numbers of what it read then."""
     book, (known, _) = live.poll.book, live.about(place)
-    for instance, spans in looks(live.heard.journal).items():
+    for instance, spans in detail_spans(live.heard.journal).items():
         if instance not in known:
             continue
         try:
-            found = close_up(live.calls, place, instance, book.catalogue)
+            found = detail_series(live.calls, place, instance, book.catalogue)
         except Unavailable as error:
             missing.append(str(error))
             continue
@@ -126,9 +126,9 @@ def _closer(live: Live, place: Place, missing: list[str]) -> Iterator[tuple[int,
         yield from ((at, until, sorted(book.number(x) for x in found)) for at, until in spans)
 
 
-def _told(live: Live, ask: Ask, missing: list[str]) -> Sequence[Told]:
+def _told(live: Live, ask: MetricRequest, missing: list[str]) -> Sequence[SeriesValues]:
     try:
-        return tell(live.calls, live.poll.book, ask)
+        return fetch(live.calls, live.poll.book, ask)
     except Unavailable as error:
         missing.append(str(error))
         return ()
@@ -140,7 +140,7 @@ def _parts(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]
         start += _PART
 
 
-def _lines(told: Told, series: Series) -> Iterator[bytes]:
+def _lines(told: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
     points = told.points()
     low = told.sets.get("Minimum", np.full(len(told.times), np.nan))
     shared = {

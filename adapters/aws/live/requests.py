@@ -1,19 +1,97 @@
-"""Ask GetMetricData: which series from when on, at most 500 queries a call, all pages or nothing."""
+"""Plan and make GetMetricData calls: watermarks of every series, at most 500 queries a call, all pages or nothing."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from adapters.aws.catalogue import Statistic, Target
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.watermarks import Book
-from adapters.aws.points import Doubles, Ints, Points, Series, sound
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.metrics.catalogue import Catalogue, Statistic, Target, standard
+from adapters.aws.metrics.points import Doubles, Ints, MetricSeries, Points, sound
+
+LATE_SECONDS = 900
+"""How late a point may come and still be picked up by itself."""
+_MINUTE = 60
+_RIPE_SECONDS = 540
+"""Age of a hole at the last answer from which the next request asks for it: that one ends about `LATE_SECONDS` after it."""
+
+
+@dataclass
+class Watermark:
+    """Hold how far one series was read; seconds since the epoch, 0 for never."""
+
+    since: int
+    """Nothing before is wanted."""
+    asked: int = 0
+    """All before was asked for and answered."""
+    newest: int = 0
+    """The newest point that was read."""
+    hole: int = 0
+    """The first missing minute, to be asked for once more."""
+
+    @property
+    def start(self) -> int:
+        """Return where the next request begins: what nobody answered, what may come late, and a hole once more."""
+        seen = self.newest + _MINUTE if self.newest else self.since
+        start = max(seen, self.asked - LATE_SECONDS)
+        return min(start, self.hole) if self._due() else start
+
+    def answered(self, end: int, times: Ints) -> None:
+        """Take note of an answer with all points from `start` to `end`."""
+        if self._due():
+            self.hole = 0
+        self.hole = self.hole or _first_missing(self.newest, times, end - LATE_SECONDS)
+        self.asked = max(self.asked, end)
+        self.newest = max([self.newest, *times[-1:].tolist()])
+
+    def _due(self) -> bool:
+        """Tell whether the hole is old enough: it is asked for once, and may come late until then."""
+        return bool(self.hole) and self.asked - self.hole >= _RIPE_SECONDS
+
+
+def _first_missing(newest: int, times: Ints, floor: int) -> int:
+    """Return the first minute from `floor` on without a point in a series of minutes, 0 where none is missing."""
+    known = np.append(newest, times[times > newest]) if newest else times
+    gaps = np.flatnonzero((np.diff(known) > _MINUTE) & (known[1:] - _MINUTE >= floor))
+    if not len(gaps) or np.diff(known).min() != _MINUTE:
+        return 0
+    return max(int(known[gaps[0]]) + _MINUTE, floor)
+
+
+@dataclass
+class SeriesBook:
+    """Number every series ever met and keep its mark; `active` ones are asked for."""
+
+    series: list[MetricSeries] = field(default_factory=list)
+    marks: list[Watermark] = field(default_factory=list)
+    active: set[int] = field(default_factory=set)
+    catalogue: Catalogue = field(default_factory=standard)
+    _numbers: dict[MetricSeries, int] = field(default_factory=dict)
+
+    def enter(self, found: Iterable[MetricSeries], since: int) -> list[int]:
+        """Number what is new, to be read from `since` on, and return those numbers."""
+        new = []
+        for series in sorted(found):
+            if series not in self._numbers:
+                self._numbers[series] = len(self.series)
+                new.append(len(self.series))
+                self.series.append(series)
+                self.marks.append(Watermark(since))
+        return new
+
+    def targets(self, series: MetricSeries) -> tuple[Target, ...]:
+        """Return what a series means here."""
+        return self.catalogue.targets(series.namespace, series.metric, series.names)
+
+    def number(self, series: MetricSeries) -> int:
+        """Return the number of a series that was entered."""
+        return self._numbers[series]
+
 
 MOST_QUERIES = 500
 """GetMetricData takes so many queries a call."""
@@ -29,7 +107,7 @@ _NEEDED = {
 
 
 @dataclass(frozen=True)
-class Ask:
+class MetricRequest:
     """Hold one call: numbers of series, their statistics, and the time it covers, seconds, half-open."""
 
     place: Place
@@ -41,7 +119,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Told:
+class SeriesValues:
     """Hold what one series answered: `whole` where nothing was held back."""
 
     number: int
@@ -66,8 +144,8 @@ def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
     return tuple(name for name in ALL if name in wanted)
 
 
-def asks(
-    book: Book,
+def plan_requests(
+    book: SeriesBook,
     numbers: Sequence[int],
     place: Place,
     start: int | None,
@@ -76,7 +154,7 @@ def asks(
     statistics: tuple[str, ...] = (),
     since: int = 0,
     most: int = MOST_QUERIES,
-) -> Iterator[Ask]:
+) -> Iterator[MetricRequest]:
     """Yield the calls that read some series of a place up to `end`, from `start` or from where each was read to.
 
     Nothing before `since` is asked for.
@@ -94,18 +172,18 @@ def asks(
         for number in together:
             wanted = statistics or statistics_of(book.targets(book.series[number]))
             if queries + len(wanted) > most:
-                yield _ask(place, begin, end, period, chunk)
+                yield _request(place, begin, end, period, chunk)
                 chunk, queries = [], 0
             chunk.append((number, wanted))
             queries += len(wanted)
-        yield _ask(place, begin, end, period, chunk)
+        yield _request(place, begin, end, period, chunk)
 
 
-def _ask(place: Place, start: int, end: int, period: int, chunk: Sequence[tuple[int, tuple[str, ...]]]) -> Ask:
-    return Ask(place, start, end, period, tuple(n for n, _ in chunk), tuple(s for _, s in chunk))
+def _request(place: Place, start: int, end: int, period: int, chunk: Sequence[tuple[int, tuple[str, ...]]]) -> MetricRequest:
+    return MetricRequest(place, start, end, period, tuple(n for n, _ in chunk), tuple(s for _, s in chunk))
 
 
-def tell(calls: Calls, book: Book, ask: Ask) -> list[Told]:
+def fetch(calls: Calls, book: SeriesBook, ask: MetricRequest) -> list[SeriesValues]:
     """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is not told."""
     queries = [
         _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, ask.period)
@@ -129,23 +207,25 @@ def tell(calls: Calls, book: Book, ask: Ask) -> list[Told]:
             times[result["Id"]] += result.get("Timestamps", ())
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
-    found = (_told(number, wanted, times, values, status) for number, wanted in zip(ask.numbers, ask.statistics, strict=True))
+    found = (
+        _series_values(number, wanted, times, values, status) for number, wanted in zip(ask.numbers, ask.statistics, strict=True)
+    )
     return [told for told in found if told]
 
 
-def _query(id: str, series: Series, statistic: str, period: int) -> dict[str, Any]:
+def _query(id: str, series: MetricSeries, statistic: str, period: int) -> dict[str, Any]:
     dimensions = [{"Name": name, "Value": value} for name, value in series.dimensions]
     metric = {"Namespace": series.namespace, "MetricName": series.metric, "Dimensions": dimensions}
     return {"Id": id, "MetricStat": {"Metric": metric, "Period": period, "Stat": statistic}, "ReturnData": True}
 
 
-def _told(
+def _series_values(
     number: int,
     wanted: Sequence[str],
     times: Mapping[str, list[datetime]],
     values: Mapping[str, list[float]],
     status: Mapping[str, str],
-) -> Told | None:
+) -> SeriesValues | None:
     ids = {statistic: f"m{number}_{statistic.lower()}" for statistic in wanted}
     if any(status.get(id) not in ("Complete", "PartialData") or len(times[id]) != len(values[id]) for id in ids.values()):
         return None
@@ -156,7 +236,7 @@ def _told(
         if not np.array_equal(at, shared):
             # One statistic of the newest point can be out a moment before the other: it is read next time.
             shared, whole = np.intersect1d(shared, at), False
-    return Told(number, shared, {s: value[np.isin(at, shared)] for s, (at, value) in read.items()}, whole)
+    return SeriesValues(number, shared, {s: value[np.isin(at, shared)] for s, (at, value) in read.items()}, whole)
 
 
 def _column(times: Sequence[datetime], values: Sequence[float]) -> tuple[Ints, Doubles]:

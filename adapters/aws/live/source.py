@@ -12,25 +12,24 @@ from threading import RLock
 
 import numpy as np
 
-from adapters.aws.catalogue import Catalogue
-from adapters.aws.frames import cores_of, labelled
-from adapters.aws.grid import Grid
-from adapters.aws.identity import TagNames
-from adapters.aws.inventory import Inventories, Snapshots
-from adapters.aws.live.calls import Calls, Place
-from adapters.aws.live.closer import Closer
-from adapters.aws.live.discovery import Had, close_to, discover, kept
-from adapters.aws.live.heard import Heard
-from adapters.aws.live.ledger import Ledger
-from adapters.aws.live.logs import Logs
-from adapters.aws.live.poll import Poll, Read
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.history import ResponseHistory
+from adapters.aws.api.s3 import S3Lister
+from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.live.account import AccountPoller, Means
+from adapters.aws.live.discovery import Listed, details_of, discover, worth_reading
+from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.poller import DetailPoller, MetricPoller, NewPoints
+from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, Streams
-from adapters.aws.live.survey import Means, Survey
-from adapters.aws.live.walk import Walk
-from adapters.aws.live.watermarks import Book
-from adapters.aws.logbook import node_names
-from adapters.aws.points import Series
-from adapters.aws.prices import QuotedPrices
+from adapters.aws.logs.logbook import node_names
+from adapters.aws.logs.poller import LogPoller
+from adapters.aws.metrics.catalogue import Catalogue
+from adapters.aws.metrics.points import MetricSeries
+from adapters.aws.metrics.time_grid import TimeGrid
+from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from bot.model.fleet import InstanceType
@@ -50,7 +49,7 @@ class _Seen:
     """Hold what one tick came to."""
 
     end: int
-    inventories: Inventories
+    inventories: JoinedInventory
     gaps: tuple[Gap, ...]
     unread: frozenset[str]
 
@@ -61,31 +60,31 @@ class Live:
     def __init__(
         self,
         calls: Calls,
-        grid: Grid,
+        grid: TimeGrid,
         history: timedelta,
         types: Mapping[str, InstanceType],
         tags: TagNames,
         catalogue: Catalogue,
-        walks: Sequence[Walk],
+        walks: Sequence[S3Lister],
         asked: Sequence[Place],
         means: Means,
-        logs: Logs,
+        logs: LogPoller,
     ) -> None:
         self.calls, self.logs = calls, logs
         self._grid, self._history, self._types, self._tags = grid, history, types, tags
         self._most = max(1, int(history.total_seconds()) // grid.step)
         self._unknown, self._places = list(asked), list[Place]()
         self._problems = Problems()
-        self.heard = Heard(self._problems, means.journal)
-        self._survey = Survey(calls, self.heard, means, types)
+        self.heard = ResponseHistory(self._problems, means.journal)
+        self._survey = AccountPoller(calls, self.heard, means, types)
         self._describer, self._means = self._survey.describer, means
-        book, first = Book(catalogue=catalogue), int(FIRST.total_seconds())
+        book, first = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds())
         self.streams = Streams(calls, walks, book, self._problems, means.stopwatch)
-        self.poll = Poll(calls, int(history.total_seconds()), means.stopwatch, book, self.streams.brings, first)
-        self._ledger = Ledger(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
-        self.closer = Closer(calls, self.poll, means.journal)
+        self.poll = MetricPoller(calls, int(history.total_seconds()), means.stopwatch, book, self.streams.brings, first)
+        self._ledger = FrameBuffer(grid, int(history.total_seconds()), self.poll.book.series, catalogue)
+        self.closer = DetailPoller(calls, self.poll, means.journal)
         self._listed: dict[Place, datetime] = {}
-        self._had: dict[Place, Had] = defaultdict(dict)
+        self._had: dict[Place, Listed] = defaultdict(dict)
         self._seen: _Seen | None = None
         self._unlogged: tuple[str, ...] = ()
         self._asking = RLock()
@@ -148,7 +147,7 @@ class Live:
 
     def examine(self) -> Sequence[Check]:
         """Look at what a tick would ask, and at where metrics come from."""
-        from adapters.aws.live.examine import examine
+        from adapters.aws.live.doctor import examine
 
         return examine(self)
 
@@ -196,14 +195,14 @@ class Live:
             self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
         finally:
             self.calls.until = math.inf
-        self._ledger.absorb(read, end, lambda feeding: cores_of(snapshots, feeding))
+        self._ledger.absorb(read, end, lambda feeding: core_counts(snapshots, feeding))
         self.calls.tab.save()
         seen = self._ledger.last_seen
         nodes = self._ledger.sheets.get("node")
-        inventories = Inventories(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
+        inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
         return _Seen(end, inventories, tuple(dict.fromkeys([*gaps, *found, *read.gaps])), self._unread(read))
 
-    def _unread(self, read: Read) -> frozenset[str]:
+    def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""
         known = {x for place in self._survey.blind for x in self._describer.instances(place)}
         named = (dict(self.poll.book.series[n].dimensions) for n in read.unread)
@@ -217,7 +216,7 @@ class Live:
     def _snapshots(self) -> Snapshots:
         return Snapshots(self.heard, self._tags, self._types, self._history)
 
-    def _wanted(self, found: Iterable[Series]) -> set[Series]:
+    def _wanted(self, found: Iterable[MetricSeries]) -> set[MetricSeries]:
         """Keep what is worth reading of a stream: all that would be polled, and the cores of suspicious nodes."""
         regions = {place.region for place in (*self._unknown, *self._places)}
         here = [series for series in found if series.region in regions]
@@ -225,7 +224,7 @@ class Live:
         known = {x for instances, _ in about for x in instances}
         attached = {x for _, volumes in about for x in volumes}
         catalogue = self.poll.book.catalogue
-        return kept(here, known, attached, catalogue) | close_to(here, self.closer.instances(), catalogue)
+        return worth_reading(here, known, attached, catalogue) | details_of(here, self.closer.instances(), catalogue)
 
     def _identify(self) -> Iterator[Gap]:
         """Ask whose account each place is; yield a gap for each that does not answer, which is left out meanwhile."""

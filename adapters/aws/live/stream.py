@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 from botocore.exceptions import BotoCoreError
 
-from adapters.aws.forms import MetricForm, form_of
-from adapters.aws.jsonl import read_jsonl
-from adapters.aws.live.calls import WORKERS, Calls
-from adapters.aws.live.poll import Read
-from adapters.aws.live.trouble import code_of
-from adapters.aws.live.walk import Object, Walk
-from adapters.aws.live.watermarks import Book
-from adapters.aws.parquet import read_parquet
-from adapters.aws.points import Gatherer, Points, Series
+from adapters.aws.api.calls import WORKERS, Calls
+from adapters.aws.api.failures import code_of
+from adapters.aws.api.s3 import S3Lister, S3Object
+from adapters.aws.files import MetricForm, form_of
+from adapters.aws.live.poller import NewPoints
+from adapters.aws.live.requests import SeriesBook
+from adapters.aws.metrics.jsonl import read_jsonl
+from adapters.aws.metrics.parquet import read_parquet
+from adapters.aws.metrics.points import Gatherer, MetricSeries, Points
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from bot.model.reading import Gap
@@ -32,7 +32,7 @@ _LATE_SECONDS = 900
 """What a stream brings is at most so old when it is written."""
 _TRIES = 3
 """An object that cannot be read whole is fetched so often."""
-Wanted = Callable[[Iterable[Series]], set[Series]]
+Wanted = Callable[[Iterable[MetricSeries]], set[MetricSeries]]
 _Family = tuple[str, str, str, str]
 """Namespace, metric, region and account."""
 
@@ -42,8 +42,8 @@ class Streams:
     """Read on in every stream; `book` numbers the series."""
 
     calls: Calls
-    walks: Sequence[Walk]
-    book: Book
+    walks: Sequence[S3Lister]
+    book: SeriesBook
     problems: Problems
     stopwatch: Callable[[], float]
     _brings: set[_Family] = field(default_factory=set)
@@ -51,15 +51,15 @@ class Streams:
     _listed: bool = False
     _settled: int = 0
 
-    def brings(self, series: Series) -> bool:
+    def brings(self, series: MetricSeries) -> bool:
         """Tell whether a stream brings what a series is of; all of it, until the streams were listed for the first time."""
         if not self.walks:
             return False
         return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
 
-    def read(self, now: datetime, deadline: float, wanted: Wanted) -> Read:
+    def read(self, now: datetime, deadline: float, wanted: Wanted) -> NewPoints:
         """Return the points of new objects, the newest first, as far as the time reaches; the next tick reads the rest."""
-        read = Read(settled=self._settled or int((now - FIRST).timestamp()))
+        read = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
         left = 0
         for walk in self.walks:
             try:
@@ -81,9 +81,9 @@ class Streams:
         """Say of each stream whether it has objects of the last hour, and how old the newest is."""
         return [(walk.address, *self._found(walk, now)) for walk in self.walks]
 
-    def _found(self, walk: Walk, now: datetime) -> tuple[bool, str]:
+    def _found(self, walk: S3Lister, now: datetime) -> tuple[bool, str]:
         try:
-            objects = Walk(self.calls, walk.address, walk.place, FIRST).fresh(now)
+            objects = S3Lister(self.calls, walk.address, walk.place, FIRST).fresh(now)
         except Unavailable as error:
             return False, str(error)
         if not objects:
@@ -91,19 +91,21 @@ class Streams:
         minutes = (now - objects[0].at).total_seconds() / 60
         return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
 
-    def _read(self, walk: Walk, fresh: Sequence[Object], deadline: float, wanted: Wanted, read: Read) -> int:
+    def _read(self, walk: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: Wanted, read: NewPoints) -> int:
         """Fetch and read objects side by side; return how many are left for the next tick."""
         if not fresh:
             return 0
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
-        waiting: dict[Future[tuple[Gatherer, Problems]], Object] = {pool.submit(self._parsed, walk, x): x for x in fresh}
+        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {pool.submit(self._parsed, walk, x): x for x in fresh}
         done, _ = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
         # An object that is under way may end after its tick: nobody takes it, and the next tick reads it again.
         pool.shutdown(wait=False, cancel_futures=True)
         taken = sum(self._take(walk, waiting[future], future, wanted, read) for future in waiting if future in done)
         return len(fresh) - taken
 
-    def _take(self, walk: Walk, one: Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: Read) -> bool:
+    def _take(
+        self, walk: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: NewPoints
+    ) -> bool:
         """Keep an object's points; tell whether it is done. One that is broken gives its sound part, and is tried again."""
         try:
             gatherer, problems = future.result()
@@ -132,7 +134,7 @@ class Streams:
         kept = points.take(mine >= 0)
         return Points(mine[mine >= 0], kept.seconds, kept.count, kept.total, kept.peak)
 
-    def _parsed(self, walk: Walk, one: Object) -> tuple[Gatherer, Problems]:
+    def _parsed(self, walk: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
         """Fetch an object and read it, whatever its form; raise `Unavailable` where it breaks off on the way."""
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
@@ -145,7 +147,7 @@ class Streams:
                 read_jsonl(path, name, gatherer, problems)
         return gatherer, problems
 
-    def _fetch(self, walk: Walk, key: str, path: Path) -> None:
+    def _fetch(self, walk: S3Lister, key: str, path: Path) -> None:
         answer = self.calls.call(walk.place, "s3", "get_object", optional=0, Bucket=walk.bucket, Key=key)
         try:
             with path.open("wb") as file:

@@ -1,0 +1,1 @@
+"""Call AWS's APIs, count and price the calls, and keep their responses."""

@@ -1,0 +1,245 @@
+"""Make every AWS call: clients, bounded retries, counting and pricing, and answers that are not what they should be."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+from botocore.session import get_session
+
+from adapters.aws.api.failures import FAILURES, CallState, CallStates, TimedOut, code_of, sentence, state_of, with_timeout
+from adapters.aws.api.operations import DETAIL_RANK, Operation, operations, price_of, stops_at
+from adapters.aws.api.usage import CallCounts, UsageMeter, exposition
+from bot.errors import Unavailable
+from bot.model.reading import Gap
+from bot.ports import Clock
+
+_GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"}
+ATTEMPTS = 6
+CALL_TIMEOUT_SECONDS = 45.0
+"""How long one call may take, retries and all."""
+_GARBLED_ATTEMPTS = 3
+WORKERS = 4
+"""Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
+TOKENS = {
+    "NextContinuationToken": "ContinuationToken",
+    "NextPageToken": "NextPageToken",
+    "NextToken": "NextToken",
+    "nextToken": "nextToken",
+}
+"""What answers call the token of their next page, and what the call for it does."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Name one region as seen by one role; role "" stands for the process's own credentials."""
+
+    region: str
+    role: str = ""
+    account: str = ""
+
+    def gap(self, sentence: str) -> Gap:
+        """Return a gap of this place; an account not asked for yet is the one its role's ARN names, "" where none does."""
+        return Gap(sentence, self.account or (self.role.split(":") + [""] * 5)[4], self.region)
+
+    def __str__(self) -> str:
+        """Read as `us-west-2 of account 111122223333`."""
+        return f"{self.region} of account {self.account}" if self.account else self.region
+
+
+class NoData(Unavailable):
+    """Say that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
+
+
+class MalformedAnswer(Exception):
+    """Carry which member an answer lacked: boto3 reads a broken body as an empty answer."""
+
+
+class Calls:
+    """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and spoken of alike."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        daily_usd: Decimal | None = None,
+        usage: Path | None = None,
+        stopwatch: Callable[[], float] = time.monotonic,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self.states = CallStates(clock)
+        self.tab = UsageMeter(clock, daily_usd, usage)
+        self.clock, self.stopwatch, self.until = clock, stopwatch, math.inf
+        """`until`: when, by the stopwatch, nothing is waited for any more."""
+        self._config = _config(attempts)
+        self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
+        self._lock = Lock()
+
+    def call(
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
+    ) -> Mapping[str, Any]:
+        """Return one answer; raise `Unavailable` with one sentence where there is none.
+
+        `optional` says how soon the budget stops this one, where that is not as declared of the operation.
+        """
+        declared = operations()[service, operation]
+        self._allow(declared, place, declared.optional if optional is None else optional)
+        where = str(place)
+        wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
+        if wait <= 0:
+            raise Unavailable(f"AWS {declared.name} in {where} was not asked: the time of this tick was used up before.")
+        try:
+            answer = with_timeout(lambda: self._whole(declared, place, given, units), wait)
+        except TimedOut:
+            state, code = CallState.SLOW, f"no answer within {wait:.0f} s"
+        except FAILURES as error:
+            state, code = state_of(error), code_of(error)
+            if state is CallState.WELL:
+                self.states.set(declared, where, state)
+                raise NoData(f"AWS {declared.name} has nothing to tell ({code}).") from error
+            if state is CallState.EXPIRED:
+                self._forget(place)
+        except MalformedAnswer as error:
+            state, code = CallState.BROKEN, f"an answer without {error}"
+        else:
+            self.states.set(declared, where, CallState.WELL)
+            return answer
+        said = sentence(declared, where, state, code)
+        self.states.set(declared, where, state, said)
+        self.tab.count(CallCounts(failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)))
+        raise Unavailable(said)
+
+    def pages(
+        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
+        said: dict[str, str] = {}
+        while True:
+            page = self.call(place, service, operation, units=units, optional=optional, **given, **said)
+            yield page
+            after = next(({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)), {})
+            if not after or after == said:
+                return
+            said = after
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether so much of the day's budget is spent that nothing is looked at more closely."""
+        return not self.tab.leaves(DETAIL_RANK)
+
+    def exposition(self) -> str:
+        """Return the day's calls and what they cost in Prometheus's text format."""
+        return exposition(self.tab.bill())
+
+    def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
+        """Ask again where an answer is not whole: botocore takes a broken body of JSON for an empty one, of XML for an error."""
+        client = self._client(declared.service, place)
+        for _ in range(_GARBLED_ATTEMPTS):
+            try:
+                answer: Mapping[str, Any] = getattr(client, declared.operation)(**given)
+            except ResponseParserError:
+                answer = {}
+            self._count(declared, units, answer)
+            if declared.member in answer:
+                return answer
+        raise MalformedAnswer(declared.member)
+
+    def charge(self, service: str, operation: str, units: int) -> None:
+        """Count units of a call whose size is known only after it: bytes that a query scanned."""
+        name = operations()[service, operation].name
+        self.tab.count(CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units)))
+
+    def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
+        retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
+        usd = price_of(declared.service, declared.operation, units)
+        name = declared.name
+        self.tab.count(CallCounts(calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd))
+
+    def _allow(self, declared: Operation, place: Place, rank: int) -> None:
+        if not self.tab.allows(declared, rank):
+            share = f"{stops_at(rank)} % of " if rank > 1 else ""
+            raise Unavailable(
+                f"AWS {declared.name} in {place} is not asked: "
+                f"{share}today's budget of ${self.tab.budget} for the bot's own AWS calls is spent."
+            )
+
+    def _client(self, service: str, place: Place) -> Any:
+        region = _GLOBAL.get(service, place.region)
+        key = (service, region, place.role)
+        with self._lock:
+            client, expires = self._clients.get(key, (None, None))
+            if client is not None and (expires is None or expires > self.clock() + timedelta(minutes=5)):
+                return client
+        keys, expires = self._assumed(place) if place.role else ({}, None)
+        with self._lock:
+            made = _session().client(service, region_name=region, config=self._config, **keys)
+            self._clients[key] = (made, expires)
+            return made
+
+    def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
+        own = Place(place.region)
+        answer = self.call(own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot")
+        given = answer["Credentials"]
+        keys = {
+            "aws_access_key_id": given["AccessKeyId"],
+            "aws_secret_access_key": given["SecretAccessKey"],
+            "aws_session_token": given["SessionToken"],
+        }
+        return keys, given["Expiration"]
+
+    def _forget(self, place: Place) -> None:
+        """Drop the place's clients, so that the next call takes credentials anew."""
+        with self._lock:
+            for key in [key for key in self._clients if key[2] == place.role]:
+                del self._clients[key]
+
+
+def _config(attempts: int) -> Config:
+    return Config(
+        # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
+        # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        connect_timeout=5,
+        read_timeout=30,
+        max_pool_connections=16,
+        user_agent_extra="trnbot",
+        parameter_validation=True,
+    )
+
+
+def _session() -> Any:
+    """Return a session of its own (boto3's default one is not safe to share), which reads times as aware UTC and quickly."""
+    inner = get_session()
+    inner.register_component("data_loader", _loader())
+    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=instant_of)
+    return boto3.Session(botocore_session=inner)
+
+
+@cache
+def _loader() -> Any:
+    """Return the one reader of botocore's service models: each takes a good part of a second to parse."""
+    return get_session().get_component("data_loader")
+
+
+def instant_of(value: Any) -> datetime:
+    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC; botocore's own gives JSON times in the local zone."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    text = str(value).strip()
+    if text.replace(".", "", 1).isdecimal():
+        return datetime.fromtimestamp(float(text), UTC)
+    at = parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -1,0 +1,149 @@
+"""Classify the failures of AWS calls, bound the time of a call, and log each change of state once."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import NoReturn, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+from adapters.aws.api.operations import Operation
+from bot.ports import Clock
+
+log = logging.getLogger("trnbot.aws")
+
+
+class CallState(StrEnum):
+    """Name how a call ended."""
+
+    WELL = "well"
+    DENIED = "denied"
+    EXPIRED = "without valid credentials"
+    THROTTLED = "throttled"
+    BROKEN = "broken"
+    SLOW = "slow"
+
+
+_STATES = {
+    CallState.WELL: ("DataUnavailable",),
+    CallState.DENIED: ("AccessDenied", "UnauthorizedOperation", "OptInRequired", "SubscriptionRequired"),
+    CallState.EXPIRED: (
+        "ExpiredToken",
+        "RequestExpired",
+        "InvalidClientTokenId",
+        "UnrecognizedClient",
+        "AuthFailure",
+        "SignatureDoesNotMatch",
+        "InvalidAccessKeyId",
+    ),
+    CallState.THROTTLED: ("Throttl", "RequestLimitExceeded", "TooManyRequests", "SlowDown", "PriorRequestNotComplete"),
+}
+_PASSING = {CallState.THROTTLED, CallState.BROKEN, CallState.SLOW}
+_SETTLED = timedelta(minutes=1)
+FAILURES = (BotoCoreError, ClientError, OSError)
+"""What a call may raise. Their texts may carry addresses, ids and tokens, so only codes and class names are passed on."""
+
+
+def state_of(error: Exception) -> CallState:
+    """Return what kind of failure an error is."""
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return CallState.EXPIRED
+    code = code_of(error)
+    return next((state for state, codes in _STATES.items() if code.startswith(codes)), CallState.BROKEN)
+
+
+def code_of(error: Exception) -> str:
+    """Return AWS's error code, or the class of the failure."""
+    if isinstance(error, ClientError):
+        return str(error.response.get("Error", {}).get("Code", "")) or type(error).__name__
+    return type(error).__name__
+
+
+def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
+    """Say what failed where, and what to do."""
+    remedy = {
+        CallState.DENIED: f"allow {declared.action} (deploy/iam-policy.json)",
+        CallState.EXPIRED: "renew the credentials",
+        CallState.THROTTLED: "it is read again at the next tick",
+    }.get(state, "it is tried again at the next tick")
+    return f"AWS {declared.name} in {where} is {state} ({code}); {remedy}."
+
+
+@dataclass
+class CallStates:
+    """Remember how each part (place and operation) stands; a change is logged, its repetition is not.
+
+    Throttled, broken and slow are one trouble that passes by itself: going from one to the other is no news. A part has
+    recovered when it answers and has not failed for a minute: of several calls of a tick some may fail.
+    """
+
+    clock: Clock
+    _failed: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    _now: dict[tuple[str, str], tuple[CallState, str]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def set(self, declared: Operation, where: str, state: CallState, said: str = "") -> None:
+        """Take note of how a call ended."""
+        key, now = (declared.name, where), self.clock()
+        with self._lock:
+            before = self._now.get(key, (CallState.WELL, ""))[0]
+            if state is CallState.WELL and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED:
+                return
+            self._now[key] = (state, said)
+            if state is not CallState.WELL:
+                self._failed[key] = now
+        if state is before or {state, before} <= _PASSING:
+            return
+        if state is CallState.WELL:
+            log.info("AWS %s in %s has recovered (it was %s).", declared.name, where, before)
+        else:
+            log.warning("%s", said)
+
+    def troubles(self) -> tuple[str, ...]:
+        """Return the sentence of every part that does not stand well."""
+        with self._lock:
+            return tuple(said for _, (state, said) in sorted(self._now.items()) if state is not CallState.WELL)
+
+
+Returned = TypeVar("Returned")
+
+
+class TimedOut(Exception):
+    """Say that no answer came in time."""
+
+
+def with_timeout(ask: Callable[[], Returned], seconds: float) -> Returned:
+    """Return what `ask` returns, or raise what it raises; raise `TimedOut` where neither has come after `seconds`."""
+    if math.isinf(seconds):
+        return ask()
+    told: SimpleQueue[Callable[[], Returned]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answer = ask()
+        except BaseException as error:
+            told.put(_raising(error))
+        else:
+            told.put(lambda: answer)
+
+    # Not a pool: the interpreter waits for a pool's threads before it ends, and a dead connection would hold it up.
+    Thread(target=run, name="aws", daemon=True).start()
+    try:
+        answer = told.get(timeout=max(0.0, seconds))
+    except Empty:
+        raise TimedOut from None
+    return answer()
+
+
+def _raising(error: BaseException) -> Callable[[], NoReturn]:
+    def fail() -> NoReturn:
+        raise error
+
+    return fail

@@ -1,0 +1,100 @@
+"""Declare every AWS operation that the live source may call, why, and what a call costs; the facts are rows of data files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+
+DETAIL_RANK = 5
+"""Rank of looking at the parts of one node: the first to stop, as each series costs as much as any other."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Declare one operation: `member` must be in every answer; the higher `optional`, the sooner the budget stops it.
+
+    0 never stops: without metrics and inventory there is no watch.
+    """
+
+    service: str
+    operation: str
+    action: str
+    resource: str
+    member: str
+    optional: int
+    why: str
+
+    @property
+    def name(self) -> str:
+        """Return the operation as IAM writes it, such as `ec2:DescribeInstances`."""
+        return self.action
+
+
+@cache
+def operations() -> Mapping[tuple[str, str], Operation]:
+    """Return every declared operation by (service, operation) as boto3 spells them."""
+    return {
+        (row["service"], row["operation"]): Operation(
+            row["service"], row["operation"], row["action"], row["resource"], row["member"], int(row["optional"]), row["why"]
+        )
+        for row in _rows("operations.csv")
+    }
+
+
+@dataclass(frozen=True)
+class Grant:
+    """State what AWS itself does in the caller's name under an operation (`under`): allowed, but never called here."""
+
+    action: str
+    resource: str
+    under: str
+    why: str
+
+
+@cache
+def grants() -> tuple[Grant, ...]:
+    """Return what must be allowed beside the operations that are called."""
+    return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in _rows("grants.csv"))
+
+
+@dataclass(frozen=True)
+class CallPrice:
+    """State what one `unit` of a call costs, with source and date."""
+
+    unit: str
+    usd: Decimal
+    source: str
+    asof: str
+
+
+@cache
+def call_prices() -> Mapping[tuple[str, str], CallPrice]:
+    """Return the price of each call that costs anything; `*` stands for every operation of a service."""
+    return {
+        (row["service"], row["operation"]): CallPrice(row["unit"], Decimal(row["usd"]), row["source"], row["asof"])
+        for row in _rows("prices.csv")
+    }
+
+
+def stops_at(optional: int) -> int:
+    """Return the percent of the day's budget at which operations of a rank stop: 100, 90, 80 ..."""
+    return 100 - 10 * (optional - 1)
+
+
+def call_price(service: str, operation: str) -> CallPrice | None:
+    """Return what a unit of a call costs, None for a free one."""
+    return call_prices().get((service, operation)) or call_prices().get((service, "*"))
+
+
+def price_of(service: str, operation: str, units: int) -> Decimal:
+    """Return USD for `units` of a call, zero for a free one."""
+    found = call_price(service, operation)
+    return found.usd * units if found else Decimal(0)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()))

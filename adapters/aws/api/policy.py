@@ -1,0 +1,48 @@
+"""Write the least IAM policy from the operations that the adapter declares: `python -m adapters.aws.api.policy`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from typing import Any
+
+from adapters.aws.api.operations import grants, operations
+
+_RESOURCES: dict[str, str | list[str]] = {
+    "BUCKET": ["arn:aws:s3:::YOUR-BILLING-BUCKET", "arn:aws:s3:::YOUR-STREAM-BUCKET"],
+    "OBJECTS": ["arn:aws:s3:::YOUR-BILLING-BUCKET/*", "arn:aws:s3:::YOUR-STREAM-BUCKET/*"],
+    "RESULTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET",
+    "RESULT_OBJECTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET/*",
+    "LOGS": "arn:aws:logs:*:*:log-group:YOUR-LOG-GROUP:*",
+    "ROLES": "arn:aws:iam::*:role/trnbot-reader",
+}
+"""What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""
+
+
+def policy() -> dict[str, Any]:
+    """Return the policy document: one statement for each service and resource."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for declared in operations().values():
+        found[declared.action.partition(":")[0], declared.resource].append(declared.action)
+    for grant in grants():
+        found[grant.action.partition(":")[0], grant.resource].append(grant.action)
+    statements = [
+        {
+            "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title().replace("_", "")),
+            "Effect": "Allow",
+            "Action": sorted(actions),
+            "Resource": _RESOURCES.get(resource, resource),
+        }
+        for (service, resource), actions in sorted(found.items())
+    ]
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def policy_text() -> str:
+    """Return the policy as the file in `deploy/` holds it."""
+    return json.dumps(policy(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(policy_text())

@@ -1,0 +1,184 @@
+"""Count what the bot's own calls cost, a UTC day; a file carries it over restarts and adds up several processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import orjson
+
+from adapters.aws.api.operations import DETAIL_RANK, Operation, call_price, operations, price_of, stops_at
+from bot.model.own import CallUse, OwnBill
+from bot.ports import Clock
+
+KEPT_DAYS = 40
+_COUNTED = ("calls", "units", "failed", "stopped")
+
+
+@dataclass
+class CallCounts:
+    """Count one day, by operation as IAM writes it."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    units: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    stopped: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    throttled: int = 0
+    usd: Decimal = Decimal(0)
+
+    def add(self, other: CallCounts) -> None:
+        """Add another count up."""
+        for name in _COUNTED:
+            getattr(self, name).update(getattr(other, name))
+        self.retries += other.retries
+        self.throttled += other.throttled
+        self.usd += other.usd
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON has words for."""
+        counted = {name: dict(getattr(self, name)) for name in _COUNTED}
+        return {**counted, "retries": self.retries, "throttled": self.throttled, "usd": str(self.usd)}
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> CallCounts:
+        """Read what `document` wrote; raise `ValueError` or `TypeError` for anything else."""
+        counted = {name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()}) for name in _COUNTED}
+        usd = Decimal(str(document.get("usd", "0")))
+        return CallCounts(
+            **counted, retries=int(document.get("retries", 0)), throttled=int(document.get("throttled", 0)), usd=usd
+        )
+
+
+class UsageMeter:
+    """Keep the counts of the last days."""
+
+    def __init__(self, clock: Clock, budget: Decimal | None = None, file: Path | None = None) -> None:
+        self.budget, self.days = budget, dict[str, CallCounts]()
+        self._clock, self._file = clock, file
+        self._unsaved: dict[str, CallCounts] = {}
+        self._lock = Lock()
+        self.save()
+
+    def today(self) -> CallCounts:
+        """Return the count of this UTC day."""
+        return self.days.setdefault(self._day(), CallCounts())
+
+    def leaves(self, rank: int) -> bool:
+        """Tell whether the day's budget leaves room for operations of a rank; 0 never stops."""
+        return self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
+
+    def allows(self, declared: Operation, rank: int) -> bool:
+        """Tell the same of one operation, and count it as stopped where there is no room."""
+        if self.leaves(rank):
+            return True
+        self.count(CallCounts(stopped=Counter({declared.name: 1})))
+        return False
+
+    def count(self, used: CallCounts) -> None:
+        """Add to this day."""
+        with self._lock:
+            self.today().add(used)
+            self._unsaved.setdefault(self._day(), CallCounts()).add(used)
+            for day in sorted(self.days)[:-KEPT_DAYS]:
+                del self.days[day]
+
+    def save(self) -> None:
+        """Add what is new to the file, and take in what other processes counted; without a file, do nothing."""
+        if self._file is None:
+            return
+        with self._lock:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                days = _read(self._file)
+                for day, used in self._unsaved.items():
+                    days.setdefault(day, CallCounts()).add(used)
+                days = {day: days[day] for day in sorted(days)[-KEPT_DAYS:]}
+                made = self._file.with_suffix(".new")
+                made.write_bytes(orjson.dumps({day: used.document() for day, used in days.items()}))
+                os.replace(made, self._file)
+            self.days, self._unsaved = days, {}
+
+    def month_usd(self) -> Decimal:
+        """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
+        now = self._clock()
+        whole = [usage for day, usage in sorted(self.days.items()) if day < f"{now:%Y-%m-%d}"]
+        if whole:
+            return whole[-1].usd * 730 / 24
+        hours = max(Decimal(1), Decimal((now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()) / 3600)
+        return self.today().usd / hours * 730
+
+    def bill(self) -> OwnBill:
+        """Return this day and what a month comes to."""
+        used = self.today()
+        names = sorted({*used.calls, *used.units, *used.failed, *used.stopped})
+        return OwnBill(
+            day=self._clock().date(),
+            uses=tuple(_use(name, used) for name in names),
+            usd=used.usd,
+            month_usd=self.month_usd(),
+            budget_usd=self.budget,
+            retries=used.retries,
+            throttled=used.throttled,
+            days=tuple((date.fromisoformat(day), usage.usd) for day, usage in sorted(self.days.items())),
+            stops=_stops(),
+        )
+
+    def _day(self) -> str:
+        return f"{self._clock():%Y-%m-%d}"
+
+
+def _use(name: str, used: CallCounts) -> CallUse:
+    declared = next((x for x in operations().values() if x.name == name), None)
+    price = call_price(declared.service, declared.operation) if declared else None
+    usd = price_of(declared.service, declared.operation, used.units[name]) if declared else Decimal(0)
+    counts = {"calls": used.calls[name], "units": used.units[name], "failed": used.failed[name], "stopped": used.stopped[name]}
+    said = (
+        {"unit": price.unit, "price_usd": price.usd, "source": price.source, "asof": price.asof} if price else {"unit": "request"}
+    )
+    return CallUse(operation=name, usd=usd, **counts, **said)  # type: ignore[arg-type]
+
+
+def _stops() -> tuple[tuple[int, tuple[str, ...]], ...]:
+    ranks = sorted({x.optional for x in operations().values() if x.optional}, reverse=True)
+    named = [(rank, tuple(sorted(x.name for x in operations().values() if x.optional == rank))) for rank in ranks]
+    return tuple((stops_at(rank), names) for rank, names in [(DETAIL_RANK, ("a closer look at one node",)), *named])
+
+
+def _read(file: Path) -> dict[str, CallCounts]:
+    """Return the days of a file; none where it is missing or broken: counts are an estimate, not worth a crash."""
+    try:
+        return {str(day): CallCounts.of(document) for day, document in orjson.loads(file.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
+        return {}
+
+
+def exposition(bill: OwnBill) -> str:
+    """Return the bot's own bill in Prometheus's text format."""
+    totals = [
+        ("trnbot_aws_usd_month", "USD a month at this pace.", f"{bill.month_usd:.4f}"),
+        ("trnbot_aws_budget_usd_day", "Budget of a day, 0 where none is set.", f"{bill.budget_usd or 0}"),
+        ("trnbot_aws_retries_today", "Attempts that AWS made the bot repeat.", f"{bill.retries}"),
+        ("trnbot_aws_throttled_today", "Calls given up for throttling.", f"{bill.throttled}"),
+    ]
+    lines = [f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}" for name, meaning, value in totals]
+    columns: list[tuple[str, str, Callable[[CallUse], object]]] = [
+        ("trnbot_aws_calls_today", "AWS calls of this UTC day.", lambda use: use.calls),
+        ("trnbot_aws_units_today", "What is billed of them: requests, or metrics requested.", lambda use: use.units),
+        ("trnbot_aws_usd_today", "USD they cost.", lambda use: use.usd),
+        ("trnbot_aws_failed_today", "AWS calls without an answer.", lambda use: use.failed),
+        ("trnbot_aws_stopped_today", "AWS calls that the budget stopped.", lambda use: use.stopped),
+    ]
+    for name, meaning, value in columns:
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+        lines += [f'{name}{{operation="{use.operation}"}} {value(use)}' for use in bill.uses]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,85 @@
+"""Read files of JSON lines in blocks, plain or gzipped, and recognise the form of a metric stream's file by its content.
+
+Firehose names its objects without an ending. Sources: docs.aws.amazon.com/firehose/latest/dev/s3-object-name.html; the first
+bytes of gzip (RFC 1952) and Parquet.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import IO, Any, cast
+
+import orjson
+
+from adapters.aws.problems import Problems, why
+
+_NAMED = (".jsonl", ".jsonl.gz")
+
+
+class MetricForm(Enum):
+    """Name the two forms that are read."""
+
+    LINES = "lines"
+    PARQUET = "parquet"
+
+
+def form_of(path: Path) -> MetricForm | None:
+    """Return the form that the name says, else the content; None for anything else. Raise `OSError` where it cannot be read."""
+    if path.name.endswith(_NAMED):
+        return MetricForm.LINES
+    if path.suffix == ".parquet":
+        return MetricForm.PARQUET
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start[:4] == b"PAR1":
+        return MetricForm.PARQUET
+    lines = gzipped(start) or start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+    return MetricForm.LINES if lines else None
+
+
+def gzipped(start: bytes) -> bool:
+    """Tell whether a file that begins so is gzip."""
+    return start[:2] == b"\x1f\x8b"
+
+
+_BLOCK_BYTES = 1 << 16
+"""Small, so that what is parsed is dropped before it leaves the cache: twice as fast as blocks of 4 MB."""
+
+
+def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (number of the first line, lines) for some kilobytes at a time."""
+    first, rest = 1, b""
+    try:
+        with _opened(path) as file:
+            while block := file.read(_BLOCK_BYTES):
+                *lines, rest = (rest + block).split(b"\n")
+                yield first, lines
+                first += len(lines)
+    except (OSError, EOFError, zlib.error) as error:
+        problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
+        return
+    if rest.strip():
+        yield first, [rest]
+
+
+def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
+    """Parse all lines at once; None when any of them is not exactly one JSON object."""
+    try:
+        parsed = orjson.loads(b"[" + b",".join(lines) + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    good = len(parsed) == len(lines) and set(map(type, parsed)) <= {dict}
+    return parsed if good else None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open by content: what a name says may be wrong, and Firehose says nothing."""
+    file = path.open("rb")
+    if not gzipped(file.peek(2)):
+        return file
+    file.close()
+    return cast("IO[bytes]", gzip.open(path, "rb"))

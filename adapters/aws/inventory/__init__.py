@@ -1,0 +1,1 @@
+"""Translate and poll the inventory of an account: instances, storage, clusters, quotas and launchers."""

@@ -1,0 +1,111 @@
+"""Join the inventory with the metrics: complete the labels of things, and add the nodes that only metrics show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch
+from adapters.aws.metrics.points import Ints
+from bot.model.fleet import FileSystem, Instance, Inventory, Volume
+from bot.model.labels import Labels
+
+
+def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
+    """Return all that is known of each thing of a sheet: its dimensions, and what the inventory says of it."""
+    if of.kind in ("node", "core", "device"):
+        instances = inventory.instances
+        return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)
+    if of.kind in ("volume", "file_system"):
+        described = {x.resource: x for x in (*_storage_labels(inventory.volumes), *_storage_labels(inventory.file_systems))}
+        return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
+    return of.details
+
+
+def _storage_labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[Labels]:
+    return [x.labels for x in storage]
+
+
+def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[str, int]:
+    """Return how many cores each instance shows, where its type is known."""
+    named = {labels.instance: labels.instance_type for source in feeding for labels in source.said if labels.instance_type}
+    return {
+        id: snapshots.types[name].cores for id, name in {**named, **snapshots.instance_types()}.items() if name in snapshots.types
+    }
+
+
+_SILENT = timedelta(days=1)
+"""After so long without a metric an instance that no snapshot ever named is no longer called running."""
+
+
+LastSeen = Callable[[int, int], Ints]
+"""Answer the newest bin by `end` with a reading of each of the first `n` nodes, shape (n,)."""
+
+
+class JoinedInventory:
+    """Join the snapshots with the nodes that metrics show."""
+
+    def __init__(self, snapshots: Snapshots, nodes: MetricGrid | None, seen: LastSeen | None) -> None:
+        self._snapshots, self._nodes, self._last_seen = snapshots, nodes, seen
+        self._cached: tuple[tuple[object, ...], Inventory] | None = None
+
+    def at(self, now: datetime, end: int) -> Inventory:
+        """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
+        described = self._snapshots.at(now)
+        n_nodes = self._nodes.visible(end) if self._nodes else 0
+        reporting = self._reporting(end, n_nodes)
+        key = (described.key, n_nodes, reporting.tobytes())
+        cached = self._cached
+        if cached is None or cached[0] != key:
+            cached = self._cached = (key, self._joined(described.inventory, n_nodes, reporting, end))
+        return cached[1]
+
+    def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Tell which of the first `n_nodes` had a reading within the last day."""
+        if self._nodes is None or self._last_seen is None or not n_nodes:
+            return np.zeros(0, dtype=np.bool_)
+        age = end - self._last_seen(end, n_nodes)
+        return np.asarray(age * self._nodes.step <= _SILENT.total_seconds())
+
+    def _joined(
+        self, described: Inventory, n_nodes: int, reporting: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]], end: int
+    ) -> Inventory:
+        instances = dict(described.instances)
+        for i in range(n_nodes):
+            assert self._nodes is not None
+            details = self._nodes.details[i]
+            known = instances.get(details.instance)
+            if known is None:
+                instances[details.instance] = self._shown(i, details, bool(reporting[i]), end)
+            elif (labels := details.only(_NODE).merge(known.labels)) != known.labels:
+                instances[details.instance] = replace(known, labels=labels)
+        return replace(described, instances=instances)
+
+    def _shown(self, i: int, details: Labels, reporting: bool, end: int) -> Instance:
+        """Return an instance that only metrics show."""
+        assert self._nodes is not None
+        assert self._last_seen is not None
+        launched = datetime.fromtimestamp(int(self._nodes.seen[i]), UTC)
+        labels = details.only(_NODE)
+        if reporting:
+            return Instance(labels=labels, launched_at=launched)
+        last = int(self._last_seen(end, i + 1)[i])
+        ended = datetime.fromtimestamp(last * self._nodes.step, UTC)
+        return Instance(labels=labels, launched_at=launched, state="unknown", ended_at=ended)
+
+
+_NODE = ("cluster", "instance", "region", "account", "instance_type")
+
+
+def last_seen(nodes: MetricGrid) -> LastSeen:
+    """Return an answer to: the newest bin by `end` in which each of the first `n` nodes had any reading, absolute."""
+    reported = np.isfinite(nodes.values[0])
+    for metric in range(1, len(nodes.metrics)):
+        reported |= np.isfinite(nodes.values[metric])
+    rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
+    newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
+    return lambda end, n: np.asarray(newest_row[min(end - nodes.base, len(newest_row) - 1), :n] + nodes.base)

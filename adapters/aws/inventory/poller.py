@@ -1,0 +1,263 @@
+"""Poll the inventory of every place: resources, EKS clusters, and the launchers that no tag names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.api.operations import operations
+from adapters.aws.inventory.ownership import launchers
+from bot.errors import Unavailable
+from bot.model.fleet import Inventory
+from bot.model.labels import Labels
+from bot.model.reading import Gap
+
+TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
+"""Instance types with an accelerator, as a filter of EC2 writes them."""
+_EKS = ("kubernetes.io/cluster/", "eks:cluster-name", "aws:eks:cluster-name")
+_OFTEN, _HOURLY, _DAILY = timedelta(0), timedelta(minutes=59), timedelta(hours=23, minutes=59)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Name one describe call, what it is given, and how often it is made."""
+
+    service: str
+    operation: str
+    every: timedelta
+    given: Mapping[str, Any] = field(default_factory=dict)
+    needed: bool = False
+    """Without it nobody can tell whether a node is gone: alerts must wait."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Hold an answer that could not be had; one that is `needed` is a gap of the reading."""
+
+    gap: Gap
+    needed: bool
+    place: Place
+
+
+DESCRIPTIONS = (
+    Description(
+        "ec2", "describe_instances", _OFTEN, {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]}, needed=True
+    ),
+    Description("ec2", "describe_capacity_reservations", _OFTEN),
+    Description("ec2", "describe_volumes", _HOURLY),
+    Description("fsx", "describe_file_systems", _HOURLY),
+    Description("service-quotas", "list_service_quotas", _DAILY, {"ServiceCode": "ec2"}),
+)
+_AGAIN = timedelta(minutes=59)
+"""What is not asked at each tick and failed is asked again after so long."""
+
+
+@dataclass
+class ResourcePoller:
+    """Keep what the describe calls answer fresh."""
+
+    calls: Calls
+    heard: ResponseHistory
+    _failed: dict[ApiCall, datetime] = field(default_factory=dict)
+
+    def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
+        """Ask again what is due; yield what could not be had."""
+        for place in places:
+            for one in DESCRIPTIONS:
+                call = ApiCall(one.service, one.operation, place)
+                self.heard.recall(one.service, one.operation, place)
+                if not self._due(one, call, now):
+                    continue
+                try:
+                    pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
+                except Unavailable as error:
+                    self._failed[call] = now
+                    yield Missing(place.gap(str(error)), one.needed, place)
+                else:
+                    self._failed.pop(call, None)
+                    self.heard.put(call, now, pages)
+
+    def _due(self, one: Description, call: ApiCall, now: datetime) -> bool:
+        known, failed = self.heard.newest(call), self._failed.get(call)
+        if failed and operations()[one.service, one.operation].optional:
+            return now - failed >= _AGAIN
+        return not known or now - known[0] >= max(one.every, timedelta(seconds=1))
+
+    def instances(self, place: Place) -> frozenset[str]:
+        """Return the ids of accelerated instances last described at a place."""
+        found = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceId"] for page in found for r in page["Reservations"] for i in r["Instances"])
+
+    def types(self, place: Place) -> frozenset[str]:
+        """Return the types of the instances last described at a place."""
+        found = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceType"] for page in found for r in page["Reservations"] for i in r["Instances"])
+
+    def in_eks(self, place: Place) -> bool:
+        """Tell whether any of them carries a tag of a Kubernetes cluster."""
+        found = self._pages(place, "describe_instances")
+        every = [i for page in found for r in page["Reservations"] for i in r["Instances"]]
+        return any(str(tag["Key"]).startswith(_EKS) for i in every for tag in i.get("Tags", ()))
+
+    def volumes(self, place: Place) -> frozenset[str]:
+        """Return the ids of volumes attached to them."""
+        mine = self.instances(place)
+        every = [volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]]
+        return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
+
+    def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
+        known = self.heard.newest(ApiCall("ec2", operation, place))
+        return list(orjson.loads(known[1])) if known else []
+
+
+_CLUSTERS_EVERY = timedelta(minutes=59)
+
+
+@dataclass
+class ClusterPoller:
+    """Keep what EKS says fresh; a cluster that cannot be described costs only itself."""
+
+    calls: Calls
+    heard: ResponseHistory
+
+    def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
+        """Ask again what is due; yield a sentence for each answer that could not be had."""
+        for place in places:
+            known = self.heard.newest(ApiCall("eks", "list_clusters", place))
+            if known and now - known[0] < _CLUSTERS_EVERY:
+                continue
+            try:
+                names = self._names(place, "list_clusters", "clusters", now)
+            except Unavailable as error:
+                yield str(error)
+                continue
+            for name in names:
+                yield from self._describe(place, name, now)
+
+    def _describe(self, place: Place, name: str, now: datetime) -> Iterator[str]:
+        try:
+            self._ask(place, "describe_cluster", name, now, name=name)
+            for group in self._names(place, "list_nodegroups", "nodegroups", now, name, clusterName=name):
+                about = f"{name}.{group}"
+                self._ask(place, "describe_nodegroup", about, now, clusterName=name, nodegroupName=group)
+        except Unavailable as error:
+            yield str(error)
+
+    def _ask(self, place: Place, operation: str, about: str, now: datetime, **given: Any) -> None:
+        self.heard.put(ApiCall("eks", operation, place, about), now, [self.calls.call(place, "eks", operation, **given)])
+
+    def _names(self, place: Place, operation: str, member: str, now: datetime, about: str = "", **given: Any) -> list[str]:
+        call = ApiCall("eks", operation, place, about)
+        self.heard.put(call, now, list(self.calls.pages(place, "eks", operation, **given)))
+        newest = self.heard.newest(call)
+        return [str(name) for page in orjson.loads(newest[1] if newest else b"[]") for name in page[member]]
+
+
+_REMEMBERED = timedelta(days=89)
+"""CloudTrail's event history reaches back 90 days (CloudTrail User Guide, event history, 2026-11)."""
+_AROUND = timedelta(minutes=20)
+"""The launch is looked for so long before and after the time that EC2 tells."""
+_DELAY = timedelta(minutes=30)
+"""An event may be delivered so late: until then, no answer is not an answer (CloudTrail: about 5 minutes on average)."""
+_SPACING_SECONDS = 0.5
+"""LookupEvents takes two calls a second of an account and region (CloudTrail User Guide, quotas, 2026-11)."""
+MOST_LOOKUPS = 20
+"""Lookups a tick: about ten seconds."""
+_SERVICE, _OPERATION = "cloudtrail", "lookup_events"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Name a resource, when it was made, and where."""
+
+    resource: str
+    at: datetime
+    labels: Labels
+
+
+@dataclass
+class LaunchPoller:
+    """Keep the answers fresh; who launched a thing never changes, so nothing is asked twice."""
+
+    calls: Calls
+    heard: ResponseHistory
+    stopwatch: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    answers: int = 0
+    """How many lookups were answered so far."""
+    _found: set[str] = field(default_factory=set)
+    _tried: dict[str, datetime] = field(default_factory=dict)
+
+    def refresh(self, places: Sequence[Place], inventory: Inventory, now: datetime, deadline: float) -> Iterator[str]:
+        """Ask for some launches that are not explained, the newest first; yield a sentence for each place that fails."""
+        room = MOST_LOOKUPS
+        for place in places:
+            self.heard.recall(_SERVICE, _OPERATION, place)
+            for launch in self._unexplained(place, inventory, now):
+                if room <= 0 or self.stopwatch() >= deadline:
+                    return
+                room -= 1
+                try:
+                    self._look_up(place, launch, now)
+                except Unavailable as error:
+                    yield str(error)
+                    break
+
+    def _unexplained(self, place: Place, inventory: Inventory, now: datetime) -> list[Launch]:
+        mine = Labels(region=place.region, account=place.account)
+        return [
+            launch
+            for launch in sorted(_launches(inventory), key=lambda x: x.at, reverse=True)
+            if mine.selects(launch.labels)
+            and now - launch.at < _REMEMBERED
+            and launch.resource not in self._found
+            and now - self._tried.get(launch.resource, launch.at - _DELAY) >= _DELAY
+            and not self.heard.knows(_lookup_call(place, launch))
+        ]
+
+    def _look_up(self, place: Place, launch: Launch, now: datetime) -> None:
+        """Ask about one resource; one launch's event names all that came with it, so those are not asked for."""
+        began = self.stopwatch()
+        given: dict[str, Any] = {
+            "LookupAttributes": [{"AttributeKey": "ResourceName", "AttributeValue": launch.resource}],
+            "StartTime": launch.at - _AROUND,
+            "EndTime": launch.at + _AROUND,
+        }
+        pages = list(self.calls.pages(place, _SERVICE, _OPERATION, **given))
+        self.pause(max(0.0, _SPACING_SECONDS - (self.stopwatch() - began)))
+        creating = [{"Events": [event for page in pages for event in page["Events"]]}]
+        if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
+            self._tried[launch.resource] = now
+            return
+        self.heard.put(_lookup_call(place, launch), now, creating)
+        self.answers += 1
+        for history in self.heard.histories(_SERVICE, _OPERATION, launchers):
+            for _, found in history:
+                self._found |= found.keys()
+
+
+def _lookup_call(place: Place, launch: Launch) -> ApiCall:
+    return ApiCall(_SERVICE, _OPERATION, place, launch.resource)
+
+
+def _launches(inventory: Inventory) -> Iterator[Launch]:
+    """Yield what nobody explains: nodes without a launcher, unattached volumes, file systems, reservations."""
+    for x in inventory.instances.values():
+        if x.running and x.launched_by is None and x.labels.account:
+            yield Launch(x.id, x.launched_at, x.labels)
+    for volume in inventory.volumes:
+        if not volume.attached_to and volume.launched_by is None:
+            yield Launch(volume.labels.resource, volume.created_at, volume.labels)
+    for system in inventory.file_systems:
+        if system.created_at and system.launched_by is None:
+            yield Launch(system.labels.resource, system.created_at, system.labels)
+    for held in inventory.reservations:
+        if held.launched_by is None:
+            yield Launch(held.labels.resource, held.starts_at, held.labels)

@@ -1,0 +1,232 @@
+"""Translate responses of EC2, FSx, EKS and Service Quotas into the fleet's nouns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from adapters.aws.api.responses import Pages, ResponseInfo, instant, members, required
+from adapters.aws.inventory.ownership import TagNames, first, tagged_launcher, tags_of
+from bot.model.fleet import Cluster, FileSystem, Instance, Market, NodeGroup, Quota, Reservation, Volume
+from bot.model.labels import Labels
+
+_MARKETS = {"spot": Market.SPOT, "capacity-block": Market.CAPACITY_BLOCK}
+_TRANSITION = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
+
+
+def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, Instance]:
+    """Translate DescribeInstances, by instance id."""
+    found = (
+        _instance(member, str(reservation.get("OwnerId", "")), answer, tags)
+        for reservation in members(pages, "Reservations")
+        for member in reservation["Instances"]
+    )
+    return {instance.id: instance for instance in found}
+
+
+def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:
+    """Translate DescribeVolumes."""
+    return tuple(_volume(member, answer, tags) for member in members(pages, "Volumes"))
+
+
+def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[FileSystem, ...]:
+    """Translate DescribeFileSystems; only Lustre, and only what is not being deleted."""
+    lustre = (x for x in members(pages, "FileSystems") if x.get("FileSystemType", "LUSTRE") == "LUSTRE")
+    return tuple(_file_system(member, answer, tags) for member in lustre if member.get("Lifecycle") != "DELETING")
+
+
+def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Reservation, ...]:
+    """Translate DescribeCapacityReservations; only active ones."""
+    active = (x for x in members(pages, "CapacityReservations") if x.get("State", "active") == "active")
+    return tuple(_reservation(member, answer, tags) for member in active)
+
+
+def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames) -> Instance:
+    own = tags_of(member)
+    state = str((member.get("State") or {}).get("Name", "running"))
+    labels = replace(
+        tags.labels(own),
+        instance=str(member["InstanceId"]),
+        instance_type=str(member.get("InstanceType", "")),
+        zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
+        region=answer.region,
+        account=account or answer.account,
+    )
+    return Instance(
+        labels=labels,
+        launched_at=required(member["LaunchTime"], "LaunchTime"),
+        state=state,
+        market=_MARKETS.get(str(member.get("InstanceLifecycle", "")), Market.ON_DEMAND),
+        ended_at=_ended(member, answer) if state == "terminated" else None,
+        owner=first(own, tags.owner),
+        project=first(own, tags.project),
+        tags=own,
+        launched_by=tagged_launcher(own),
+        security_groups=tuple(str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")),
+    )
+
+
+def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
+    """Return when the instance was terminated: EC2 says it in words; else the time it was seen so."""
+    found = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
+    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else answer.at
+
+
+def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Volume:
+    own = tags_of(member)
+    attached = next((str(x["InstanceId"]) for x in member.get("Attachments") or () if x.get("InstanceId")), "")
+    labels = replace(
+        tags.labels(own),
+        instance=attached,
+        resource=str(member["VolumeId"]),
+        zone=str(member.get("AvailabilityZone", "")),
+        region=answer.region,
+        account=answer.account,
+    )
+    return Volume(
+        labels=labels,
+        size_gib=int(member["Size"]),
+        volume_type=str(member.get("VolumeType", "")),
+        state=str(member["State"]),
+        created_at=required(member["CreateTime"], "CreateTime"),
+        attached_to=attached,
+        tags=own,
+    )
+
+
+def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> FileSystem:
+    own = tags_of(member)
+    lustre = member.get("LustreConfiguration") or {}
+    labels = replace(
+        tags.labels(own),
+        resource=str(member["FileSystemId"]),
+        region=answer.region,
+        account=str(member.get("OwnerId", "")) or answer.account,
+    )
+    return FileSystem(
+        labels=labels,
+        storage_gib=int(member.get("StorageCapacity") or 0),
+        deployment=str(lustre.get("DeploymentType", "")),
+        throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
+        created_at=instant(member.get("CreationTime")),
+        tags=own,
+    )
+
+
+def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Reservation:
+    labels = replace(
+        tags.labels(tags_of(member)),
+        resource=str(member["CapacityReservationId"]),
+        instance_type=str(member["InstanceType"]),
+        zone=str(member.get("AvailabilityZone", "")),
+        region=answer.region,
+        account=str(member.get("OwnerId", "")) or answer.account,
+    )
+    block = member.get("ReservationType") == "capacity-block"
+    return Reservation(
+        labels=labels,
+        total=int(member["TotalInstanceCount"]),
+        available=int(member["AvailableInstanceCount"]),
+        starts_at=required(member.get("StartDate") or member.get("CreateDate"), "StartDate"),
+        ends_at=instant(member.get("EndDate")),
+        market=Market.CAPACITY_BLOCK if block else Market.RESERVED,
+    )
+
+
+GROUP_TAG = "aws:autoscaling:groupName"
+
+
+def cluster_names(pages: Pages, answer: ResponseInfo) -> tuple[tuple[str, str], ...]:
+    """Translate ListClusters into (region, name)."""
+    return tuple((answer.region, str(name)) for name in members(pages, "clusters"))
+
+
+def described_cluster(pages: Pages, answer: ResponseInfo) -> Cluster:
+    """Translate DescribeCluster."""
+    (page,) = pages
+    told: Mapping[str, Any] = page["cluster"]
+    account = str(told.get("arn", "")).split(":")[4:5]
+    return Cluster(
+        labels=Labels(cluster=str(told["name"]), region=answer.region, account=account[0] if account else answer.account),
+        version=str(told.get("version", "")),
+        status=str(told.get("status", "")),
+        created_at=instant(told.get("createdAt")),
+        security_group=str((told.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", "")),
+    )
+
+
+def node_group(pages: Pages, answer: ResponseInfo) -> tuple[str, str, NodeGroup]:
+    """Translate DescribeNodegroup into cluster, region and group."""
+    (page,) = pages
+    told: Mapping[str, Any] = page["nodegroup"]
+    group = NodeGroup(
+        name=str(told["nodegroupName"]),
+        status=str(told.get("status", "")),
+        version=str(told.get("version", "")),
+        instance_types=tuple(told.get("instanceTypes") or ()),
+        desired=int((told.get("scalingConfig") or {}).get("desiredSize") or 0),
+        groups=tuple(str(x["name"]) for x in (told.get("resources") or {}).get("autoScalingGroups") or ()),
+    )
+    return str(told["clusterName"]), answer.region, group
+
+
+def with_node_groups(clusters: Iterable[Cluster], groups: Iterable[tuple[str, str, NodeGroup]]) -> tuple[Cluster, ...]:
+    """Give each cluster its node groups."""
+    every = sorted(groups, key=lambda entry: entry[2].name)
+    mine = {
+        x.labels: tuple(group for name, region, group in every if (name, region) == (x.name, x.labels.region)) for x in clusters
+    }
+    return tuple(replace(x, node_groups=mine[x.labels]) for x in sorted(clusters, key=lambda x: x.labels))
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Tell which cluster a node belongs to by its Auto Scaling group or its security groups."""
+
+    by_group: Mapping[str, str] = field(default_factory=dict)
+    by_security_group: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(clusters: Iterable[Cluster]) -> Membership:
+        """Read it off the clusters."""
+        every = tuple(clusters)
+        groups = {name: x.name for x in every for group in x.node_groups for name in group.groups}
+        return Membership(groups, {x.security_group: x.name for x in every if x.security_group})
+
+    def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
+        """Return the cluster of a node, "" where neither says one."""
+        by_group = self.by_group.get(tags.get(GROUP_TAG, ""), "")
+        return by_group or next((self.by_security_group[x] for x in security_groups if x in self.by_security_group), "")
+
+
+_RUNNING = re.compile(r"Running On-Demand (.+) instances", re.IGNORECASE)
+_SPOT = re.compile(r"All (.+) Spot Instance Requests", re.IGNORECASE)
+_ACCELERATED = frozenset({"trn", "inf", "p", "g", "p2", "p3", "p4", "p5", "p6"})
+
+
+def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
+    """Return the quotas whose names speak of accelerated families (`Running On-Demand Trn instances`)."""
+    found = (_quota(member, answer) for member in members(pages, "Quotas"))
+    return tuple(sorted((x for x in found if x), key=lambda x: x.name))
+
+
+def _quota(member: Mapping[str, Any], answer: ResponseInfo) -> Quota | None:
+    name = str(member.get("QuotaName", ""))
+    running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
+    said = running or spot
+    families = tuple(w for w in re.findall(r"[a-z]+\d*", said[1].lower()) if w in _ACCELERATED) if said else ()
+    if not families:
+        return None
+    account = str(member.get("QuotaArn", "")).split(":")[4:5]
+    return Quota(
+        name=name,
+        code=str(member.get("QuotaCode", "")),
+        labels=Labels(region=answer.region, account=account[0] if account and account[0] else answer.account),
+        families=families,
+        market=Market.ON_DEMAND if running else Market.SPOT,
+        vcpus=float(member["Value"]),
+        asof=answer.at,
+    )

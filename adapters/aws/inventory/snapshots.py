@@ -1,0 +1,171 @@
+"""Follow the inventory over the responses of describe calls, recorded or live."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from adapters.aws.api.responses import Pages, ResponseInfo, Responses, newest_at
+from adapters.aws.inventory import ownership, resources
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.inventory.resources import Membership
+from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Quota, Reservation, Volume
+from bot.model.labels import Labels
+from bot.model.launcher import Launcher
+
+Other = TypeVar("Other")
+Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
+
+
+class AccountInventory:
+    """Hold what CloudTrail, EKS and Service Quotas had said; a launch is a fact, whenever it was asked for."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._names = responses.histories("eks", "list_clusters", resources.cluster_names)
+        self._clusters = responses.histories("eks", "describe_cluster", resources.described_cluster)
+        self._groups = responses.histories("eks", "describe_nodegroup", resources.node_group)
+        self._quotas = responses.histories("service-quotas", "list_service_quotas", resources.quotas)
+        self._launchers: dict[str, Launcher] = {}
+        for history in responses.histories("cloudtrail", "lookup_events", ownership.launchers):
+            for _, found in history:
+                self._launchers.update({resource: by for resource, by in found.items() if resource not in self._launchers})
+
+    def key(self, now: datetime) -> tuple[int, ...]:
+        """Return the same for the same content."""
+        every: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (self._names, self._clusters, self._groups, self._quotas)
+        return tuple(newest_at(history, now) for histories in every for history in histories)
+
+    def clusters(self, now: datetime) -> tuple[Cluster, ...]:
+        """Return the EKS clusters that the newest list names, each with its node groups."""
+        known = {name for names in _newest_each(self._names, now) for name in names}
+        described = [x for x in _newest_each(self._clusters, now) if x.created_at is None or x.created_at <= now]
+        kept = [x for x in described if not self._names or (x.labels.region, x.name) in known]
+        return resources.with_node_groups(kept, _newest_each(self._groups, now))
+
+    def quotas(self, now: datetime) -> tuple[Quota, ...]:
+        """Return the vCPU quotas of accelerated families."""
+        found = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
+        return tuple(sorted(found, key=lambda x: (x.labels, x.name)))
+
+    def instance(self, instance: Instance, members: resources.Membership) -> Instance:
+        """Complete an instance by what its tags do not say: its cluster, and who launched it."""
+        by = instance.launched_by or self._launchers.get(instance.id)
+        cluster = instance.labels.cluster or members.cluster(instance.tags, instance.security_groups)
+        if by is instance.launched_by and cluster == instance.labels.cluster:
+            return instance
+        return replace(instance, launched_by=by, labels=instance.labels.merge(Labels(cluster=cluster)))
+
+    def stored(self, thing: Thing) -> Thing:
+        """Complete a volume, a file system or a reservation by who created it."""
+        by = self._launchers.get(thing.labels.resource)
+        return replace(thing, launched_by=by) if by else thing
+
+
+def _newest_each(histories: Sequence[Sequence[tuple[datetime, Other]]], now: datetime) -> list[Other]:
+    return [history[newest_at(history, now)][1] for history in histories]
+
+
+Translated = TypeVar("Translated")
+_Histories = list[list[tuple[datetime, Translated]]]
+
+
+@dataclass(frozen=True)
+class Described:
+    """Hold what snapshots say at a time; equal `key` means equal content."""
+
+    key: tuple[int, ...]
+    inventory: Inventory
+
+
+class Snapshots:
+    """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
+
+    def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
+        def said(
+            service: str, operation: str, translate: Callable[[Pages, ResponseInfo, TagNames], Translated]
+        ) -> _Histories[Translated]:
+            return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
+
+        self._instances = [folded(x) for x in said("ec2", "describe_instances", resources.instances)]
+        self._volumes = said("ec2", "describe_volumes", resources.volumes)
+        self._file_systems = said("fsx", "describe_file_systems", resources.file_systems)
+        self._reservations = said("ec2", "describe_capacity_reservations", resources.reservations)
+        self.types, self._history = types, history
+        self._estate = AccountInventory(responses)
+        self._cached: Described | None = None
+        self._births = sorted(self._born())
+
+    def at(self, now: datetime) -> Described:
+        """Return the inventory as described at `now`."""
+        every: tuple[Sequence[tuple[datetime, Any]], ...] = (
+            *self._instances,
+            *self._volumes,
+            *self._file_systems,
+            *self._reservations,
+        )
+        key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._estate.key(now))
+        cached = self._cached
+        if cached is None or cached.key != key:
+            cached = self._cached = Described(key, self._inventory(now))
+        return cached
+
+    def instance_types(self) -> dict[str, str]:
+        """Return the type of every instance that any snapshot names."""
+        return {id: x.labels.instance_type for history in self._instances for _, known in history[-1:] for id, x in known.items()}
+
+    def _inventory(self, now: datetime) -> Inventory:
+        begun = [(history[newest_at(history, now)]) for history in self._instances]
+        clusters = self._estate.clusters(now)
+        members, complete = Membership.of(clusters), self._estate.stored
+        counted = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
+        described = {id: self._estate.instance(x, members) for id, x in sorted(counted.items())}
+        times = [at for at, _ in begun if at <= now]
+        systems = (x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now)
+        return Inventory(
+            asof=max(times) if times else None,
+            instances=described,
+            volumes=tuple(_attached(complete(x), described) for x in _newest(self._volumes, now) if x.created_at <= now),
+            file_systems=tuple(complete(x) for x in systems),
+            reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.starts_at <= now),
+            types=self.types,
+            eks=clusters,
+            quotas=self._estate.quotas(now),
+        )
+
+    def _counts(self, instance: Instance, now: datetime) -> bool:
+        forgotten = instance.ended_at is not None and instance.ended_at < now - self._history
+        return instance.launched_at <= now and not forgotten
+
+    def _born(self) -> list[datetime]:
+        born = [x.launched_at for history in self._instances for x in history[0][1].values()]
+        born += [x.created_at for history in self._volumes for x in history[0][1]]
+        born += [x.created_at for history in self._file_systems for x in history[0][1] if x.created_at]
+        return born + [x.starts_at for history in self._reservations for x in history[0][1]]
+
+
+def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:
+    """Let an attached volume say whose it is as its instance does, where its own tags do not."""
+    instance = instances.get(volume.attached_to)
+    if instance is None:
+        return volume
+    return replace(volume, labels=instance.labels.only(("cluster", "team", "job", "account")).merge(volume.labels))
+
+
+def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> list[Translated]:
+    return [x for history in histories for x in history[newest_at(history, now)][1]]
+
+
+def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
+    """Carry every instance on: one that is no longer named has ended by then."""
+    folded: list[tuple[datetime, dict[str, Instance]]] = []
+    known: dict[str, Instance] = {}
+    for at, named in history:
+        gone = {
+            id: x if x.ended_at else replace(x, state="terminated", ended_at=at) for id, x in known.items() if id not in named
+        }
+        known = {**gone, **named}
+        folded.append((at, known))
+    return folded

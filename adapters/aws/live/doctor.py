@@ -1,0 +1,101 @@
+"""Look at every call that a tick makes, in every place, and at what the metrics come from: `doctor` of a live account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.live.discovery import listed_series, worth_reading
+from adapters.aws.live.requests import SeriesBook, SeriesValues, fetch, plan_requests
+from adapters.aws.live.source import Live
+from adapters.aws.metrics.points import labels_of
+from bot.errors import Unavailable
+from bot.model.names import Meaning, OwnNames
+from bot.ports import Check
+
+_REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."
+_CLASSIC = (
+    "Nodes of EKS run, but CloudWatch has no metric node_neuroncore_*: either Container Insights is off, or the add-on sends"
+    " OpenTelemetry metrics, which only PromQL reads and trnbot does not. Install the CloudWatch Observability add-on with"
+    " enhanced observability of Container Insights (accelerated compute metrics on)."
+)
+_PLAIN = (
+    "Nodes run outside EKS: send neuron-monitor's metrics to a namespace of CloudWatch and name it by TRNBOT_MONITOR_NAMESPACE."
+)
+_SAMPLE = 20
+"""Series whose values are looked at, to tell a ratio from percent."""
+
+
+def examine(live: Live) -> Sequence[Check]:
+    """Return every check; nothing is kept of what the metrics say."""
+    now = live.calls.clock()
+    failed = list(live.describe(now))
+    checks = [check for place in live.places() for check in _place(live, place, now)]
+    checks += [Check(f"metric stream {name}", ok, found, "" if ok else _REMEDY) for name, ok, found in live.streams.found(now)]
+    logs = live.logs.found(live.places(), now)
+    checks += [Check(name, ok, found, "" if ok else _REMEDY) for name, ok, found in logs]
+    bill = live.calls.tab.bill()
+    spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
+    own = Check("AWS calls of the bot", True, spent)
+    return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), own]
+
+
+def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
+    """Say what of a place is described, and which accelerator metrics it has."""
+    known, _ = live.about(place)
+    name, count = f"AWS {place}", f"{len(known)} accelerated instances"
+    own = live.poll.book.catalogue.own
+    try:
+        classic = _listed(live.calls, place, "ContainerInsights", "node_neuroncore_utilization")
+        if own:
+            yield _own(live, place, own, now)
+    except Unavailable as error:
+        yield Check(name, False, f"{count}; {error}", _REMEDY)
+        return
+    if classic or own or not live.neuron(place):
+        yield Check(name, True, f"{count}; {'NeuronCore metrics' if classic else 'no NeuronCore metrics'} of Container Insights")
+        return
+    yield Check(name, False, f"{count}; no NeuronCore metrics in CloudWatch", _CLASSIC if live.in_eks(place) else _PLAIN)
+
+
+def _listed(calls: Calls, place: Place, namespace: str, metric: str) -> bool:
+    asked: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "RecentlyActive": "PT3H"}
+    return bool(calls.call(place, "cloudwatch", "list_metrics", **asked)["Metrics"])
+
+
+def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
+    """Say which metrics of the own namespace are there, of how many instances, and whether values fit their units."""
+    name, catalogue = f"namespace {own.namespace} in {place}", live.poll.book.catalogue
+    known, attached = live.about(place)
+    mine = [(own.namespace, meaning.name) for meaning in own.meanings]
+    found = worth_reading(listed_series(live.calls, place, mine, catalogue, recent=True), known, attached, catalogue)
+    if not found:
+        remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."
+        return Check(name, False, "none of its metrics reports under the names that are set", remedy)
+    instances = {labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in found}
+    book = SeriesBook(catalogue=catalogue)
+    end = int(now.timestamp()) // 60 * 60
+    sample = book.enter(sorted(found, key=lambda x: (x.metric, x))[:: max(1, len(found) // _SAMPLE)], end - 3600)
+    told = [x for ask in plan_requests(book, sample, place, None, end, 300, ("Maximum",)) for x in fetch(live.calls, book, ask)]
+    names = ", ".join(sorted({x.metric for x in found}))
+    doubts = list(_doubts(own, book, told))
+    remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
+    return Check(name, not doubts, "; ".join([f"{names} of {len(instances)} instances", *doubts]), remedy)
+
+
+def _doubts(own: OwnNames, book: SeriesBook, told: Sequence[SeriesValues]) -> Iterator[str]:
+    """Yield a sentence for each ratio whose values do not fit its unit."""
+    for meaning in own.meanings:
+        values = [v for x in told if book.series[x.number].metric == meaning.name for v in x.points().peak.tolist()]
+        if values and meaning.metric.endswith("_ratio") and (doubt := _doubt(meaning, max(values))):
+            yield doubt
+
+
+def _doubt(meaning: Meaning, most: float) -> str:
+    if meaning.unit == "ratio" and most > 1.5:
+        return f"{meaning.name} reaches {most:g}, so it is percent, not a ratio"
+    if meaning.unit == "percent" and 0 < most <= 1:
+        return f"{meaning.name} stays under {most:.2g} within the hour, so it looks like a ratio, not percent"
+    return ""

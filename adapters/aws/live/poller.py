@@ -1,0 +1,253 @@
+"""Poll metrics on from their watermarks: the newest points first, then history; cores and devices of suspicious nodes only."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import orjson
+
+from adapters.aws.api.calls import WORKERS, Calls, Place
+from adapters.aws.api.history import KEPT
+from adapters.aws.live.discovery import detail_series
+from adapters.aws.live.requests import MOST_QUERIES, MetricRequest, SeriesBook, SeriesValues, Watermark, fetch, plan_requests
+from adapters.aws.metrics.points import MetricSeries, Points
+from bot.errors import Unavailable
+from bot.model.reading import Gap
+
+BACKFILL_PERIOD = 300
+"""History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
+RECENT_SECONDS = 6 * 3600
+_DAY = 86_400
+_SILENT_SECONDS = 3 * 3600
+
+
+@dataclass
+class NewPoints:
+    """Hold what a tick read: points at the series' own period, points of older history, what is missing."""
+
+    points: list[Points] = field(default_factory=list)
+    older: list[Points] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    settled: int = 0
+    """Before this second every series had been answered by the tick before."""
+    unread: frozenset[int] = frozenset()
+    """Numbers of the series whose newest points are not known to be there or not."""
+
+    def joined(self, other: NewPoints) -> NewPoints:
+        """Return both together: what either has not settled is not settled."""
+        gaps = [*self.gaps, *other.gaps]
+        points, older = [*self.points, *other.points], [*self.older, *other.older]
+        return NewPoints(points, older, gaps, min(self.settled, other.settled), self.unread | other.unread)
+
+
+@dataclass
+class MetricPoller:
+    """Keep the marks of every series and read on from them."""
+
+    calls: Calls
+    history: int
+    stopwatch: Callable[[], float]
+    book: SeriesBook = field(default_factory=SeriesBook)
+    elsewhere: Callable[[MetricSeries], bool] = lambda _: False
+    """Tell what a metric stream brings: only its history from before the stream is asked for."""
+    elsewhere_seconds: int = 0
+    """How far back the stream is read itself."""
+    most_queries: int = MOST_QUERIES
+    _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _older: list[MetricRequest] = field(default_factory=list)
+    _pinned: dict[int, int] = field(default_factory=dict)
+    _watching: bool = False
+
+    def enter(self, place: Place, found: Iterable[MetricSeries], now: int) -> None:
+        """Take in what discovery found at a place; the first time, its history is queued too."""
+        first = place not in self._places
+        recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        every = list(found)
+        self.book.enter(every, recent if first else now - _SILENT_SECONDS)
+        numbers = {self.book.number(series) for series in every}
+        new = sorted(numbers - set(self._places[place]))
+        self._places[place] += new
+        self.book.active -= set(self._places[place])
+        self.book.active |= numbers
+        if first:
+            for end in range(recent, now - self.history, -_DAY):
+                start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
+                self._older += plan_requests(self.book, new, place, start, end, BACKFILL_PERIOD)
+            streamed = [number for number in new if self.elsewhere(self.book.series[number])]
+            until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
+            if streamed and recent < until:
+                self._older[:0] = plan_requests(self.book, streamed, place, recent, until, BACKFILL_PERIOD)
+
+    def pin(self, place: Place, found: Iterable[MetricSeries], now: int, until: int) -> int:
+        """Read some series from now until then whatever discovery finds; return how many were not read just before."""
+        every = list(found)
+        self.book.enter(every, now)
+        numbers = {self.book.number(series) for series in every}
+        new = [n for n in numbers if self._pinned.get(n, 0) <= now]
+        self._places[place] += sorted(numbers - set(self._places[place]))
+        for number in new:
+            if number not in self.book.active:
+                self.book.marks[number] = Watermark(now)
+        self._pinned |= dict.fromkeys(numbers, until)
+        return len(new)
+
+    def read(self, end: int, deadline: float) -> NewPoints:
+        """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
+        marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
+        read = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
+        recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        due = {place: self._due(mine, end) for place, mine in self._places.items()}
+        newest = [ask for place, mine in due.items() for ask in self._asked(place, mine, end, recent)]
+        missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
+        read.unread = frozenset(n for mine in due.values() for n in mine if self.book.marks[n].asked < end)
+        if missing:
+            read.gaps += _gaps("The newest metrics", missing)
+        # A terminal asks once and ends: only a watch, which comes again, pays for history.
+        if not missing and self._older and self._watching:
+            self._older = self._make(self._older, deadline, lambda _, told: read.older.extend(x.points() for x in told))
+        self._watching = True
+        return read
+
+    def unread(self) -> tuple[str, ...]:
+        """Say how much of history is still to be read; not a gap: what is newer is whole."""
+        if not self._older:
+            return ()
+        return (f"History older than {_RECENT} is still being read: {len(self._older)} calls to go.",)
+
+    def _due(self, numbers: Sequence[int], end: int) -> list[int]:
+        """Return what is active, or spoke within three hours."""
+        marks, pinned = self.book.marks, self._pinned
+        spoke = end - _SILENT_SECONDS
+        close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
+        due = [n for n in numbers if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)]
+        return [n for n in due if not self.elsewhere(self.book.series[n])]
+
+    def _take(self, ask: MetricRequest, told: Sequence[SeriesValues], read: NewPoints) -> None:
+        skipped: dict[int, list[int]] = defaultdict(list)
+        for one in told:
+            mark = self.book.marks[one.number]
+            if mark.start < ask.start:
+                skipped[mark.start].append(one.number)
+            fresh = ask.end if one.whole else int(one.times[-1]) + ask.period if len(one.times) else ask.start
+            mark.answered(fresh, one.times)
+            if len(one.times):
+                read.points.append(one.points())
+        self._queue(ask.place, skipped, ask.start)
+        if len(told) < len(ask.numbers):
+            lacking = len(ask.numbers) - len(told)
+            read.gaps.append(ask.place.gap(f"{lacking} metrics in {ask.place} were not in CloudWatch's answer."))
+
+    def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[MetricRequest]:
+        return plan_requests(self.book, numbers, place, None, end, since=since, most=self.most_queries)
+
+    def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
+        """Queue what an outage left unread before the newest hours as history, the first of all."""
+        for since, numbers in sorted(skipped.items(), reverse=True):
+            start = max(since, end - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
+            self._older[:0] = plan_requests(self.book, numbers, place, start, end, BACKFILL_PERIOD)
+
+    def _make(
+        self, wanted: Sequence[MetricRequest], deadline: float, take: Callable[[MetricRequest, Sequence[SeriesValues]], None]
+    ) -> list[MetricRequest]:
+        """Make the calls side by side and take what is answered in time; return the rest."""
+        if not wanted:
+            return []
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
+        waiting: dict[Future[list[SeriesValues]], MetricRequest] = {
+            pool.submit(fetch, self.calls, self.book, ask): ask for ask in wanted
+        }
+        done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
+        # A call that is under way may end after its tick: nobody takes its answer, and the next tick asks again.
+        pool.shutdown(wait=False, cancel_futures=True)
+        failed = [waiting[future] for future in waiting if future in late]
+        for future, ask in waiting.items():
+            if future in done:
+                try:
+                    take(ask, future.result())
+                except Unavailable:
+                    failed.append(ask)
+        return failed
+
+
+_RECENT = f"{RECENT_SECONDS // 3600} hours"
+
+
+def _gaps(what: str, missing: Sequence[MetricRequest]) -> list[Gap]:
+    counted = Counter({ask.place: 0 for ask in missing})
+    for ask in missing:
+        counted[ask.place] += len(ask.numbers)
+    after = "could not be read; the next tick reads them."
+    return [place.gap(f"{what} of {n} series in {place} {after}") for place, n in counted.items()]
+
+
+MOST = 8
+"""Nodes looked at closer at a time: 64 cores each are 1,024 metrics a tick, a cent."""
+HELD = timedelta(minutes=30)
+"""How long a node is looked at after it was last suspicious."""
+_Interval = list[int]
+"""Begin and end, seconds."""
+
+
+@dataclass
+class DetailPoller:
+    """Keep who is looked at closer until when; `journal` remembers it for recordings."""
+
+    calls: Calls
+    poll: MetricPoller
+    journal: Path | None
+    _until: dict[str, int] = field(default_factory=dict)
+    _series: dict[str, set[MetricSeries]] = field(default_factory=dict)
+
+    def look(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
+        """Read cores and devices of the first `MOST_LOOKUPS` instances from now on; return how many series that adds.
+
+        Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
+        """
+        at, added = int(now.timestamp()), 0
+        for instance in [x for x, until in self._until.items() if until <= at]:
+            del self._until[instance]
+            self._series.pop(instance, None)
+        open_places = MOST - len(set(self._until) - {instance for _, instance in wanted})
+        for place, instance in wanted[: max(0, open_places)]:
+            if self.calls.spent:
+                break
+            if instance not in self._series:
+                self._series[instance] = detail_series(self.calls, place, instance, self.poll.book.catalogue)
+            added += self.poll.pin(place, self._series[instance], at, at + int(HELD.total_seconds()))
+            self._note(instance, at)
+        return added
+
+    def instances(self) -> set[str]:
+        """Return who is looked at closer."""
+        return set(self._until)
+
+    def _note(self, instance: str, at: int) -> None:
+        until = self._until[instance] = at + int(HELD.total_seconds())
+        if self.journal is None:
+            return
+        kept = detail_spans(self.journal)
+        spans = [x for x in kept.get(instance, []) if x[1] > at - KEPT.total_seconds()]
+        if spans and spans[-1][1] >= at:
+            spans[-1][1] = until
+        else:
+            spans.append([at, until])
+        self.journal.mkdir(parents=True, exist_ok=True)
+        part = self.journal / "closer.part"
+        part.write_bytes(orjson.dumps(kept | {instance: spans}))
+        part.replace(self.journal / _FILE)
+
+
+_FILE = "closer.json"
+
+
+def detail_spans(journal: Path | None) -> dict[str, list[_Interval]]:
+    """Return which instances a watch looked at closer, and when; none where nothing was kept."""
+    try:
+        return dict(orjson.loads((journal / _FILE).read_bytes())) if journal else {}
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,1 @@
+"""Read the lines of Neuron's compiler in logs, recorded or polled."""

@@ -1,0 +1,1 @@
+"""Turn points of CloudWatch metrics into grids of visible time."""

@@ -1,0 +1,200 @@
+"""Hold all metrics of one kind of thing over a whole recording, and cut frames from it as views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from adapters.aws.metrics.batch import PointBatch, merged, parallel_map
+from adapters.aws.metrics.catalogue import Catalogue, Target
+from adapters.aws.metrics.neuron_monitor import NAMESPACE
+from adapters.aws.metrics.points import Doubles, Ints, identity, labels_of, whole_series
+from adapters.aws.metrics.time_grid import TimeGrid, binned, evened, periods, scrape_rates, things_a_scrape
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+
+UTILIZATION = "neuroncore_utilization_ratio"
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """Hold one batch on its way to one target, with the period of each series and the thing each is about."""
+
+    target: Target
+    batch: PointBatch
+    period: Ints
+    things: tuple[Labels, ...]
+    said: tuple[Labels, ...]
+
+
+@dataclass(frozen=True)
+class MetricGrid:
+    """Hold `values` of shape (n_metrics, n_bins, n_things), things and metrics in the order they first became visible.
+
+    So what was visible at a time is a slice, and a recording cut short reads as the whole one did then. `details` are
+    what the dimensions said of each thing; `seen` is when it first reported, seconds; `first` the bin where that showed.
+    """
+
+    kind: str
+    step: int
+    base: int
+    things: tuple[Labels, ...]
+    details: tuple[Labels, ...]
+    seen: Ints
+    first: Ints
+    metrics: tuple[str, ...]
+    metric_first: Ints
+    values: npt.NDArray[np.float32]
+
+    def visible(self, end: int) -> int:
+        """Return how many things had shown themselves by bin `end`."""
+        return int(self.first.searchsorted(end, side="right"))
+
+    def frame(self, end: int, most: int, things: Sequence[Labels]) -> Frame:
+        """Return the last `most` bins up to `end`, a view; `things` are all labels of this sheet's things, in order."""
+        n_things, n_metrics = self.visible(end), int(self.metric_first.searchsorted(end, side="right"))
+        stop = end - self.base + 1
+        n = max(0, min(most, stop))
+        values = self._until(stop)[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
+        start = datetime.fromtimestamp((end - n) * self.step, UTC)
+        shown = tuple(things[:n_things])
+        return Frame(self.kind, shown, start, timedelta(seconds=self.step), self.metrics[:n_metrics], values)
+
+    def _until(self, stop: int) -> npt.NDArray[np.float32]:
+        """Return the values, with empty bins behind where the recording ends before `stop`."""
+        missing = stop - self.values.shape[1]
+        if missing <= 0:
+            return self.values
+        empty = np.full((self.values.shape[0], missing, self.values.shape[2]), np.nan, dtype=np.float32)
+        return np.concatenate([self.values, empty], axis=1)
+
+    def column(self, metric: str) -> npt.NDArray[np.float32] | None:
+        """Return one metric, shape (n_bins, n_things), or None."""
+        return self.values[self.metrics.index(metric)] if metric in self.metrics else None
+
+
+def series_batches(all_batches: Sequence[PointBatch], kind: str, catalogue: Catalogue) -> list[SeriesBatch]:
+    """Return what feeds a kind; parts are added up to wholes where the whole thing does not report itself."""
+    found = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
+    whole = [_series_batch(target, evened(batch) if target.even else batch) for target, batch in found if not target.part]
+    reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
+    for target, batch in found:
+        if target.part:
+            silent = [i for i, thing in enumerate(_things(target, batch)) if (target.metric, target.rank, thing) not in reported]
+            if silent:
+                parts = batch.pick(silent)
+                parts = evened(parts) if target.even else parts
+                whole.append(_series_batch(target, merged(parts, [whole_series(key, target) for key in parts.keys])))
+    return whole
+
+
+def build_grid(kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: int, cores: Mapping[str, int]) -> MetricGrid:
+    """Build a kind's sheet from bin `base` on; `cores` by instance id tell scrapes from the counts of per-core metrics."""
+    spans = [grid.span(source.batch, source.period) for source in feeding]
+    order, details, seen = _in_order(feeding, spans)
+    metrics = _metrics(feeding, spans)
+    n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
+    values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
+    place = {thing: i for i, thing in enumerate(order)}
+    row = {metric: i for i, metric in enumerate(metrics)}
+    rates = _scrape_rates(feeding, cores)
+
+    def fill(metric: str) -> None:
+        for source in sorted(feeding, key=lambda source: -source.target.rank):
+            if source.target.metric == metric:
+                _write(values[row[metric]], source, _scales(source, feeding), grid, base, place, rates)
+
+    parallel_map(fill, metrics)
+    first = np.array(list(order.values()), dtype=np.int64)
+    return MetricGrid(
+        kind, grid.step, base, tuple(order), details, seen, first, tuple(metrics), np.array(list(metrics.values())), values
+    )
+
+
+def _series_batch(target: Target, batch: PointBatch) -> SeriesBatch:
+    labels = tuple(labels_of(key, target) for key in batch.keys)
+    period = periods(batch)
+    timed = batch.earlier(period) if batch.keys[0].namespace == NAMESPACE else batch
+    return SeriesBatch(target, timed, period, tuple(identity(target.kind, x) for x in labels), labels)
+
+
+def _things(target: Target, batch: PointBatch) -> list[Labels]:
+    return [identity(target.kind, labels_of(whole_series(key, target), target)) for key in batch.keys]
+
+
+def _in_order(
+    feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]
+) -> tuple[dict[Labels, int], tuple[Labels, ...], Ints]:
+    """Return each thing's first bin in the order of showing, what is said of each, and when each first reported."""
+    first: dict[Labels, int] = {}
+    details: dict[Labels, Labels] = {}
+    seen: dict[Labels, int] = {}
+    for source, (starts, _) in zip(feeding, spans, strict=True):
+        reported = source.batch.points.seconds[source.batch.starts[:-1]]
+        for thing, labels, at, when in zip(source.things, source.said, starts.tolist(), reported.tolist(), strict=True):
+            first[thing] = min(at, first.get(thing, at))
+            seen[thing] = min(when, seen.get(thing, when))
+            details[thing] = labels.merge(details[thing]) if thing in details else labels
+    order = {thing: first[thing] for thing in sorted(first, key=lambda thing: (first[thing], thing))}
+    return order, tuple(details[x] for x in order), np.array([seen[x] for x in order], dtype=np.int64)
+
+
+def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    for source, (starts, _) in zip(feeding, spans, strict=True):
+        metric, at = source.target.metric, int(starts.min())
+        first[metric] = min(at, first.get(metric, at))
+    return {metric: first[metric] for metric in sorted(first, key=lambda metric: (first[metric], metric))}
+
+
+def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> dict[str, float]:
+    """Return scrapes a minute by instance id, from the sample counts of the utilization of its cores."""
+    rates: dict[str, float] = {}
+    for source in feeding:
+        if source.target.metric == UTILIZATION and source.target.rank == 0:
+            known = np.array([cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64)
+            found = scrape_rates(source.batch, source.period, known)
+            rates.update(zip((thing.instance for thing in source.things), found.tolist(), strict=True))
+    return rates
+
+
+def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
+    """Return what each series' values are multiplied by; nan where the metric it is a share of is not known."""
+    if not source.target.times:
+        return np.full(len(source.things), source.target.scale)
+    usual = {thing: level for x in feeding if x.target.metric == source.target.times for thing, level in _first_levels(x)}
+    return np.array([source.target.scale * usual.get(thing, np.nan) for thing in source.things])
+
+
+def _first_levels(source: SeriesBatch) -> Iterator[tuple[Labels, float]]:
+    first = source.batch.starts[:-1]
+    points = source.batch.points
+    return zip(source.things, (points.total[first] / np.maximum(points.count[first], 1)).tolist(), strict=True)
+
+
+def _write(
+    plane: npt.NDArray[np.float32],
+    source: SeriesBatch,
+    scales: Doubles,
+    grid: TimeGrid,
+    base: int,
+    place: Mapping[Labels, int],
+    rates: Mapping[str, float],
+) -> None:
+    """Write a source's readings, and hold each until the next is due, over what ranks lower."""
+    by_series: Doubles = np.array([rates.get(thing.instance, 1.0) for thing in source.things])
+    a_scrape = things_a_scrape(source.batch, source.period, by_series)
+    found = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)
+    column = np.array([place[thing] for thing in source.things], dtype=np.int64)[found.series]
+    value = (found.value * scales[found.series]).astype(np.float32)
+    known = np.isfinite(value)
+    for later in range(int(found.stands.max(initial=0)) + 1):
+        standing = known & (found.stands >= later) & (found.bin + later >= base)
+        if standing.all():
+            plane[found.bin - base + later, column] = value
+        else:
+            plane[found.bin[standing] - base + later, column[standing]] = value[standing]

@@ -1,0 +1,152 @@
+"""Read neuron-monitor reports, one a line, as points of the pseudo namespace `neuron-monitor`.
+
+Percent, and only cores in use appear: the rest of the node's cores did nothing. No runtime in a report means that the node
+has none; a group with an `error` says nothing; counts are of the report's period (source: neuron-monitor user guide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from adapters.aws.files import blocks
+from adapters.aws.metrics.points import Gatherer, Points
+from adapters.aws.problems import Problems, why
+
+NAMESPACE = "neuron-monitor"
+_MILLISECONDS_FROM = 1e11
+"""A number of seconds this large would be the year 5138."""
+_TYPES = ("generic", "numerical", "transient", "model", "runtime", "hardware")
+_Values = Iterator[tuple[str, str, float]]
+"""Metric, core ("" for the node), value."""
+
+
+def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems) -> None:
+    """Gather one instance's reports; name the broken lines and skip them."""
+    rows: list[tuple[int, int, float]] = []
+
+    @cache
+    def series(metric: str, core: str, region: str) -> int:
+        names = {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
+        return gatherer.number(NAMESPACE, metric, names, region, "")
+
+    for first, lines in blocks(path, name, problems):
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            try:
+                rows.extend(_rows(orjson.loads(line), series))
+            except orjson.JSONDecodeError as error:
+                problems.add(name, f"not JSON ({why(error)}); skipped.", number)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                problems.add(name, f"not a neuron-monitor report ({why(error)}); skipped.", number)
+    if rows:
+        gatherer.add(_points(rows))
+
+
+def _points(rows: list[tuple[int, int, float]]) -> Points:
+    series, seconds, values = zip(*rows, strict=True)
+    value = np.array(values, dtype=np.float64)
+    return Points(np.array(series), np.array(seconds), np.ones(len(rows)), value, value)
+
+
+def _rows(report: Mapping[str, Any], number: Callable[[str, str, str], int]) -> list[tuple[int, int, float]]:
+    seconds = _seconds(report["timestamp"])
+    region = (report.get("instance_info") or {}).get("instance_region") or ""
+    return [(number(metric, core, region), seconds, float(value)) for metric, core, value in _values(report)]
+
+
+def _seconds(stamp: Any) -> int:
+    if isinstance(stamp, str):
+        at = datetime.fromisoformat(stamp)
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    return int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
+
+
+def _values(report: Mapping[str, Any]) -> _Values:
+    runtimes = report["neuron_runtime_data"] or []
+    groups = [runtime.get("report") or {} for runtime in runtimes]
+    yield "runtime_loaded", "", float(bool(runtimes))
+    yield from _cores(groups, _core_count(report.get("neuron_hardware_info") or {}))
+    yield from _memory(groups)
+    yield from _executions(groups)
+    yield from _system(report.get("system_data") or {})
+
+
+def _core_count(hardware: Mapping[str, Any]) -> int:
+    return int(hardware.get("neuron_device_count") or 0) * int(hardware.get("neuroncore_per_device_count") or 0)
+
+
+def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
+    """Return the named group of every runtime, or None when a runtime could not tell."""
+    found = [group.get(name) or {"error": "absent"} for group in groups]
+    return None if any(group.get("error") for group in found) else found
+
+
+def _cores(groups: list[Mapping[str, Any]], cores: int) -> _Values:
+    counters = _sound(groups, "neuroncore_counters")
+    if counters is None:
+        return
+    used = {core: float(seen["neuroncore_utilization"]) for x in counters for core, seen in x["neuroncores_in_use"].items()}
+    for core, percent in used.items():
+        yield "neuroncore_utilization", core, percent
+    yield "neuroncore_utilization", "", sum(used.values()) / max(cores, len(used), 1)
+
+
+def _memory(groups: list[Mapping[str, Any]]) -> _Values:
+    found = _sound(groups, "memory_used")
+    if found is None:
+        return
+    held = [group["neuron_runtime_used_bytes"] for group in found]
+    yield "neuron_device", "", sum(float(x["neuron_device"]) for x in held)
+    cores = [pair for x in held for pair in x["usage_breakdown"]["neuroncore_memory_usage"].items()]
+    for core, parts in cores:
+        yield "neuroncore_memory", core, sum(parts.values())
+    yield "neuroncore_memory", "", sum(sum(parts.values()) for _, parts in cores)
+    yield "neuroncore_model_code", "", sum(parts.get("model_code", 0) for _, parts in cores)
+    yield "neuroncore_tensors", "", sum(parts.get("tensors", 0) for _, parts in cores)
+
+
+def _executions(groups: list[Mapping[str, Any]]) -> _Values:
+    found = _sound(groups, "execution_stats")
+    if found is None:
+        return
+    errors = {kind: sum(_errors(x["error_summary"], kind) for x in found) for kind in _TYPES}
+    yield "errors", "", sum(errors.values())
+    for kind in _TYPES[1:]:
+        yield f"errors_{kind}", "", errors[kind]
+    medians = [x["latency_stats"]["total_latency"]["p50"] for x in found if (x.get("latency_stats") or {}).get("total_latency")]
+    if medians:
+        yield "latency_p50", "", float(np.mean(medians))
+
+
+def _errors(summary: Mapping[str, Any], kind: str) -> float:
+    """Return a type's count; the guide's text and its example name one of them differently."""
+    return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
+
+
+def _system(system: Mapping[str, Any]) -> _Values:
+    counters = system.get("neuron_hw_counters") or {"error": "absent"}
+    if not counters.get("error"):
+        devices = counters.get("neuron_devices") or []
+        wrong = sum(x.get("mem_ecc_uncorrected", 0) + x.get("sram_ecc_uncorrected", 0) for x in devices)
+        right = sum(x.get("mem_ecc_corrected", 0) + x.get("sram_ecc_corrected", 0) for x in devices)
+        yield "ecc", "", wrong + right
+        yield "ecc_uncorrected", "", wrong
+    usage = system.get("vcpu_usage") or {}
+    usage = usage.get("average_usage") or usage
+    if not usage.get("error") and "user" in usage:
+        yield (
+            "vcpu",
+            "",
+            100 - usage["idle"] - usage.get("io_wait", 0) if "idle" in usage else usage["user"] + usage.get("system", 0),
+        )
+    memory = system.get("memory_info") or {}
+    if not memory.get("error") and memory.get("memory_total_bytes"):
+        yield "memory", "", memory["memory_used_bytes"] / memory["memory_total_bytes"]

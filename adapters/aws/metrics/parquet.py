@@ -1,0 +1,285 @@
+"""Read metric-stream Parquet by DuckDB, as Firehose or anybody else wrote it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from adapters.aws.metrics.batch import PARALLEL
+from adapters.aws.metrics.parquet_files import (
+    Names,
+    ParquetFile,
+    by_layout,
+    dimensions,
+    grouped_for_queries,
+    picked,
+    with_new_sets,
+)
+from adapters.aws.metrics.points import IGNORED, Doubles, Gatherer, Ints, Points, sound
+from adapters.aws.problems import Problems, why
+
+K = TypeVar("K")
+Hashes = npt.NDArray[np.uint64]
+Sets = dict[int, Mapping[str, str] | None]
+"""Dimension sets by hash, None for what is none."""
+_NAMES = "namespace, metric_name, region, account_id"
+_VALUES = 'seconds, "count", "sum", "max"'
+
+
+@dataclass(frozen=True)
+class Runs(Generic[K]):
+    """Hold what successive rows are of: run i has `lengths[i]` rows of `distinct[at[i]]`."""
+
+    distinct: list[K]
+    at: npt.NDArray[np.intp]
+    lengths: Ints
+
+    def spread(self, numbers: Sequence[int]) -> Ints:
+        """Return a number for each row, from one for each of the distinct."""
+        return np.repeat(np.array(numbers, dtype=np.int64)[self.at], self.lengths)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Hold the columns of rows, and which of them have a time, a count and a sum."""
+
+    seconds: Ints
+    count: Doubles
+    total: Doubles
+    peak: Doubles
+    good: npt.NDArray[np.bool_] | None
+    """None where all have."""
+
+    def points(self, series: Ints, cut: slice) -> Points:
+        """Return the good ones of the rows at `cut`, which are of `series`."""
+        found = Points(series, self.seconds[cut], self.count[cut], self.total[cut], self.peak[cut])
+        return found if self.good is None else found.take(self.good[cut])
+
+    def broken(self) -> int:
+        """Return how many are not good."""
+        return 0 if self.good is None else int((~self.good).sum())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Hold what was read of some files."""
+
+    values: Values
+    stored: Mapping[bytes, Runs[int]] = field(default_factory=dict)
+    """Hashes of dimension sets, for what of `ParquetFile.sets` was to be decoded."""
+    mixed: Runs[tuple[int, int]] | None = None
+    """Hashes of set and names, where files are about any metric."""
+    named: Sequence[tuple[Any, ...]] = ()
+    """Hash, the four names and the number of rows of each metric, where files are about any."""
+
+
+def rows_alone(
+    db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], tellers: Sequence[ParquetFile], sets: Sets
+) -> Rows:
+    """Read files that are each about one metric; decode the sets of the `tellers` only, and add new ones to `sets`."""
+    found = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
+    stored: dict[bytes, Runs[int]] = {}
+    if tellers:
+        hashes = db.execute(f"SELECT hash(dimensions) d FROM {source}", [_paths(tellers)]).fetchnumpy()["d"]  # noqa: S608
+        cuts = np.cumsum([file.rows for file in tellers])[:-1]
+        stored = {file.sets: _runs(mine) for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)}
+        _decode(db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets)
+    return Rows(_values(found), stored)
+
+
+def rows_mixed(
+    db: duckdb.DuckDBPyConnection,
+    source: str,
+    files: Sequence[ParquetFile],
+    metrics: Collection[tuple[str, str]],
+    sets: Sets,
+) -> Rows:
+    """Read the rows of some `metrics` from files that are about any, in their order: it decides between two of one point."""
+    named = db.execute(
+        f"SELECT hash({_NAMES}) m, {_NAMES}, count(*) FROM {source} GROUP BY ALL",  # noqa: S608
+        [_paths(files)],
+    ).fetchall()
+    wanted = [row[0] for row in named if row[1:3] in metrics]
+    query = f"SELECT hash(dimensions) d, hash({_NAMES}) m, {_VALUES} FROM {source}"  # noqa: S608
+    if len(wanted) == len(named):
+        found = db.execute(query, [_paths(files)]).fetchnumpy()
+    else:
+        found = db.execute(f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]).fetchnumpy()
+    runs = _pairs(found["d"], found["m"])
+    _decode(db, source, files, sorted({one for one, _ in runs.distinct}), sets)
+    return Rows(_values(found), mixed=runs, named=named)
+
+
+def _paths(files: Sequence[ParquetFile]) -> list[str]:
+    return [str(file.path) for file in files]
+
+
+def _decode(db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], hashes: Sequence[int], sets: Sets) -> None:
+    """Add the sets that were not met before; another thread may do the same, and comes to the same."""
+    new = [one for one in hashes if one not in sets]
+    if new:
+        query = (
+            "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
+            f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
+        )
+        sets.update((one, dimensions(said)) for one, said in db.execute(query, [_paths(files), new]).fetchall())
+
+
+def _runs(hashes: Hashes) -> Runs[int]:
+    starts = _starts(hashes)
+    distinct, at = np.unique(hashes[starts], return_inverse=True)
+    return Runs(distinct.tolist(), at, np.diff(np.append(starts, len(hashes))))
+
+
+def _pairs(sets: Hashes, names: Hashes) -> Runs[tuple[int, int]]:
+    """Return the runs of rows of one set and one name; rows of one series mostly follow each other."""
+    starts = _starts(sets, names)
+    set_of, set_at = np.unique(sets[starts], return_inverse=True)
+    name_of, name_at = np.unique(names[starts], return_inverse=True)
+    pairs, at = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
+    distinct = [(int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)])) for pair in pairs.tolist()]
+    return Runs(distinct, at, np.diff(np.append(starts, len(sets))))
+
+
+def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
+    """Return where a row differs from the one before."""
+    if not len(columns[0]):
+        return np.zeros(0, dtype=np.intp)
+    differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.append(0, np.flatnonzero(differs) + 1)
+
+
+def _values(found: Mapping[str, Any]) -> Values:
+    seconds, count, total, peak = (_filled(found[name]) for name in ("seconds", "count", "sum", "max"))
+    good = sound(seconds, count, total)
+    with np.errstate(invalid="ignore"):
+        return Values(seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good)
+
+
+def _filled(column: Any) -> Any:
+    """Return a column as numbers, nan where the row says none."""
+    if not np.ma.is_masked(column):
+        return np.ma.getdata(column)
+    return np.ma.filled(column.astype(np.float64), np.nan)
+
+
+def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems: Problems) -> None:
+    """Gather the points of all files, some files of one layout in one query."""
+    if not files:
+        return
+    with closing(duckdb.connect()) as connection:
+        connection.execute("SET enable_progress_bar = false")
+        for columns, alike in by_layout(connection, files, problems).items():
+            try:
+                source = f"(SELECT {picked(dict(columns))} FROM read_parquet(?))"  # noqa: S608  column names, quoted
+            except KeyError as error:
+                for file in alike:
+                    problems.add(file.name, f"no column {error}; skipped.")
+                continue
+            _Reader(connection, source, gatherer, problems).read(alike)
+
+
+@dataclass
+class _Reader:
+    """Read files of one layout; a dimension set is decoded once, after that its hash is known.
+
+    Decoding the sets costs more than all numbers together, and the same nodes come again with every metric.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    source: str
+    """Brings some files to one layout, for a query."""
+    gatherer: Gatherer
+    problems: Problems
+    sets: Sets = field(default_factory=dict)
+    stored: dict[bytes, Runs[int]] = field(default_factory=dict)
+    """The sets of a file's rows, by how it stores them."""
+
+    def read(self, files: Sequence[ParquetFile]) -> None:
+        """Gather the points of the files in order, some while others are read."""
+        met: set[bytes] = set()
+        groups = list(grouped_for_queries([file for file in files if self._may_mean(file)]))
+        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="parquet") as pool:
+            coming = deque((group, pool.submit(self._rows, group, with_new_sets(group, met))) for group in groups)
+            while coming:
+                group, rows = coming.popleft()
+                self._gather(group, rows.result)
+
+    def _may_mean(self, file: ParquetFile) -> bool:
+        """Tell whether a file may mean something here, and count the points of one that does not."""
+        if file.names is None or file.names[:2] in self.gatherer.catalogue.metrics:
+            return True
+        self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
+        return False
+
+    def _rows(self, group: Sequence[ParquetFile], tellers: Sequence[ParquetFile]) -> Rows:
+        with self.connection.cursor() as db:
+            if group[0].names is None:
+                return rows_mixed(db, self.source, group, self.gatherer.catalogue.metrics, self.sets)
+            return rows_alone(db, self.source, group, tellers, self.sets)
+
+    def _gather(self, group: Sequence[ParquetFile], rows: Callable[[], Rows]) -> None:
+        """Gather the points of some files; where one cannot be read, only that one is left out."""
+        try:
+            self._add(group, rows())
+        except duckdb.Error as error:
+            if len(group) == 1:
+                self.problems.add(group[0].name, f"cannot be read ({why(error)}); skipped.")
+                return
+            for file in group:
+                self._gather([file], partial(self._rows, [file], []))
+
+    def _add(self, group: Sequence[ParquetFile], rows: Rows) -> None:
+        self.stored |= rows.stored
+        parts = [(self._mixed(rows.mixed, rows), slice(None))] if rows.mixed else self._alone(group)
+        for series, cut in parts:
+            self.gatherer.add(rows.values.points(series, cut))
+        if broken := rows.values.broken():
+            said = f"{broken} rows here or in files of the same layout have no time, count or sum; skipped."
+            self.problems.add(group[0].name, said)
+        times: Counter[tuple[str, str]] = Counter()
+        for _, namespace, metric, _, _, count in rows.named:
+            times[namespace, metric] += count
+        for (namespace, metric), count in times.items():
+            self.gatherer.ignore(namespace, metric, count)
+
+    def _mixed(self, runs: Runs[tuple[int, int]], rows: Rows) -> Ints:
+        """Return the number of each row's series, of files about any metric."""
+        names = {row[0]: row[1:5] for row in rows.named}
+        return runs.spread([self._number(names[name], self.sets[one]) for one, name in runs.distinct])
+
+    def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
+        """Return the numbers of each file's rows, and where those lie, of files about one metric each."""
+        found, first = [], 0
+        for file in group:
+            runs, names = self._runs_of(file), file.names or ()
+            found.append(
+                (runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]), slice(first, first + file.rows))
+            )
+            first += file.rows
+        return found
+
+    def _runs_of(self, file: ParquetFile) -> Runs[int]:
+        """Return the sets of a file's rows, read from it where the file that was to tell them could not be read."""
+        if file.sets not in self.stored:
+            self.stored |= self._rows([file], [file]).stored
+        return self.stored[file.sets]
+
+    def _number(self, names: Names, pairs: Mapping[str, str] | None) -> int:
+        namespace, metric, region, account = names
+        if pairs is None:
+            return IGNORED
+        try:
+            return self.gatherer.number(str(namespace), str(metric), pairs, region or "", account or "")
+        except TypeError:
+            return IGNORED

@@ -1,0 +1,220 @@
+"""Look at Parquet files before any row is read: the layout of each, its metric, and the dimension sets it repeats.
+
+`dimensions` may be MAP, STRUCT or JSON text; `value` a STRUCT, a MAP, JSON text, or flattened (`value_sum`, `value.sum` or
+`sum`); `timestamp` milliseconds or a TIMESTAMP.
+
+A footer says how long each column is and where it lies. A column that is stored byte for byte as another one says the same,
+row by row: the files of a stream that is kept by metric repeat the sets of their nodes, which cost more to decode than all
+numbers together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+
+from adapters.aws.problems import Problems, why
+
+
+def dimensions(value: Any) -> Mapping[str, str] | None:
+    """Return the said (name, value) pairs; a STRUCT has a field for every name and null where it is not said."""
+    try:
+        pairs = orjson.loads(value) if isinstance(value, str) else value
+        return {name: said for name, said in (pairs or {}).items() if said is not None}
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+def picked(columns: Mapping[str, str]) -> str:
+    """Return the SELECT list that brings any layout to one; raise `KeyError` naming the column that is missing."""
+    for name in ("namespace", "metric_name", "dimensions", "timestamp"):
+        if name not in columns:
+            raise KeyError(name)
+    optional = [name if name in columns else f"'' AS {name}" for name in ("region", "account_id")]
+    values = [_value(columns, name) for name in ("count", "sum", "max")]
+    return ", ".join(
+        ["namespace", "metric_name", "dimensions", *optional, f"{_seconds(columns['timestamp'])} AS seconds", *values]
+    )
+
+
+def _seconds(kind: str) -> str:
+    return 'epoch("timestamp")' if kind.startswith(("TIMESTAMP", "DATE")) else 'CAST("timestamp" AS BIGINT) // 1000'
+
+
+def _value(columns: Mapping[str, str], name: str) -> str:
+    for flat in (f"value_{name}", f"value.{name}", name):
+        if flat in columns:
+            return f'CAST("{flat}" AS DOUBLE) AS "{name}"'
+    kind = columns.get("value", "")
+    if kind.startswith(("STRUCT", "MAP")):
+        return f'CAST("value"[\'{name}\'] AS DOUBLE) AS "{name}"'
+    if kind in ("VARCHAR", "JSON"):
+        return f'CAST(json_extract_string("value", \'$.{name}\') AS DOUBLE) AS "{name}"'
+    raise KeyError("value")
+
+
+Columns = tuple[tuple[str, str], ...]
+"""Name and type of each column."""
+Names = tuple[str | None, ...]
+"""Namespace, metric name, region and account."""
+NAMES = ("namespace", "metric_name", "region", "account_id")
+_SCHEMA = "SELECT file_name, name, type, repetition_type, num_children, converted_type, logical_type FROM parquet_schema(?)"
+_CHUNKS = """SELECT file_name, path_in_schema, row_group_num_rows, compression, dictionary_page_offset, data_page_offset,
+    total_compressed_size, num_values, stats_null_count, stats_min_value, stats_max_value FROM parquet_metadata(?)
+    WHERE path_in_schema IN ('namespace', 'metric_name', 'region', 'account_id', 'dimensions')
+    OR starts_with(path_in_schema, 'dimensions, ')"""
+_Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """Hold what is known of a file before its rows are read."""
+
+    path: Path
+    name: str
+    names: Names | None = None
+    """What all its rows are about, None where that is not known to be one thing."""
+    rows: int = 0
+    """How many rows it has, where `names` is known."""
+    sets: bytes = b""
+    """Tells its dimension columns as they are stored, where `names` is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Hold one column of one row group: where it lies, how it is written, and between what its values are."""
+
+    column: str
+    rows: int
+    codec: str
+    start: int
+    size: int
+    values: int
+    nulls: int | None
+    low: str | None
+    high: str | None
+
+    def says_one(self) -> bool:
+        """Tell whether all values are known to be one; a bound that was cut short is no value, and differs from the other."""
+        return self.nulls == self.values or (self.nulls == 0 and self.low is not None and self.low == self.high)
+
+
+def by_layout(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[Path, str]], problems: Problems
+) -> Mapping[Columns, Sequence[ParquetFile]]:
+    """Return the files by their columns, in the order given; name those that are not Parquet."""
+    paths = [str(path) for path, _ in files]
+    schemas = _by_file(_asked(connection, _SCHEMA, paths))
+    chunks = _by_file(_asked(connection, _CHUNKS, paths))
+    known: dict[tuple[_Row, ...], Columns] = {}
+    layouts: dict[Columns, list[ParquetFile]] = defaultdict(list)
+    for path, name in files:
+        schema = tuple(schemas.get(str(path), ()))
+        try:
+            columns = known[schema] if schema in known else _columns(connection, path)
+        except duckdb.Error as error:
+            problems.add(name, f"not Parquet that can be read ({why(error)}); skipped.")
+            continue
+        if schema:
+            known[schema] = columns
+        found = [_chunk(row) for row in chunks.get(str(path), ())]
+        layouts[columns].append(_file(path, name, dict(columns), schema, found))
+    return layouts
+
+
+def _asked(connection: duckdb.DuckDBPyConnection, query: str, paths: Sequence[str]) -> Iterator[_Row]:
+    """Yield the rows of every file that can be asked; a broken one costs its neighbours only more queries."""
+    try:
+        yield from connection.execute(query, [list(paths)]).fetchall()
+    except duckdb.Error:
+        if len(paths) > 1:
+            yield from _asked(connection, query, paths[: len(paths) // 2])
+            yield from _asked(connection, query, paths[len(paths) // 2 :])
+
+
+def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
+    found: dict[str, list[_Row]] = defaultdict(list)
+    for file, *said in rows:
+        found[file].append(tuple(said))
+    return found
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
+    found = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+    return tuple((str(row[0]), str(row[1])) for row in found)
+
+
+def _chunk(row: _Row) -> _Chunk:
+    column, rows, codec, dictionary, data, size, values, nulls, low, high = row
+    return _Chunk(column, rows, codec, dictionary or data, size, values, nulls, low, high)
+
+
+def _file(path: Path, name: str, columns: Mapping[str, str], schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> ParquetFile:
+    names = _one_name(columns, chunks)
+    if names is None:
+        return ParquetFile(path, name)
+    rows = sum(chunk.rows for chunk in chunks if chunk.column == NAMES[0])
+    sets = [chunk for chunk in chunks if chunk.column.partition(", ")[0] == "dimensions"]
+    return ParquetFile(path, name, names, rows, _stored(path, schema, sets))
+
+
+def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:
+    """Return what the rows are about where the statistics of every row group agree, else None."""
+    said: list[str | None] = []
+    for column in NAMES:
+        mine = [chunk for chunk in chunks if chunk.column == column]
+        if column not in columns:
+            said.append("")
+        elif columns[column] == "VARCHAR" and mine and all(x.says_one() for x in mine) and len({x.low for x in mine}) == 1:
+            said.append(mine[0].low)
+        else:
+            return None
+    return tuple(said)
+
+
+def _stored(path: Path, schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> bytes:
+    """Return a digest of the chunks' bytes and of all that decides how they are decoded."""
+    digest = blake2b(repr((schema, [(x.column, x.rows, x.codec, x.size) for x in chunks])).encode(), digest_size=16)
+    try:
+        with path.open("rb") as file:
+            for chunk in chunks:
+                file.seek(chunk.start)
+                digest.update(file.read(chunk.size))
+    except OSError:
+        return str(path).encode()
+    return digest.digest()
+
+
+_BYTES_A_QUERY = 4 << 20
+"""Few enough that what was read is still in the cache when it is numbered, and enough that a query costs little beside it."""
+
+
+def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFile]]:
+    """Yield files that are read by one query, in order: each of them about one metric, or each about any."""
+    some: list[ParquetFile] = []
+    size = 0
+    for file in files:
+        if some and (size >= _BYTES_A_QUERY or (some[0].names is None) != (file.names is None)):
+            yield some
+            some, size = [], 0
+        some.append(file)
+        size += file.path.stat().st_size
+    if some:
+        yield some
+
+
+def with_new_sets(group: Sequence[ParquetFile], met: set[bytes]) -> list[ParquetFile]:
+    """Return the files whose sets are met for the first time, and note that they are."""
+    found = []
+    for file in group:
+        if file.names is not None and file.sets not in met:
+            met.add(file.sets)
+            found.append(file)
+    return found

@@ -1,0 +1,172 @@
+"""Gather statistic sets of CloudWatch series as columns, and name the thing that each series is about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from adapters.aws.metrics.catalogue import Catalogue, Target, standard
+from bot.model.labels import Labels
+
+Ints = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+IGNORED = -1
+
+
+LAST_SECOND = 1 << 33
+"""The year 2242; a later time is not a time."""
+KEPT_DAYS = 455
+"""CloudWatch keeps no point for longer than 455 days (CloudWatch User Guide, Metrics retention): so long may a recording be."""
+
+
+def sound(seconds: Doubles, count: Doubles, total: Doubles) -> npt.NDArray[np.bool_]:
+    """Tell which points have a time, a count and a sum."""
+    numbers = np.isfinite(seconds) & np.isfinite(count) & np.isfinite(total)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(numbers & (seconds >= 0) & (seconds < LAST_SECOND) & (count >= 0))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MetricSeries:
+    """Identify one CloudWatch series; `dimensions` are sorted (name, value) pairs."""
+
+    namespace: str
+    metric: str
+    names: tuple[str, ...]
+    dimensions: tuple[tuple[str, str], ...]
+    region: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Hold points as columns of one length: `series` numbers, `seconds` since the epoch, statistic sets."""
+
+    series: Ints
+    seconds: Ints
+    count: Doubles
+    total: Doubles
+    peak: Doubles
+
+    @staticmethod
+    def joined(many: list[Points]) -> Points:
+        """Return one after the other."""
+        if not many:
+            none = np.empty(0)
+            return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
+        if len(many) == 1:
+            return many[0]
+        columns = ("series", "seconds", "count", "total", "peak")
+        return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
+
+    def astray(self) -> npt.NDArray[np.bool_]:
+        """Tell which points lie further from the middle one than CloudWatch keeps any: their clock or unit is wrong."""
+        return np.asarray(np.abs(self.seconds - np.median(self.seconds)) > KEPT_DAYS * 86400)
+
+    def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
+        """Return the points at `index`."""
+        return Points(self.series[index], self.seconds[index], self.count[index], self.total[index], self.peak[index])
+
+
+@dataclass
+class Gatherer:
+    """Number series as they are met, keep their points in reading order, and count what means nothing here."""
+
+    numbers: dict[MetricSeries, int] = field(default_factory=dict)
+    parts: list[Points] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Points of metric names that mean nothing here, by `namespace metric`."""
+    catalogue: Catalogue = field(default_factory=standard)
+
+    def number(self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str) -> int:
+        """Return the series' number, or `IGNORED` where it has no target."""
+        if not self.catalogue.targets(namespace, metric, dimensions):
+            return IGNORED
+        if not all(isinstance(value, str) for value in dimensions.values()):
+            raise TypeError("a dimension's value is not text")
+        pairs = tuple(sorted(dimensions.items()))
+        series = MetricSeries(namespace, metric, tuple(name for name, _ in pairs), pairs, region, account)
+        return self.numbers.setdefault(series, len(self.numbers))
+
+    def add(self, points: Points) -> None:
+        """Keep the points whose series is not `IGNORED`."""
+        wanted = points.series >= 0
+        kept = points if wanted.all() else points.take(wanted)
+        if len(kept.series):
+            self.parts.append(kept)
+
+    def take(self, later: Gatherer) -> None:
+        """Add what was gathered after this, as if it had been gathered here."""
+        numbers = np.array([self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers], dtype=np.int64)
+        for part in later.parts:
+            self.parts.append(replace(part, series=numbers[part.series]))
+        self.ignored.update(later.ignored)
+
+    def drop_astray(self) -> int:
+        """Leave out the points of another age than the rest and return how many: they would stretch a replay by years."""
+        first, last = min(int(part.seconds.min()) for part in self.parts), max(int(part.seconds.max()) for part in self.parts)
+        if last - first <= KEPT_DAYS * 86400:
+            return 0
+        every = Points.joined(self.parts)
+        astray = every.astray()
+        self.parts[:] = [every.take(~astray)]
+        return int(astray.sum())
+
+    def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
+        """Count points of a metric name that is unknown; a known name at another dimension set is no news."""
+        if (namespace, metric) not in self.catalogue.metrics:
+            self.ignored[f"{namespace} {metric}"] += times
+
+
+_LABELS: Mapping[str, str] = {
+    "ClusterName": "cluster",
+    "InstanceId": "instance",
+    "NeuronCore": "core",
+    "FullPodName": "pod",
+    "PodName": "job",
+    "Namespace": "namespace",
+    "FileSystemId": "resource",
+    "VolumeId": "resource",
+    "NeuronDevice": "resource",
+    "Run": "job",
+    "InstanceType": "instance_type",
+}
+_IDENTITY: Mapping[str, tuple[str, ...]] = {
+    "node": ("instance",),
+    "core": ("instance", "core"),
+    "device": ("instance", "resource"),
+    "pod": ("cluster", "namespace", "pod"),
+    "cluster": ("cluster",),
+    "file_system": ("resource",),
+    "volume": ("resource",),
+    "run": ("cluster", "job"),
+}
+
+
+def labels_of(series: MetricSeries, target: Target) -> Labels:
+    """Return all that the series' dimensions say; `core3` reads as core 3."""
+    labels = dict(target.reads) or _LABELS
+    found = {labels[name]: value for name, value in series.dimensions if name in labels}
+    if "core" in found:
+        found["core"] = found["core"].removeprefix("core")
+    return Labels(**found, region=series.region, account=series.account)
+
+
+def identity(kind: str, labels: Labels) -> Labels:
+    """Keep what tells one thing of the kind from another."""
+    return labels.only(_IDENTITY[kind])
+
+
+_PARTS = frozenset({"NeuronCore", "NeuronDevice", "NetworkInterfaceId", "GpuDevice"})
+
+
+def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
+    """Return the series that the whole thing would report itself: this one without what names the part."""
+    whole = {name for name, label in target.reads if label in _IDENTITY[target.kind]}
+    pairs = tuple((name, value) for name, value in series.dimensions if (name in whole if whole else name not in _PARTS))
+    names = tuple(name for name, _ in pairs)
+    return MetricSeries(series.namespace, series.metric, names, pairs, series.region, series.account)

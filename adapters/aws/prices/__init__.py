@@ -1,0 +1,1 @@
+"""Translate and poll price lists, spot prices, Capacity Block offerings and spot scores."""

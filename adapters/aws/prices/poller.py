@@ -1,0 +1,143 @@
+"""Poll prices once a day: Price List, spot history, Capacity Block offerings, spot scores and the Spot Advisor."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from adapters.aws.api.calls import WORKERS, Calls, Place
+from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.prices.quoted import ADVISOR_OPERATION, ADVISOR_SERVICE
+from bot.errors import Unavailable
+
+_TIMEOUT_SECONDS = 20
+_MOST_BYTES = 64 << 20
+_WORTH = ("ranges", "spot_advisor")
+
+
+def read_advisor(place: str) -> Mapping[str, Any]:
+    """Return the parts of the file that mean something; raise `Unavailable` with one sentence where it cannot be had."""
+    try:
+        found = orjson.loads(_fetched(place) if place.startswith(("https://", "http://")) else Path(place).read_bytes())
+        return {name: found[name] for name in _WORTH}
+    except OSError as error:
+        raise Unavailable(
+            f"The Spot Advisor's data cannot be read ({type(error).__name__}); see TRNBOT_AWS_SPOT_ADVISOR."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise Unavailable("TRNBOT_AWS_SPOT_ADVISOR does not lead to the Spot Advisor's data.") from None
+
+
+def _fetched(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the scheme is checked by the caller
+        body: bytes = answer.read(_MOST_BYTES)
+        return body
+
+
+_DAILY, _AGAIN = timedelta(hours=23, minutes=59), timedelta(hours=1)
+_SPOT_DAYS = timedelta(days=14)
+_BLOCKS = re.compile(r"(trn\d|p[456])")
+"""Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
+_ONE_DAY_HOURS = 24
+_LISTED = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""Without `marketoption` the list gives Capacity Block rows at $0.00."""
+
+
+@dataclass
+class PricePoller:
+    """Keep price answers fresh; what cannot be had is tried again after an hour."""
+
+    calls: Calls
+    heard: ResponseHistory
+    advisor: str = ""
+    """A file or an address of the Spot Advisor's data, "" where it is not read."""
+    _asked: datetime | None = None
+    _failed: bool = False
+
+    def due(self, now: datetime) -> bool:
+        """Tell whether it is time to ask again."""
+        return self._asked is None or now - self._asked >= (_AGAIN if self._failed else _DAILY)
+
+    def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
+        """Ask for all prices of `types` and the offers of `running` ones; yield a sentence for each failure."""
+        self._asked, self._failed = now, False
+
+        def ask(wanted: tuple[ApiCall, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | str:
+            call, given = wanted
+            try:
+                return list(self.calls.pages(call.place, call.service, call.operation, **given))
+            except Unavailable as error:
+                return str(error)
+
+        every = list(_calls(places, sorted({*types, *running}), sorted(running), now))
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="prices") as pool:
+            for (call, _), answer in zip(every, pool.map(ask, every), strict=True):
+                if isinstance(answer, str):
+                    self._failed = True
+                    yield answer
+                else:
+                    self.heard.put(call, now, answer)
+        if self.advisor and places:
+            try:
+                self.heard.put(
+                    ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])), now, [read_advisor(self.advisor)]
+                )
+            except Unavailable as error:
+                self._failed = True
+                yield str(error)
+
+
+def _calls(
+    places: Sequence[Place], types: Sequence[str], running: Sequence[str], now: datetime
+) -> Iterator[tuple[ApiCall, Mapping[str, Any]]]:
+    """Yield every price call; places of one region and several accounts are asked once."""
+    regions = list({place.region: place for place in reversed(places)}.values())
+    for name in types if regions else ():
+        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _LISTED.items()]
+        filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
+        yield ApiCall("pricing", "get_products", _everywhere(regions[0]), name), {"ServiceCode": "AmazonEC2", "Filters": filters}
+    for place in regions:
+        yield from (_storage(service, place) for service in ("AmazonEC2", "AmazonFSx"))
+        wanted = [
+            {"Name": "instance-type", "Values": list(types)},
+            {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
+        ]
+        yield ApiCall("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
+        if place is regions[0]:
+            yield from (_placement(place, name, [x.region for x in regions]) for name in running)
+        for name in filter(_BLOCKS.match, running):
+            given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
+            yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), given
+
+
+def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for what a region's storage costs: EBS volumes are products of EC2."""
+    wanted = {"productFamily": "Storage", "regionCode": place.region}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    about = f"{service}-{place.region}"
+    return ApiCall("pricing", "get_products", _everywhere(place), about), {"ServiceCode": service, "Filters": filters}
+
+
+def _placement(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for a type's scores: one instance, each zone of all regions; EC2 limits how many kinds are asked a day."""
+    given = {"InstanceTypes": [name], "TargetCapacity": 1, "SingleAvailabilityZone": True, "RegionNames": list(regions)}
+    return ApiCall("ec2", "get_spot_placement_scores", place, name), given
+
+
+def _everywhere(place: Place) -> Place:
+    """Return where the one Price List is: the same for every region."""
+    return Place("us-east-1", place.role, place.account)

@@ -1,0 +1,205 @@
+"""Quote hours from price responses, and read how likely spot capacity is to be had and kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import orjson
+
+from adapters.aws.api.responses import Pages, ResponseInfo, Responses, members, newest_at, required
+from bot.model.fleet import Market
+from bot.model.price import Basis, Interruption, PlacementScore, Price
+
+_LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+_Spot = tuple[datetime, Price]
+
+
+class QuotedPrices:
+    """Answer what AWS's own price responses had said by a time; before the first of them, what it says."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._listed = responses.histories("pricing", "get_products", listed)
+        self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
+        self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
+        self.chances = SpotScores(responses)
+        self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every price known at `now`, the listed first; all regions where `region` is ""."""
+        stated = [x for history in (*self._listed, *self._blocks) for x in history[newest_at(history, now)][1]]
+        last = {(price.region, price.zone): price for _, price in self.spot_history(instance_type, now)}
+        wanted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
+        return tuple(x for x in wanted if not region or x.region == region)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[_Spot]:
+        """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
+        key = tuple(newest_at(history, now) for history in self._spot)
+        changes = self._changes
+        if changes is None or changes[0] != key:
+            changes = self._changes = (key, self._merged(key))
+        return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
+
+    def _merged(self, upto: tuple[int, ...]) -> dict[str, list[_Spot]]:
+        """Join the histories that were read by then: each says the last months only."""
+        every: dict[tuple[str, str, datetime], Price] = {}
+        for history, last in zip(self._spot, upto, strict=True):
+            for _, changes in history[: last + 1]:
+                every.update({(price.instance_type, price.zone, at): price for at, price in changes})
+        by_type: dict[str, list[_Spot]] = {}
+        for (name, _, at), price in sorted(every.items(), key=lambda entry: (entry[0][2], entry[0])):
+            by_type.setdefault(name, []).append((at, price))
+        return by_type
+
+
+def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
+    """Translate GetProducts: Linux, shared tenancy, on demand; a price of zero is no price (Capacity Block rows)."""
+    products = [orjson.loads(x) if isinstance(x, str) else x for x in members(pages, "PriceList")]
+    return tuple(price for product in products for price in _listed(product, answer))
+
+
+def _listed(product: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Price]:
+    of = product["product"]["attributes"]
+    kind, unit, hours = _what(of)
+    if not kind:
+        return
+    for term in (product.get("terms") or {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            usd = _usd(dimension["pricePerUnit"].get("USD", "0"))
+            if dimension.get("unit", unit) == unit and usd > 0:
+                yield Price(
+                    kind,
+                    usd / hours,
+                    Market.ON_DEMAND,
+                    Basis.LISTED,
+                    region=of.get("regionCode", ""),
+                    asof=answer.at.date(),
+                    source=f"AWS Price List, effective {str(term.get('effectiveDate', 'unsaid'))[:10]}",
+                )
+
+
+def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Return what a product is an hour of, "" for one that is not asked for, its unit, and how many hours that is.
+
+    Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
+    """
+    if _is_plain_linux(of):
+        return of["instanceType"], "Hrs", 1
+    stored = _STORAGE.fullmatch(of.get("usagetype", ""))
+    if stored and stored["volume"]:
+        return f"ebs:{stored['volume']}", "GB-Mo", _HOURS_A_MONTH
+    if stored and str(of.get("operation", "")).endswith(":Lustre"):
+        return f"fsx:{stored['tier']}", "GB-Mo", _HOURS_A_MONTH
+    return "", "", 1
+
+
+_STORAGE = re.compile(r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))")
+"""Usage types of storage, as the bill has them too (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
+_HOURS_A_MONTH = 730
+
+
+def _is_plain_linux(of: Mapping[str, Any]) -> bool:
+    wanted = {
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+    }
+    return "instanceType" in of and all(of.get(name, value) == value for name, value in wanted.items())
+
+
+def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:
+    """Translate DescribeSpotPriceHistory, Linux only."""
+    found = members(pages, "SpotPriceHistory")
+    return tuple(_spot(x, answer) for x in found if x.get("ProductDescription", _LINUX[0]) in _LINUX)
+
+
+def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
+    at = required(member["Timestamp"], "Timestamp")
+    price = Price(
+        str(member["InstanceType"]),
+        _usd(member["SpotPrice"]),
+        Market.SPOT,
+        Basis.SPOT,
+        region=answer.region,
+        asof=at.date(),
+        source="EC2 spot price history",
+        zone=str(member.get("AvailabilityZone", "")),
+    )
+    return at, price
+
+
+def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
+    """Translate DescribeCapacityBlockOfferings: the upfront fee over instances and hours, the cheapest of each zone."""
+    offers = [_block(x, answer) for x in members(pages, "CapacityBlockOfferings")]
+    best: dict[tuple[str, str], Price] = {}
+    for offer in sorted(offers, key=lambda x: x.usd_per_hour):
+        best.setdefault((offer.instance_type, offer.zone), offer)
+    return tuple(best.values())
+
+
+def _block(member: Mapping[str, Any], answer: ResponseInfo) -> Price:
+    hours = int(member["InstanceCount"]) * int(member["CapacityBlockDurationHours"])
+    return Price(
+        str(member["InstanceType"]),
+        _usd(member["UpfrontFee"]) / hours,
+        Market.CAPACITY_BLOCK,
+        Basis.CAPACITY_BLOCK,
+        region=answer.region,
+        asof=answer.at.date(),
+        source=f"EC2 Capacity Block offering, {member['CapacityBlockDurationHours']} h",
+        zone=str(member.get("AvailabilityZone", "")),
+    )
+
+
+def _usd(text: Any) -> Decimal:
+    try:
+        return Decimal(str(text))
+    except InvalidOperation:
+        raise ValueError(f"'{text}' is not an amount") from None
+
+
+ADVISOR_SERVICE, ADVISOR_OPERATION = "spot-advisor", "get_data"
+"""Where a recording keeps the advisor's file: it is no API of AWS, but it is answered and dated like one."""
+_SYSTEM = "Linux"
+
+
+class SpotScores:
+    """Answer what was said of spot capacity by a time."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._scores = responses.histories("ec2", "get_spot_placement_scores", placement_scores)
+        self._bands = responses.histories(ADVISOR_SERVICE, ADVISOR_OPERATION, interruptions)
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return a type's scores known at `now`, the best first."""
+        found = [x for history in self._scores for x in history[newest_at(history, now)][1] if x.instance_type == instance_type]
+        return tuple(sorted(found, key=lambda x: (-x.score, x.region, x.zone_id)))
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return a type's bands known at `now`, by region."""
+        return tuple(x for history in self._bands for x in history[newest_at(history, now)][1].get(instance_type, ()))
+
+
+def placement_scores(pages: Pages, answer: ResponseInfo) -> tuple[PlacementScore, ...]:
+    """Translate GetSpotPlacementScores; the answer does not name the type it was asked for."""
+    return tuple(
+        PlacementScore(answer.argument, str(x["Region"]), str(x.get("AvailabilityZoneId", "")), int(x["Score"]), answer.at)
+        for x in members(pages, "SpotPlacementScores")
+    )
+
+
+def interruptions(pages: Pages, answer: ResponseInfo) -> Mapping[str, tuple[Interruption, ...]]:
+    """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r: index into ranges}`."""
+    (page,) = pages
+    bands = {int(x["index"]): str(x["label"]) for x in page["ranges"]}
+    found: dict[str, list[Interruption]] = {}
+    for region, systems in sorted(page["spot_advisor"].items()):
+        for name, told in systems.get(_SYSTEM, {}).items():
+            band = Interruption(str(name), str(region), bands[int(told["r"])], float(told["s"]) / 100, answer.at)
+            found.setdefault(band.instance_type, []).append(band)
+    return {name: tuple(bands_of) for name, bands_of in found.items()}

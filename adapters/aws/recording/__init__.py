@@ -1,0 +1,1 @@
+"""Read a recording: AWS's own formats in a folder."""
