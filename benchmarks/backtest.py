@@ -18,8 +18,9 @@ import duckdb
 import numpy as np
 
 from adapters.simulator import generate
-from bot import build
-from bot.replay import opened, replay
+from bot.watch.replay import opened, replay
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource, Replays
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ def merely_read(folder: Path) -> int:
 
 def backtest(folder: Path) -> tuple[Took, Took, int]:
     """Return what opening the recording took, what its ticks took, and how many there were."""
-    settings = build.settings_of({})
+    settings = settings_of({})
     source = f"recording:{folder}"
-    ports = build.Replays(settings, build.Opened(source, settings)).open(source, settings.policy)
+    ports = Replays(settings, OpenedSource(source, settings)).open(source, settings.policy)
     ready = took(lambda: opened(ports))
     seen = []
     ticked = took(lambda: seen.append(replay(ports, ("default",))))

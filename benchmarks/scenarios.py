@@ -18,14 +18,15 @@ from statistics import median
 from typing import Any
 
 from adapters.simulator import generate
-from bot import build
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.policy.schema import SETTINGS
-from bot.replay import ticking
-from bot.watch import grid
+from bot.watch.replay import ticking
+from bot.watch.tick import grid
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource, Replays
 
 SCENARIOS = ("causes", "calm", "compiles", "storm")
 STORMS = 3
@@ -57,12 +58,12 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
     path = Path(folder) / f"{scenario}{seed}"
     if not path.exists():
         generate(path, seed, scenario)
-    settings = build.settings_of({})
+    settings = settings_of({})
     source = f"recording:{path}"
     chosen = dict(list(POLICIES[scenario].items())[:1]) if plain and scenario != "calm" else POLICIES[scenario]
     if plain and scenario == "calm":
         chosen = {f"asked {ASKED[1]}": {}}
-    replays = build.Replays(settings, build.Opened(source, settings))
+    replays = Replays(settings, OpenedSource(source, settings))
     truth = replays.truth(source) or []
     found = []
     for name, (seen, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
@@ -70,12 +71,12 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
     return found
 
 
-def _replayed(replays: build.Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[Replay, int]]:
+def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
     """Replay one source under several policies side by side; return what was seen and the number of clusters."""
     ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
     extent = ports[0].source.extent()
     assert extent is not None
-    seen = [Replay(extent) for _ in ports]
+    seen = [ReplayResult(extent) for _ in ports]
     times = list(grid(extent.start, extent.end, ports[0].interval))
     for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, seen, strict=True)), strict=True):
         pass

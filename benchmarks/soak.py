@@ -23,13 +23,12 @@ import numpy as np
 
 from adapters.aws.live.record import record
 from adapters.simulator.generate import generate
-from bot.alerts.suspects import suspects
 from bot.model.anomaly import Cause
 from bot.model.reading import Reading
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.model.window import Window
-from bot.replay import replay, ticking
-from bot.watch import grid
+from bot.watch.replay import replay, ticking
+from bot.watch.tick import drill_targets, grid
 from tests.aws_live.conftest import World, open_tiny
 from tests.aws_live.days import DAY
 from tests.aws_live.faults import Faults
@@ -95,7 +94,7 @@ def main() -> None:
         if recorded:
             _record(folder, Path(made))
             return
-        peace: dict[float, Replay] = {}
+        peace: dict[float, ReplayResult] = {}
         for trial in trials(hours, seeds):
             if trial.hours not in peace:
                 peace[trial.hours] = _watched(folder, Path(made), Trial("peace", trial.hours, lambda *_: None)).seen
@@ -115,7 +114,7 @@ def main() -> None:
 class Fared:
     """Hold what a watch saw, what was logged, how many calls were spoilt, and what is still missing afterwards."""
 
-    seen: Replay
+    seen: ReplayResult
     lines: list[str]
     failed: int
     left: list[str]
@@ -152,7 +151,7 @@ def _holes(ours: Reading, theirs: Reading) -> list[str]:
     return found
 
 
-def _doubled(seen: Replay) -> list[str]:
+def _doubled(seen: ReplayResult) -> list[str]:
     """Return what an outage must not bring: silence that was none, and one alert told as two."""
     keys = [alert.key for alert in seen.alerts.values()]
     silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in seen.alerts.values() if alert.cause is Cause.NO_DATA]
@@ -165,9 +164,9 @@ def _record(folder: Path, made: Path) -> None:
     live = world.live(journal=made / "journal")
     span = Window(world.extent.start + timedelta(hours=0.25), world.extent.end)
     (made / "bill").mkdir()
-    ports, before = ports_of(made / "bill", source=Watched(world, live, span), prices=live), Replay(span)
+    ports, before = ports_of(made / "bill", source=Watched(world, live, span), prices=live), ReplayResult(span)
     for now in ticking(ports, CHANNELS, grid(span.start, span.end, FIVE), before):
-        live.drill(suspects([alert for alert in before.alerts.values() if not alert.closed]), now)
+        live.drill(drill_targets([alert for alert in before.alerts.values() if not alert.closed]), now)
     done = record(world.live(journal=made / "journal"), made / "made", world.extent.start, span.end)
     after = replay(ports_of(made / "made"), CHANNELS)
     wrong = [f"{one} <> {other}" for one, other in zip_longest(told(before), told(after)) if one != other]

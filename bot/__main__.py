@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.errors import TrnbotError, WrongInput
-from bot.options import Options, read_options
+from bot.settings.options import Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +45,7 @@ def explain(options: Options) -> int:
 
 def serve(options: Options) -> int:
     """Run the product from the settings."""
-    from bot.run import Plan, run  # the servers load only when something is served
+    from bot.wiring.serve import Plan, run  # the servers load only when something is served
 
     options.only("source", "port", "config", "verbose")
     return run(options, Plan())
@@ -53,7 +53,7 @@ def serve(options: Options) -> int:
 
 def demo(options: Options) -> int:
     """Replay a simulated fleet (or a recording) faster than life, with the console in a browser."""
-    from bot.run import Plan, run
+    from bot.wiring.serve import Plan, run
 
     options.only("source", "port", "config", "verbose", "no-browser")
     return run(options, Plan(demo=True, browser="no-browser" not in options.switches))
@@ -61,7 +61,7 @@ def demo(options: Options) -> int:
 
 def line(options: Options) -> int:
     """Answer any command line in the terminal."""
-    from bot.once import answer_line
+    from bot.wiring.cli import answer_line
 
     options.only("source", "at", "json", "config", "verbose")
     return answer_line(options)
@@ -69,7 +69,7 @@ def line(options: Options) -> int:
 
 def score(options: Options) -> int:
     """Score CSVs of metrics."""
-    from bot.once import score_files
+    from bot.wiring.cli import score_files
 
     options.only("plot", "truth", "history")
     return score_files(options)
@@ -77,14 +77,14 @@ def score(options: Options) -> int:
 
 def simulate(options: Options) -> int:
     """Write a simulated recording."""
-    from bot.once import write_simulation
+    from bot.wiring.cli import write_simulation
 
     return write_simulation(options)
 
 
 def record(options: Options) -> int:
     """Write a recording of the live account."""
-    from bot.account import record_account
+    from bot.wiring.cli import record_account
 
     options.only("days", "config", "verbose")
     return record_account(options)
@@ -92,7 +92,7 @@ def record(options: Options) -> int:
 
 def manifest(options: Options) -> int:
     """Write the manifests of Slack and Teams."""
-    from bot.once import write_manifests
+    from bot.wiring.cli import write_manifests
 
     options.only("config")
     return write_manifests(options)

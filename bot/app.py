@@ -9,28 +9,25 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from bot.alerts.mute import mute
-from bot.alerts.step import tell
-from bot.alerts.suspects import suspects
+from bot.answers.digest import post_digests
+from bot.answers.line import Call, named, understand
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Button, Buttons, Card, Form, Tone, text
 from bot.cards.charts import alert_chart
 from bot.cards.thread import thread_line
-from bot.commands.line import Call, named, understand
-from bot.deliver import deliver, intents, surface_of
-from bot.digest import post_digests
+from bot.costs.reconcile import remember_estimate
 from bot.errors import NotAllowed, TrnbotError, Unavailable
-from bot.health import Health
-from bot.model.alert import Notice
+from bot.model.alert import Notification
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
-from bot.ports import Changes, Memory, Ports
-from bot.reconcile import remember_estimate
-from bot.troubles import attend
-from bot.watch import Look, Watch
+from bot.ports import Ports, State, StateUpdate
+from bot.watch.deliver import deliver, intents, surface_of
+from bot.watch.health import Health, watch_channels
+from bot.watch.mute import mute
+from bot.watch.tick import TickResult, Watch, drill_targets, notify
 
 log = logging.getLogger("trnbot.app")
 LONGEST_SHARED = 1_500
@@ -51,7 +48,7 @@ class App:
         self._leaving = asyncio.Event()
         self._stopwatch = stopwatch
 
-    async def tick(self, now: datetime) -> Look | None:
+    async def tick(self, now: datetime) -> TickResult | None:
         """Watch once: look, write, say, write what was said; a tick that fails leaves the last one's state whole.
 
         Returns None where the bot left while it looked, before anything was written.
@@ -68,13 +65,13 @@ class App:
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
-            await asyncio.to_thread(self.ports.store.save, Changes(ticked_at=now))
-            await asyncio.to_thread(self.ports.drill, suspects(look.outcome.alerts), now)
+            await asyncio.to_thread(self.ports.store.save, StateUpdate(ticked_at=now))
+            await asyncio.to_thread(self.ports.drill, drill_targets(look.outcome.alerts), now)
             await asyncio.to_thread(remember_estimate, self.ports, now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))
             return look
 
-    async def _looked(self, now: datetime) -> Look | None:
+    async def _looked(self, now: datetime) -> TickResult | None:
         """Look in a thread; None once the bot leaves, for a look only reads and nobody needs its end."""
         looking = asyncio.create_task(asyncio.to_thread(self._watch.look, now))
         leaving = asyncio.create_task(self._leaving.wait())
@@ -137,9 +134,9 @@ class App:
             firing, ended = ([a for a in memory.alerts if a.firing is state] for state in (True, False))
             alerts = mute(firing, memory.silences, policy, now, ended)
             routes = await asyncio.to_thread(self._watch.routes)
-            notices = tell(memory, alerts, policy, self._channels, now, routes)
+            notices = notify(memory, alerts, policy, self._channels, now, routes)
             reading = await asyncio.to_thread(self._watch.read, now)
-            await self._speak(notices, memory, reading, Changes(alerts=alerts), now)
+            await self._speak(notices, memory, reading, StateUpdate(alerts=alerts), now)
 
     async def role(self, user: str) -> Role:
         """Return what a person may do: admins are listed by themselves, or by a group of their platform that they are in.
@@ -169,7 +166,9 @@ class App:
             admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
             raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
 
-    async def _speak(self, notices: Sequence[Notice], memory: Memory, reading: Reading, changes: Changes, now: datetime) -> None:
+    async def _speak(
+        self, notices: Sequence[Notification], memory: State, reading: Reading, changes: StateUpdate, now: datetime
+    ) -> None:
         """Write alerts and intents, then say the notices."""
         said = [*changes.said, *intents(notices, memory.said)]
         await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
@@ -177,7 +176,7 @@ class App:
         line = partial(thread_line, silences=(*memory.silences, *memory.slept))
         sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw, line)
         self.health.undelivered = sent.failed
-        await attend(sent, self.ports.shelf, now, partial(self.tell_admins, now=now))
+        await watch_channels(sent, self.ports.shelf, now, partial(self.tell_admins, now=now))
 
     async def tell_admins(self, sentence: str, now: datetime) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
@@ -209,7 +208,7 @@ def _shareable(card: Card, line: str) -> Card:
     return replace(card, blocks=(*card.blocks, Buttons((share,))))
 
 
-def _card(notice: Notice, memory: Memory, reading: Reading, routes: Routes) -> Card:
+def _card(notice: Notification, memory: State, reading: Reading, routes: Routes) -> Card:
     worst = max(notice.alerts, key=worth)
     chart = alert_chart(worst, reading.frames)
     return notice_card(notice, chart, memory.silences, lambda name: routes.owner(name, notice.channel))

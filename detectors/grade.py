@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
-from bot.model.alert import Alert, Notice, Reason
+from bot.model.alert import Alert, Notification, Reason
 from bot.model.anomaly import Cause
 from bot.model.labels import NAMES, Labels
 from bot.model.window import Window
@@ -39,7 +39,7 @@ def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
 def grade(
     alerts: Sequence[Alert],
     truth: Sequence[Mapping[str, Any]],
-    notices: Sequence[Notice] = (),
+    notices: Sequence[Notification] = (),
     window: Window | None = None,
     clusters: int = 0,
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adapters.slack.manifest import manifest_yaml
 from adapters.teams.manifest import as_text, manifest
-from bot.chats import command_hints
+from bot.wiring.surfaces import command_hints
 from docs.pages import commands_page, settings_page
 
 ROOT = Path(__file__).parents[1]

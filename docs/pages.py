@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.commands.registry import COMMANDS, Command
-from bot.commands.values import type_name
+from bot.answers.registry import COMMANDS, Command
+from bot.answers.values import type_name
 from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting

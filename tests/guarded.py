@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from adapters.store.memory import MemoryStore
+from bot.answers.line import named
 from bot.cards.card import Card, Tone
-from bot.commands.line import named
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
 from tests.builders import FIVE, NOON, anomaly

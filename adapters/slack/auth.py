@@ -24,7 +24,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.slack.client import code_of
 from adapters.slack.manifest import SCOPES
 from bot.errors import Refused
-from bot.ports import Shelf, Turnstile
+from bot.ports import DocumentStore, IdempotencyKeys
 
 INSTALLATIONS = "slack.installations"
 _ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
@@ -50,7 +50,7 @@ class Installation:
 class Installations:
     """Read and write installations; the shelf may block, so each call runs in a thread."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: DocumentStore) -> None:
         self._shelf = shelf
 
     async def keep(self, made: Installation) -> None:
@@ -129,7 +129,7 @@ class InstallPages:
     A state is signed and not kept, so that opening the page writes nothing.
     """
 
-    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installations, turnstile: Turnstile) -> None:
+    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installations, turnstile: IdempotencyKeys) -> None:
         self._app, self._client, self._installs, self._turnstile = app, client, installs, turnstile
 
     def routes(self) -> Sequence[web.RouteDef]:

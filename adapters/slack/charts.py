@@ -17,7 +17,7 @@ from adapters.slack.limits import ALT_TEXT
 from adapters.slack.pace import Pace, closed_s
 from adapters.slack.render import chart_places
 from bot.cards.card import Card, Chart
-from bot.ports import Draw, Shelf
+from bot.ports import DocumentStore, Draw
 
 _UPLOADS = "slack-pictures"
 _log = logging.getLogger("trnbot.slack")
@@ -26,7 +26,7 @@ _log = logging.getLogger("trnbot.slack")
 class ChartUploader:
     """Draw, upload and remember charts."""
 
-    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: Shelf, pace: Pace) -> None:
+    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: DocumentStore, pace: Pace) -> None:
         self._client, self._draw, self._shelf, self._pace = client, draw, shelf, pace
 
     async def files(self, card: Card, key: str = "") -> dict[int, str]:

@@ -27,7 +27,7 @@ from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
 from bot.ports import CommandHint
-from bot.ports.seen import Seen
+from bot.ports.seen import Deduplicator
 
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0
@@ -45,7 +45,12 @@ class Listener:
     """
 
     def __init__(
-        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Seen, tasks: Tasks, installs: Installations | None = None
+        self,
+        of: WorkspaceOf,
+        hints: Sequence[CommandHint],
+        seen: Deduplicator,
+        tasks: Tasks,
+        installs: Installations | None = None,
     ) -> None:
         self._of, self._hints, self._seen, self._tasks, self._installs = of, hints, seen, tasks, installs
         self._names: dict[str, str] = {}

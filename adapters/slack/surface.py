@@ -24,8 +24,8 @@ from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
 from bot.errors import Refused, WrongInput
 from bot.model.delays import Delays
-from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Turnstile
-from bot.ports.seen import Seen
+from bot.ports import Answer, Clock, CommandHint, DocumentStore, Draw, IdempotencyKeys
+from bot.ports.seen import Deduplicator
 
 EVENTS_PATH = "/slack/events"
 _log = logging.getLogger("trnbot.slack")
@@ -49,8 +49,8 @@ class SlackSurface:
         answer: Answer,
         clock: Clock,
         draw: Draw,
-        shelf: Shelf,
-        turnstile: Turnstile,
+        shelf: DocumentStore,
+        turnstile: IdempotencyKeys,
         hints: Sequence[CommandHint],
         client_id: str = "",
         client_secret: str = "",
@@ -67,7 +67,9 @@ class SlackSurface:
         self._tasks = Tasks()
         self._app = self._bolt(signing_secret)
         self._socket: AsyncSocketModeHandler | None = None
-        Listener(self._workspaces.of, hints, Seen(turnstile, "slack.seen"), self._tasks, self._installs).register(self._app)
+        Listener(self._workspaces.of, hints, Deduplicator(turnstile, "slack.seen"), self._tasks, self._installs).register(
+            self._app
+        )
         self._installing: Sequence[Any] = ()
         if self._installs:
             oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))

@@ -8,11 +8,11 @@ from typing import Any
 
 from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
 from bot.model.labels import Labels
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
-from bot.ports import Changes, Memory
+from bot.ports import State, StateUpdate
 
 KEEP_CLOSED = timedelta(days=15)
 KEEP_SAID = timedelta(days=1)
@@ -20,12 +20,12 @@ KEEP_SLEPT = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.Store`, `Versions`, `Shelf` and `Turnstile`."""
+    """Implement `bot.ports.Store`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
         self._closed: dict[str, Alert] = {}
-        self._said: dict[tuple[str, str], Said] = {}
+        self._said: dict[tuple[str, str], NotificationLogEntry] = {}
         self._silences: dict[str, Silence] = {}
         self._decisions: dict[str, dict[str, Decision]] = {}
         self._ticked_at: datetime | None = None
@@ -33,11 +33,11 @@ class MemoryStore:
         self._attempts: list[Attempt] = []
         self._shelves: dict[str, dict[str, Mapping[str, Any]]] = {}
 
-    def load(self, now: datetime) -> Memory:
+    def load(self, now: datetime) -> State:
         """Return what the watch needs at `now`."""
         recent = [x for x in self._closed.values() if x.closed is None or x.closed > now - KEEP_CLOSED]
         standing = [x for x in self._silences.values() if x.ended_at is None]
-        return Memory(
+        return State(
             alerts=self._ordered([*self._open.values(), *recent]),
             said=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
             silences=tuple(x for x in standing if x.ends > now),
@@ -45,7 +45,7 @@ class MemoryStore:
             ticked_at=self._ticked_at,
         )
 
-    def save(self, changes: Changes) -> None:
+    def save(self, changes: StateUpdate) -> None:
         """Write all of it or none of it."""
         alerts, said = tuple(changes.alerts), tuple(changes.said)
         silences, decisions = tuple(changes.silences), tuple(changes.decisions)

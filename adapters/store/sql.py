@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -32,12 +33,12 @@ from adapters.store.tables import (
     silence_row,
 )
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
-from bot.ports import Changes, Memory
+from bot.ports import State, StateUpdate
 
 T = TypeVar("T")
 KEEP_TICKS = 1_000
@@ -46,7 +47,7 @@ _BATCH = 500
 
 
 class SqlStore:
-    """Implement `bot.ports.Store`, `Versions`, `Shelf` and `Turnstile`; every method may block and raise `Unavailable`."""
+    """Implement `Store`, `Versions`, `DocumentStore` and `IdempotencyKeys`; every method may block or raise `Unavailable`."""
 
     def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
         self._reader = reader
@@ -54,22 +55,22 @@ class SqlStore:
         self._lead = lead
         self._name = name
 
-    def load(self, now: datetime) -> Memory:
+    def load(self, now: datetime) -> State:
         """Return what the watch needs at `now`, all as of one instant."""
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
             told = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
             standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
             silences = _bodies(connection, SILENCES, standing, Silence)
-            return Memory(
+            return State(
                 alerts=_alerts(connection, recent),
-                said=_bodies(connection, SAID, told, Said),
+                said=_bodies(connection, SAID, told, NotificationLogEntry),
                 silences=tuple(x for x in silences if x.ends > now),
                 slept=tuple(x for x in silences if x.ends <= now),
                 ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
             )
 
-    def save(self, changes: Changes) -> None:
+    def save(self, changes: StateUpdate) -> None:
         """Write all of it or none of it; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
             _replace(connection, ALERTS, map(alert_row, changes.alerts))
@@ -229,11 +230,16 @@ def _bodies(connection: Connection, table: Table, wanted: ColumnElement[bool], k
     return tuple(_noun(kind, body) for body in found)
 
 
+def _words(kind: type[Any]) -> str:
+    """Write a noun's class as words: `NotificationLogEntry` as notification log entry."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
+
+
 def _noun(kind: type[T], body: Any) -> T:
     try:
         return decode(kind, body)
     except ValueError as error:
-        raise Unavailable(f"A stored {kind.__name__.lower()} cannot be read: {error}.") from error
+        raise Unavailable(f"A stored {_words(kind)} cannot be read: {error}.") from error
 
 
 def _replace(connection: Connection, table: Table, rows: Iterable[Row]) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.derive import labels_of
-from bot.model.alert import Alert, Decision, Doing, Said, Silence
+from bot.model.alert import Alert, Decision, Doing, NotificationLogEntry, Silence
 from bot.model.codec import encode
 
 
@@ -189,7 +189,7 @@ def alert_row(alert: Alert) -> Row:
     }
 
 
-def said_row(said: Said) -> Row:
+def said_row(said: NotificationLogEntry) -> Row:
     """Return the row of what a channel was told."""
     row = {"id": said.id, "channel": said.channel, "reason": said.reason.value, "at": said.at}
     return row | {"message": said.message, "over": int(said.over), "body": encode(said)}

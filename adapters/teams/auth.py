@@ -31,7 +31,7 @@ from adapters.teams.client import Connector, ConnectorClient
 from adapters.teams.config import Cloud
 from bot.cards.card import Card, Tone, text
 from bot.errors import Unavailable
-from bot.ports import Tell, Turnstile
+from bot.ports import IdempotencyKeys, Tell
 
 log = logging.getLogger("trnbot.teams")
 
@@ -159,7 +159,7 @@ REFUSAL = Card(
 class UnknownTenants:
     """Tell of each tenant once, whichever process it wrote to."""
 
-    def __init__(self, turnstile: Turnstile, tell: Tell) -> None:
+    def __init__(self, turnstile: IdempotencyKeys, tell: Tell) -> None:
         self._turnstile, self._tell = turnstile, tell
 
     async def meet(self, tenants: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from botbuilder.core import TurnContext
 from botbuilder.schema import Activity, ChannelAccount, ConversationAccount, ConversationReference
 
 from bot.errors import Unavailable
-from bot.ports import Shelf
+from bot.ports import DocumentStore
 
 CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
@@ -90,7 +90,7 @@ def split_thread(conversation: str) -> tuple[str, str]:
 class Conversations:
     """Keep both on the shelf; the shelf may block, so each call runs in a thread."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: DocumentStore) -> None:
         self._shelf = shelf
         self._written: dict[str, dict[str, Any]] = {}
 

@@ -32,7 +32,7 @@ from bot.cards.card import Card, Text, plain
 from bot.errors import TrnbotError
 from bot.model.request import Request
 from bot.ports import Answer, Clock, CommandHint, Draw
-from bot.ports.seen import Seen
+from bot.ports.seen import Deduplicator
 
 log = logging.getLogger("trnbot.teams")
 
@@ -51,7 +51,7 @@ class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no ty
         conversations: Conversations,
         voice: Sender,
         hints: tuple[CommandHint, ...],
-        seen: Seen,
+        seen: Deduplicator,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._answer = answer

@@ -22,8 +22,8 @@ from adapters.teams.render import ALERT_BYTES, dumps
 from adapters.teams.sender import Sender, message_activity
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
-from bot.ports import Answer, Clock, CommandHint, Draw, Shelf, Tell, Turnstile
-from bot.ports.seen import Seen
+from bot.ports import Answer, Clock, CommandHint, DocumentStore, Draw, IdempotencyKeys, Tell
+from bot.ports.seen import Deduplicator
 
 log = logging.getLogger("trnbot.teams")
 
@@ -44,7 +44,7 @@ class TeamsSurface:
 
     An empty `app_id` means that nobody signs: allowed with `development` alone, and then for this machine alone.
     `tenants` are those served besides `tenant_id`, `*` for every one; another's message gets a refusal and no data, and the
-    first of a tenant is told by `fetch`.
+    first of a tenant is told by `tell`.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class TeamsSurface:
         answer: Answer,
         clock: Clock,
         draw: Draw,
-        shelf: Shelf,
+        shelf: DocumentStore,
         hints: Sequence[CommandHint],
-        turnstile: Turnstile,
+        turnstile: IdempotencyKeys,
         tell: Tell,
         tenants: Sequence[str] = (),
         cloud: Cloud = PUBLIC,
@@ -80,7 +80,7 @@ class TeamsSurface:
         self._adapter = CloudAdapter(RequestAuthentication(cloud, app_id, self._wire))
         self._voice = Sender(self._adapter, app_id)
         self._draw = draw
-        seen = Seen(turnstile, "teams.seen")
+        seen = Deduplicator(turnstile, "teams.seen")
         self._listener = Listener(answer, clock, draw, self._conversations, self._voice, by_worth(hints), seen, patience_s)
 
     async def belongs(self, user: str, group: str) -> bool:

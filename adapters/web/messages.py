@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.cards.card import Card
 from bot.model.codec import decode, encode
-from bot.ports import Clock, Shelf
+from bot.ports import Clock, DocumentStore
 
 log = logging.getLogger("trnbot.web")
 
@@ -48,7 +48,7 @@ class Message:
 class Messages:
     """Read and write messages; the shelf may block, so each call leaves the event loop."""
 
-    def __init__(self, shelf: Shelf, clock: Clock) -> None:
+    def __init__(self, shelf: DocumentStore, clock: Clock) -> None:
         self._shelf = shelf
         self._clock = clock
         self._writing = asyncio.Lock()

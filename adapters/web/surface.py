@@ -15,7 +15,7 @@ from adapters.web.html import Pages
 from adapters.web.messages import Message, Messages
 from adapters.web.views import CHANNEL, Console, Views
 from bot.cards.card import Card
-from bot.ports import Answer, Clock, CommandHint, Shelf
+from bot.ports import Answer, Clock, CommandHint, DocumentStore
 
 
 class WebSurface:
@@ -32,7 +32,7 @@ class WebSurface:
         *,
         answer: Answer,
         clock: Clock,
-        shelf: Shelf,
+        shelf: DocumentStore,
         health: Callable[[], Mapping[str, Any]],
         metrics: Callable[[], str],
         hints: Sequence[CommandHint],

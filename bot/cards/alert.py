@@ -1,4 +1,4 @@
-"""Say one incident: what, since when, how many dollars, why, what to do; at its end one quiet line."""
+"""Draw one incident: the cause, since when, how many dollars, why, what to do; at its end one quiet line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert_words import alert_data, cause_words, headline, money_line, price_words, span, where, worth
+from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words, span, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -17,8 +17,10 @@ from bot.cards.card import (
     Chart,
     Code,
     Column,
+    Mention,
     Span,
     Strong,
+    Style,
     Table,
     Text,
     Tone,
@@ -26,14 +28,30 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.compiling import lost_texts, spared_text
-from bot.cards.decided import decided
 from bot.cards.lines import quote
 from bot.cards.money import usd
-from bot.cards.owner import mentions, owner_words
 from bot.cards.words import counted
-from bot.model.alert import Alert, Notice, Silence
+from bot.model.alert import Alert, Notification, Silence, Waste
 from bot.model.anomaly import Cause, Severity
+
+
+def owner_words(alert: Alert, resolved: str) -> str:
+    """Say whose it is: who is pinged stands beside the title, and here how they were found, where no tag says it."""
+    if resolved:
+        return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
+    named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
+    named += [claim.replace(":", " ") for claim in alert.claims]
+    # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
+    by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
+    named += [f"launched by {alert.launched_by}"] if by_machine else []
+    unknown = ", not in the settings" if alert.owners else ""
+    return f" · {', '.join(named)}{unknown}: told to the default channel"
+
+
+def mentions(name: str, address: str) -> tuple[Mention, ...]:
+    """Ping who was found, nobody without an address."""
+    return (Mention(address, name.rpartition(":")[2]),) if address else ()
+
 
 _OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align.RIGHT))
 _TOP, _FEW = 5, 3
@@ -48,7 +66,7 @@ _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 
 
 def notice_card(
-    notice: Notice, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
+    notice: Notification, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
 ) -> Card:
     """Draw a notice; the message of its end is one quiet line and its facts. `address` tells where an owner is reached."""
     firing = [alert for alert in notice.alerts if alert.firing]
@@ -172,4 +190,19 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
         Button("Not an anomaly", f"not-an-anomaly {alert.id}"),
         Button("Why", f"why {alert.id}"),
         Button("Tune…", _tuning(alert), opens=True),
+    )
+
+
+def lost_texts(alert: Alert) -> list[Block]:
+    """Say what was lost before an alert was told; nothing where it still goes on."""
+    if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
+        return []
+    hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
+    return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
+
+
+def spared_text(waste: Waste, nodes: int) -> Text:
+    """Say what of it one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    return text(
+        "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
     )

@@ -10,7 +10,7 @@ from bot.model.window import Window
 
 
 def quote(value: str) -> str:
-    """Return `value` so that the grammar of `bot.commands.line` reads it back as one word."""
+    """Return `value` so that the grammar of `bot.answers.line` reads it back as one word."""
     if value and not re.search(r"[\s\"'\\=]", value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any
 
-from bot.cards.card import Text, quiet
-from bot.costs.nowcast import Expected
-from bot.model.outlook import Commitment, Plan
 from bot.model.spend import Money, Tally
 
 
@@ -30,26 +25,6 @@ def money_data(money: Money) -> dict[str, Decimal]:
         "net_usd": money.net,
         "amortised_usd": money.amortised,
     }
-
-
-def expected_data(theirs: Expected | None) -> dict[str, Any]:
-    """Return the provider's forecast of the month's end, where it made one."""
-    if theirs is None:
-        return {}
-    return {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}
-
-
-def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
-    """Say how each kind of commitment was used on the newest day that the provider tells of."""
-    found = []
-    for plan in Plan:
-        days = [one for one in commitments if one.plan is plan and one.committed]
-        if days:
-            last = max(days, key=lambda one: one.day)
-            covers = f"; they cover {last.coverage:.0%} of what they could" if last.coverage is not None else ""
-            words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
-            found.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
-    return found
 
 
 def amount_of(amount: Decimal, tally: Tally) -> str:

@@ -8,10 +8,10 @@ from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.money import usd
 from bot.cards.words import clock
-from bot.model.alert import Alert, Notice, Reason, Said, Silence
+from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence
 
 
-def thread_line(notice: Notice, said: Said, card: Card, silences: Sequence[Silence] = ()) -> Card:
+def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:
     """Return the short line about what changed since `said`; `card` is what the message now shows.
 
     `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
@@ -31,7 +31,7 @@ def thread_line(notice: Notice, said: Said, card: Card, silences: Sequence[Silen
             return Card(card.title, card.tone)
 
 
-def _decided(alert: Alert, said: Said, silences: Sequence[Silence]) -> str:
+def _decided(alert: Alert, said: NotificationLogEntry, silences: Sequence[Silence]) -> str:
     """Say the newest decision: an acknowledgement since what was said, else who keeps the alert quiet, else how it stands."""
     ack = alert.acknowledged
     snooze = next((one for one in silences if alert.muted_by == f"silence:{one.id}"), None)
@@ -44,7 +44,9 @@ def _decided(alert: Alert, said: Said, silences: Sequence[Silence]) -> str:
     return f"Snoozed by {who} until {clock(snooze.ends)} UTC{ceiling}{why}"
 
 
-def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence], card: Card) -> Card | None:
+def _awake(
+    alert: Alert, notice: Notification, said: NotificationLogEntry, silences: Sequence[Silence], card: Card
+) -> Card | None:
     """Say that a snooze has ended by its time or its ceiling, to who set it; None where none has."""
     if not alert.firing or alert.muted_by:
         return None
@@ -54,7 +56,7 @@ def _awake(alert: Alert, notice: Notice, said: Said, silences: Sequence[Silence]
     return None
 
 
-def _why_awake(alert: Alert, notice: Notice, said: Said, silence: Silence) -> str:
+def _why_awake(alert: Alert, notice: Notification, said: NotificationLogEntry, silence: Silence) -> str:
     cost = alert.waste.so_far if alert.waste else None
     who = silence.who
     if said.at < silence.ends <= notice.at:

@@ -1,13 +1,17 @@
-"""Choose the price of an hour: the account's own rate, else the price list, else an offering, else the dated fallback."""
+"""Price an hour of anything: the account's own rate, else the price list, else an offering, else the dated fallback."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.fleet import Market
+from bot.errors import TrnbotError
+from bot.model.fleet import FileSystem, Instance, Inventory, Market, Reservation, Volume
 from bot.model.price import Basis, Price, StoragePrice
+from bot.model.window import Window
+from bot.ports import Ports
 
 HOURS_A_MONTH = 730
 _ORDER = list(Basis)
@@ -53,3 +57,102 @@ def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, b
     same = price.market is market or (price.market in _COMMITTED and market in _COMMITTED)
     elsewhere = bool(region and price.region and price.region != region)
     return (not same, elsewhere, _ORDER.index(price.basis), price.market is not market, -price.asof.toordinal())
+
+
+_SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
+
+
+def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal | None]:
+    """Return what gives the USD of an hour of an instance by its id, None where nobody knows."""
+
+    def hour_of(instance: str) -> Decimal | None:
+        known = inventory.instances.get(instance)
+        price = pricing.instance(known) if known else None
+        return price.usd_per_hour if price else None
+
+    return hour_of
+
+
+class Pricing:
+    """Price hours as of one day: the account's own bill first, then lists, then the dated fallback."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._known: dict[tuple[str, str, Market], Price | None] = {}
+        self._rates: Sequence[Price] = ()
+        self._resources: Mapping[str, Decimal] | None = None
+        self._day: datetime | None = None
+
+    def at(self, now: datetime) -> Pricing:
+        """Return itself, ready for prices of `now`: what was remembered of another day is forgotten."""
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if day != self._day:
+            self._day, self._known, self._resources = day, {}, None
+            self._rates = self._ports.billing.rates(now)
+        self._now = now
+        return self
+
+    def __call__(self, thing: str, inventory: Inventory) -> Price | None:
+        """Return the price of one hour of the thing, None when nobody knows one."""
+        instance = inventory.instances.get(thing)
+        if instance:
+            return self.instance(instance)
+        held = inventory.reservations
+        every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *held)
+        found = next((x for x in every if x.labels.resource == thing), None)
+        return self._reserved(found) if isinstance(found, Reservation) else self._stored(found) if found else None
+
+    def instance(self, instance: Instance) -> Price | None:
+        """Return the price of one hour of the instance."""
+        return self._of(instance.labels.instance_type, instance.labels.region, instance.market)
+
+    def quotes(self, instance_type: str, region: str) -> list[Price]:
+        """Return every price known for a type: the account's own, listed, offered, and of last resort."""
+        own = [rate for rate in self._rates if rate.instance_type == instance_type]
+        listed = self._ports.prices.quotes(instance_type, region, self._now)
+        last = [price for price in self._ports.knowledge.fallback_prices() if price.instance_type == instance_type]
+        return [*own, *listed, *last]
+
+    def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
+        key = (instance_type, region, market)
+        if key not in self._known:
+            self._known[key] = choose(self.quotes(instance_type, region), market, region)
+        return self._known[key]
+
+    def _reserved(self, held: Reservation) -> Price | None:
+        """Return what an hour of a whole reservation costs, used or not: its instances, each at its type's price."""
+        one = self._of(held.labels.instance_type, held.labels.region, held.market)
+        return replace(one, usd_per_hour=one.usd_per_hour * held.total) if one else None
+
+    def _stored(self, thing: Volume | FileSystem) -> Price | None:
+        """Return what storage costs: its own lines of a settled week, else the list price of its kind."""
+        week = self._week()
+        billed = self._billed(week).get(thing.labels.resource)
+        if billed and (thing.created_at is None or thing.created_at <= week.start):
+            source = "the resource's own lines of the bill"
+            return Price("storage", billed, Market.ON_DEMAND, Basis.BILLED, thing.labels.region, week.end.date(), source)
+        match thing:
+            case Volume():
+                kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
+            case FileSystem():
+                kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
+        quotes = self._ports.prices.quotes(kind, thing.labels.region, self._now)
+        quoted = [price for price in quotes if price.instance_type == kind]
+        if quoted:
+            return replace(quoted[-1], usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")))
+        return storage_price(kind, gib, thing.labels.region, self._ports.knowledge.storage_prices())
+
+    def _week(self) -> Window:
+        assert self._day
+        return Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED)
+
+    def _billed(self, week: Window) -> Mapping[str, Decimal]:
+        """Return amortised USD an hour by resource id; empty without a bill."""
+        if self._resources is None:
+            hours = Decimal(str(week.hours))
+            try:
+                rows = self._ports.billing.tally(week, ("resource",)).rows
+            except TrnbotError:
+                rows = ()
+            self._resources = {row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows}
+        return self._resources

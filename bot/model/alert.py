@@ -26,7 +26,7 @@ class Waste:
 
 
 @dataclass(frozen=True)
-class Worst:
+class Peak:
     """Hold what an alert was at its worst, newest sight of it: what it is remembered by when it has ended."""
 
     anomaly: Anomaly
@@ -64,7 +64,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Alert:
-    """Follow one opening of one key; `with_acknowledgement` is derived from the decisions and never written by the watch."""
+    """Follow one opening of one key; `acknowledged` is derived from the decisions and never written by the watch."""
 
     id: str
     anomaly: Anomaly
@@ -78,7 +78,7 @@ class Alert:
     owner: str = ""
     """The name in the owner tag of most of its things, "" where they have none."""
     things_at_worst: int = 0
-    worst: Worst | None = None
+    worst: Peak | None = None
     claims: tuple[str, ...] = ()
     """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
 
@@ -165,7 +165,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notification:
     """Join alerts of one incident for one channel; `id` names the incident there."""
 
     id: str
@@ -176,7 +176,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Said:
+class NotificationLogEntry:
     """Remember what a channel was last told of one incident, and which message holds it.
 
     `message` is "" between the intent (written before sending) and the platform's answer (written after).

@@ -1,4 +1,4 @@
-"""Describe what runs and what it is made of: inventory as AWS reports it at one time."""
+"""Describe what runs, what it is made of and who launched it: inventory as AWS reports it at one time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,37 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from bot.model.labels import Labels
-from bot.model.launcher import Launcher
+
+
+class LauncherKind(StrEnum):
+    """Name what kind of principal a launcher is."""
+
+    PERSON = "person"
+    """A user, or a session that carries a person's name: someone who may own the thing."""
+    ROLE = "role"
+    """A role that a program or an unnamed person assumed."""
+    MACHINE = "machine"
+    """Auto Scaling, an EKS node group, Karpenter: nobody to ask."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """State one launch; `name` is text from AWS's records, never an address."""
+
+    name: str
+    kind: LauncherKind
+    event: str = ""
+    """CloudTrail's name of the call, "" where a tag says it."""
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        """Read as `dana`, `role ci-deploy` or `EKS node group trn-a`."""
+        return f"role {self.name}" if self.kind is LauncherKind.ROLE else self.name
+
+    @property
+    def person(self) -> str:
+        """Return the name of a person, "" where it was none."""
+        return self.name if self.kind is LauncherKind.PERSON else ""
 
 
 class Market(StrEnum):

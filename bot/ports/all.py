@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from bot.model.check import Check
 from bot.model.own import OwnBill
 from bot.model.policy import Policy
-from bot.model.replay import Replay
 from bot.model.route import Routes
-from bot.outlook import NoOutlook, Outlook
+from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
-from bot.ports.state import Shelf, Store, Versions
+from bot.ports.outlook import NoOutlook, Outlook
+from bot.ports.state import DocumentStore, Store, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
 
 
@@ -34,7 +34,7 @@ class Replays(Protocol):
         """Return the labelled incidents of a recording, None when it has none."""
         ...
 
-    def grade(self, seen: Replay, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+    def grade(self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
         ...
 
@@ -52,7 +52,7 @@ class Ports:
     base: Policy
     """The settings file's policy, under every stored change."""
     versions: Versions
-    shelf: Shelf
+    shelf: DocumentStore
     replays: Replays
     interval: timedelta
     channels: Sequence[str] = ("default",)

@@ -6,15 +6,15 @@ import asyncio
 import logging
 
 from bot.errors import Unavailable
-from bot.ports.state import Turnstile
+from bot.ports.state import IdempotencyKeys
 
 _log = logging.getLogger("trnbot.seen")
 
 
-class Seen:
+class Deduplicator:
     """Ask the store, which every process shares; `shelf` keeps the keys of one platform."""
 
-    def __init__(self, turnstile: Turnstile, shelf: str) -> None:
+    def __init__(self, turnstile: IdempotencyKeys, shelf: str) -> None:
         self._turnstile, self._shelf = turnstile, shelf
 
     async def again(self, key: str) -> bool:

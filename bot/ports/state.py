@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
-from bot.model.memory import Changes, Memory
+from bot.model.state import State, StateUpdate
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
 
@@ -16,11 +16,11 @@ from bot.model.window import Window
 class Store(Protocol):
     """Keep state."""
 
-    def load(self, now: datetime) -> Memory:
+    def load(self, now: datetime) -> State:
         """Return what the watch needs at `now`."""
         ...
 
-    def save(self, changes: Changes) -> None:
+    def save(self, changes: StateUpdate) -> None:
         """Write all of it or none of it."""
         ...
 
@@ -53,7 +53,7 @@ class Versions(Protocol):
         ...
 
 
-class Shelf(Protocol):
+class DocumentStore(Protocol):
     """Keep small JSON documents for surfaces: conversation references, installations, the console's messages."""
 
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Shelf(Protocol):
         ...
 
 
-class Turnstile(Protocol):
+class IdempotencyKeys(Protocol):
     """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
 
     def first(self, shelf: str, key: str) -> bool:

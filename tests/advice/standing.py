@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from bot.advice.obstacles import Standing
+from bot.answers.migrate.obstacles import Standing
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, NodeState

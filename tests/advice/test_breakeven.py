@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.advice.breakeven import Porting, outcomes, payback
+from bot.answers.breakeven import Porting, breakeven, outcomes, payback
+from bot.answers.line import understand
 from bot.cards.card import Text, Tone, plain
-from bot.commands.breakeven import breakeven
-from bot.commands.line import understand
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.advice.cuda import audit, normal, requirements
+from bot.answers.cuda import audit, cuda, normal, requirements
+from bot.answers.line import understand
 from bot.cards.card import Tone
-from bot.commands.cuda import cuda
-from bot.commands.line import understand
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.advice.decide import Choice, decide
+from bot.answers.decide import Choice, parameter_count, verdict_of
+from bot.answers.decide import decide as command
+from bot.answers.line import understand
 from bot.cards.card import Form, Table, Text, plain
 from bot.cards.lines import form_line
-from bot.commands.decide import decide as command
-from bot.commands.decide import parameter_count
-from bot.commands.line import understand
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
@@ -49,20 +48,20 @@ def test_the_form_holds_every_question_and_types_the_line_that_answers():
 
 @pytest.mark.parametrize("key", [q.key for q in QUESTIONS if q.weight < 0])
 def test_each_poor_fit_lowers_the_score(key):
-    assert decide(QUESTIONS, FIT | {key: True}).points < decide(QUESTIONS, FIT).points
+    assert verdict_of(QUESTIONS, FIT | {key: True}).points < verdict_of(QUESTIONS, FIT).points
 
 
 @pytest.mark.parametrize("key", [q.key for q in QUESTIONS if q.weight > 0])
 def test_each_missing_condition_lowers_the_score(key):
-    assert decide(QUESTIONS, FIT | {key: False}).points < decide(QUESTIONS, FIT).points
+    assert verdict_of(QUESTIONS, FIT | {key: False}).points < verdict_of(QUESTIONS, FIT).points
 
 
 def test_all_against_stays_on_gpus():
-    assert decide(QUESTIONS, {key: not said for key, said in FIT.items()}).choice is Choice.GPU
+    assert verdict_of(QUESTIONS, {key: not said for key, said in FIT.items()}).choice is Choice.GPU
 
 
 def test_research_that_is_trained_again_and_again_goes_both_ways():
-    assert decide(QUESTIONS, FIT | {"stable": False}).choice is Choice.BOTH
+    assert verdict_of(QUESTIONS, FIT | {"stable": False}).choice is Choice.BOTH
 
 
 def test_open_questions_are_asked_with_the_answers_so_far():

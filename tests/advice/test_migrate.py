@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from bot.advice.migrate import break_even_hours, compare, default_target, fp8_gain, speed_range
-from bot.advice.obstacles import doubts, refusals
+from bot.answers.migrate.comparison import break_even_hours, compare, default_target, fp8_gain, speed_range
+from bot.answers.migrate.obstacles import doubts, refusals
 from bot.errors import WrongInput
 from bot.model.anomaly import Cause, NodeState
 from bot.model.claims import ClaimKind

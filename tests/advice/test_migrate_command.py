@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.migrate.command import migrate
 from bot.cards.card import Chart, Facts, Table, Text, Tone, plain
-from bot.commands.migrate import migrate
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Cause, Detection, NodeState
@@ -24,7 +24,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.policy.schema import default_policy
-from bot.ports import Changes, Ports
+from bot.ports import Ports, StateUpdate
 from tests.advice.standing import NOW, price, told
 
 
@@ -56,7 +56,7 @@ class Fleet:
 
 def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.BUSY, alerts=(), compiled=()):
     fleet, store = fleet or Fleet(), MemoryStore()
-    store.save(Changes(alerts=alerts))
+    store.save(StateUpdate(alerts=alerts))
 
     def detect(reading, policy, known):
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from bot.advice.carbon import footprint
-from bot.advice.sizing import fits, serving_sizes, smaller, training_gib
-from bot.advice.tco import Work, listed, total
+from bot.answers.carbon import footprint
+from bot.answers.sizing import fits, serving_sizes, smaller, training_gib
+from bot.answers.tco import Work, listed, total
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.advice.spot import Job, lost_share, offer, quantile, ranked, zones
+from bot.answers.spot.ranking import Job, lost_share, offer, quantile, ranked, zones
 from bot.model.fleet import Market
 from bot.model.price import Basis, Interruption, Price
 from bot.model.window import Window

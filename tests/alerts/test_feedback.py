@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from bot.alerts.feedback import pattern_of, scores
-from bot.alerts.mute import mute
 from bot.model.alert import Decision, Doing, Silence
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
-from bot.preview import held_since
+from bot.watch.feedback import pattern_of, scores
+from bot.watch.mute import mute
+from bot.watch.preview import held_since
 from tests.builders import NOON, alert, anomaly, waste
 
 DAY = timedelta(days=1)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.alerts.mute import mute
 from bot.errors import WrongInput
 from bot.model.anomaly import Severity
 from bot.model.hours import read_moment, read_quiet_hours
 from bot.model.policy import Policy
 from bot.policy.schema import SETTINGS, default_policy
+from bot.watch.mute import mute
 from tests.builders import NOON, alert, anomaly, waste
 
 NIGHT = Policy({**default_policy().values, "alert.quiet_hours": "22:00-07:00 Europe/Berlin"})

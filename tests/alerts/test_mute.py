@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from bot.alerts.mute import mute
 from bot.model.alert import Silence
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
+from bot.watch.mute import mute
 from tests.builders import NOON, alert, anomaly, waste
 
 POLICY = default_policy()

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from bot.alerts.group import Incident, group
-from bot.alerts.news import news, said_of
-from bot.model.alert import Alert, Decision, Doing, Notice, Reason
+from bot.model.alert import Alert, Decision, Doing, Notification, Reason
 from bot.model.anomaly import Cause, Severity
 from bot.policy.schema import default_policy
+from bot.watch.group import Incident, group
+from bot.watch.notify import log_entry_of, notifications_of
 from tests.builders import NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -20,8 +20,8 @@ CUT_OFF = alert(anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1
 CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())
 
 
-def told(*alerts: Alert) -> Notice:
-    return Notice("n1", "web:alerts", Reason.FIRST, NOON, alerts)
+def told(*alerts: Alert) -> Notification:
+    return Notification("n1", "web:alerts", Reason.FIRST, NOON, alerts)
 
 
 @pytest.mark.parametrize(
@@ -45,20 +45,20 @@ def told(*alerts: Alert) -> Notice:
     ],
 )
 def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: Reason | None) -> None:
-    said = said_of(told(before), "m1")
-    found = news(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
+    said = log_entry_of(told(before), "m1")
+    found = notifications_of(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
     assert (found.reason if found else None) is reason, sentence
 
 
 def test_an_acknowledged_critical_alert_is_not_repeated() -> None:
     quiet = replace(CRITICAL, acknowledged=ACK)
-    said = said_of(told(quiet), "m1")
-    assert news(Incident("n1", "web:alerts", (quiet,), said), POLICY, LATER) is None
+    said = log_entry_of(told(quiet), "m1")
+    assert notifications_of(Incident("n1", "web:alerts", (quiet,), said), POLICY, LATER) is None
 
 
 def test_a_first_message_that_never_left_is_still_a_first() -> None:
-    said = said_of(told(FIRST), "")
-    found = news(Incident("n1", "web:alerts", (FIRST,), said), POLICY, LATER)
+    said = log_entry_of(told(FIRST), "")
+    found = notifications_of(Incident("n1", "web:alerts", (FIRST,), said), POLICY, LATER)
     assert found is not None
     assert found.reason is Reason.FIRST
 
@@ -70,14 +70,14 @@ def test_muted_alerts_begin_no_incident_and_channels_hear_apart() -> None:
 
 
 def test_an_alert_stays_with_the_message_that_told_of_it() -> None:
-    said = replace(said_of(told(FIRST), "m1"), alerts=("a1",))
+    said = replace(log_entry_of(told(FIRST), "m1"), alerts=("a1",))
     second = alert(name="a2", opened=LATER)
     (incident,) = group([FIRST, second], [said], "web:alerts")
     assert (incident.id, [a.id for a in incident.alerts]) == ("n1", ["a1", "a2"])
 
 
 def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
-    over = replace(said_of(told(FIRST), "m1"), over=True)
+    over = replace(log_entry_of(told(FIRST), "m1"), over=True)
     (incident,) = group([alert(name="a2", opened=LATER)], [over], "web:alerts")
     assert incident.id != "n1"
 
@@ -85,13 +85,13 @@ def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
 def test_a_reminder_comes_at_its_hours_however_often_the_message_was_edited() -> None:
     after = POLICY.duration("alert.remind_after")
     heard = []
-    said = said_of(told(CRITICAL), "m1")
+    said = log_entry_of(told(CRITICAL), "m1")
     for hours in range(1, 13):
         at = NOON + timedelta(hours=hours)
         dearer = replace(CRITICAL, waste=waste("100", str(100 * 2**hours)))
-        found = news(Incident("n1", "web:alerts", (dearer,), said), POLICY, at)
+        found = notifications_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, at)
         assert found is not None
         heard.append(found.reason)
-        said = said_of(found, "m1")
+        said = log_entry_of(found, "m1")
     every = int(after / timedelta(hours=1))
     assert [i + 1 for i, reason in enumerate(heard) if reason is Reason.REMINDER] == list(range(every, 13, every))

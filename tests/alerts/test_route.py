@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from bot.alerts.news import said_of
-from bot.alerts.route import audience, route
-from bot.alerts.step import tell
 from bot.errors import WrongInput
-from bot.model.alert import Decision, Doing, Notice, Reason
+from bot.model.alert import Decision, Doing, Notification, Reason
 from bot.model.anomaly import Cause, Severity
-from bot.model.memory import Memory
 from bot.model.route import Routes
+from bot.model.state import State
 from bot.policy.schema import default_policy
-from bot.routes import read_owners, read_routes, route_of
+from bot.settings.routes import read_owners, read_routes, route_of
+from bot.watch.notify import log_entry_of
+from bot.watch.route import audience, route
+from bot.watch.tick import notify
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -60,22 +60,22 @@ def test_a_critical_alert_that_nobody_acknowledges_goes_up(minutes: int, acknowl
 
 def test_each_channel_hears_only_what_is_routed_there() -> None:
     alerts = [alert(owner="dana"), alert(anomaly(cluster="bert"), name="a2", owner="dana")]
-    notices = tell(Memory(), alerts, POLICY, ("web:alerts",), NOON, ROUTES)
+    notices = notify(State(), alerts, POLICY, ("web:alerts",), NOON, ROUTES)
     heard = {(notice.channel, found.id) for notice in notices for found in notice.alerts}
     assert heard == {("web:alerts", "a1"), ("web:alerts", "a2"), ("slack:C1", "a1"), ("slack:C2", "a1"), ("slack:C0", "a2")}
 
 
 def test_the_end_is_told_where_the_beginning_was_though_the_route_is_gone() -> None:
     firing = alert(owner="dana", waste=waste())
-    said = said_of(Notice("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "m1")
-    (over,) = tell(Memory(said=(said,)), [replace(firing, closed=NOON + FIVE)], POLICY, (), NOON + FIVE, Routes())
+    said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "m1")
+    (over,) = notify(State(said=(said,)), [replace(firing, closed=NOON + FIVE)], POLICY, (), NOON + FIVE, Routes())
     assert (over.channel, over.reason) == ("slack:COLD", Reason.OVER)
 
 
 def test_an_intent_whose_route_is_gone_is_not_said_after_all() -> None:
     firing = alert(owner="dana", waste=waste())
-    said = said_of(Notice("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "")
-    assert tell(Memory(said=(said,)), [firing], POLICY, (), NOON + FIVE, Routes()) == ()
+    said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "")
+    assert notify(State(said=(said,)), [firing], POLICY, (), NOON + FIVE, Routes()) == ()
 
 
 def test_the_owner_is_reached_on_the_platform_that_speaks() -> None:

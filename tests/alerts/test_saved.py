@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.alerts.saved import savings
-from bot.cards.savings import digest, savings_card
+from bot.answers.savings import digest, savings_card
 from bot.model.alert import Alert, Decision, Doing
 from bot.model.window import Window
+from bot.watch.savings import savings
 from tests.builders import FIVE, NOON, alert, nodes, waste
 
 ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from bot.alerts.suspects import suspects
 from bot.model.anomaly import Cause
+from bot.watch.tick import drill_targets
 from tests.builders import alert, anomaly
 
 
@@ -14,8 +14,8 @@ def of(cause, *things, **more):
 def test_the_worst_two_of_each_cause_that_cores_can_explain():
     starved = of(Cause.STARVED, "i-1", "i-2", "i-3")
     others = [of(Cause.IDLE, "i-4"), of(Cause.HUNG, "i-5", muted_by="silence:1")]
-    assert suspects([starved, *others]) == ("i-1", "i-2")
+    assert drill_targets([starved, *others]) == ("i-1", "i-2")
 
 
 def test_a_node_of_two_alerts_is_named_once():
-    assert sorted(suspects([of(Cause.STARVED, "i-1", "i-2"), of(Cause.ODD, "i-2", "i-9")])) == ["i-1", "i-2", "i-9"]
+    assert sorted(drill_targets([of(Cause.STARVED, "i-1", "i-2"), of(Cause.ODD, "i-2", "i-9")])) == ["i-1", "i-2", "i-9"]

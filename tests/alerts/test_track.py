@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bot.alerts.track import recent, track
 from bot.model.anomaly import Cause, Detection, NodeState
+from bot.model.fleet import Launcher, LauncherKind
 from bot.model.labels import Labels
-from bot.model.launcher import Launcher, LauncherKind
 from bot.model.reading import Gap
+from bot.watch.track import recent, track
 from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
 
 QUIET = timedelta(minutes=15)

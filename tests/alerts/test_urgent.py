@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bot.alerts.urgent import urgent
 from bot.model.anomaly import Cause, Severity
 from bot.model.labels import Labels
 from bot.policy.change import applied
 from bot.policy.schema import default_policy
+from bot.watch.value import escalated
 from tests.builders import NOON, alert, anomaly, waste
 
 POLICY = applied(default_policy(), [(Labels(), "alert.critical_usd_per_hour", "500")])
@@ -21,22 +21,22 @@ POLICY = applied(default_policy(), [(Labels(), "alert.critical_usd_per_hour", "5
     [("499.99", False, False), ("500", False, True), ("260", True, True), ("249", True, False), ("0", False, False)],
 )
 def test_the_limit_is_passed_upwards_and_left_at_its_half(per_hour: str, before: bool, critical: bool) -> None:
-    found = urgent(alert(waste=waste(per_hour), costly=before), POLICY)
+    found = escalated(alert(waste=waste(per_hour), costly=before), POLICY)
     assert (found.severity is Severity.CRITICAL, found.costly) == (critical, critical)
 
 
 def test_an_end_and_an_unknown_price_change_nothing() -> None:
     ended = alert(waste=waste("9"), costly=True, closed=NOON)
-    assert urgent(ended, POLICY) is ended
-    assert urgent(replace(ended, closed=None, waste=None), POLICY).costly
+    assert escalated(ended, POLICY) is ended
+    assert escalated(replace(ended, closed=None, waste=None), POLICY).costly
 
 
 def test_a_cause_that_is_critical_by_itself_needs_no_dollars() -> None:
     found = alert(anomaly(Cause.HUNG, severity=Severity.CRITICAL), waste=waste("2"))
-    assert urgent(found, POLICY).severity is Severity.CRITICAL
+    assert escalated(found, POLICY).severity is Severity.CRITICAL
 
 
 def test_a_scope_has_a_limit_of_its_own() -> None:
     tighter = applied(POLICY, [(Labels(cluster="llama"), "alert.critical_usd_per_hour", "50")])
-    assert urgent(alert(waste=waste("60")), tighter).costly
-    assert not urgent(alert(anomaly(cluster="other"), waste=waste("60")), tighter).costly
+    assert escalated(alert(waste=waste("60")), tighter).costly
+    assert not escalated(alert(anomaly(cluster="other"), waste=waste("60")), tighter).costly

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.alerts.value import value
 from bot.model.price import Basis
+from bot.watch.value import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from bot.alerts.worst import at_worst
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Cause
+from bot.watch.track import at_peak
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 
@@ -17,9 +17,9 @@ def sights(*seen: tuple[Anomaly, str]) -> Alert:
     for found, per_hour in seen:
         things = max(kept.things_at_worst, len(found.things))
         money = waste(per_hour) if per_hour else None
-        kept = at_worst(replace(kept, anomaly=found, seen=now, things_at_worst=things, waste=money), now)
+        kept = at_peak(replace(kept, anomaly=found, seen=now, things_at_worst=things, waste=money), now)
         now += FIVE
-    return at_worst(replace(kept, closed=now + 3 * FIVE), now + 3 * FIVE)
+    return at_peak(replace(kept, closed=now + 3 * FIVE), now + 3 * FIVE)
 
 
 def test_one_node_that_recovers_last_is_not_what_is_remembered() -> None:
@@ -45,10 +45,10 @@ def test_what_has_no_price_goes_by_its_things() -> None:
 
 
 def test_while_it_fires_it_tells_of_now() -> None:
-    now = at_worst(replace(alert(anomaly(n=1)), worst=sights((anomaly(n=64), "9")).worst, things_at_worst=64), NOON)
+    now = at_peak(replace(alert(anomaly(n=1)), worst=sights((anomaly(n=64), "9")).worst, things_at_worst=64), NOON)
     assert (len(now.anomaly.things), len(now.worst.anomaly.things) if now.worst else 0) == (1, 64)
 
 
 def test_silence_in_between_changes_nothing() -> None:
     kept = alert()
-    assert at_worst(kept, NOON + FIVE) is kept
+    assert at_peak(kept, NOON + FIVE) is kept

@@ -12,7 +12,7 @@ from bot.knowledge import load_knowledge
 from bot.model.anomaly import Cause
 from bot.policy.schema import default_policy
 from bot.ports import Ports
-from bot.watch import Watch
+from bot.watch.tick import Watch
 from detectors import Detector
 from tests.aws_live.serialize import validated
 from tests.builders import FIVE

@@ -11,11 +11,10 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.prices.quoted import SpotScores
 from adapters.aws.problems import Problems
-from bot.advice.quota import use_of
+from bot.answers.quota import use_of
 from bot.knowledge import load_knowledge
-from bot.model.fleet import Inventory, Market, Quota
+from bot.model.fleet import Inventory, LauncherKind, Market, Quota
 from bot.model.labels import Labels
-from bot.model.launcher import LauncherKind
 from tests.aws_live.serialize import validated
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bot.errors import WrongInput
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
 
 SAID = {
     "TRNBOT_MONITOR_NAMESPACE": "Neuron",

@@ -6,12 +6,12 @@ from decimal import Decimal
 import pytest
 
 from adapters.billing.open import open_billing
+from bot.answers.storage import storage
 from bot.cards.card import Table
-from bot.commands.storage import storage
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection
-from bot.model.memory import Memory
 from bot.model.request import Request, User
+from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.ports import Ports
 from tests.aws_live.serialize import validated
@@ -24,7 +24,7 @@ class Nothing:
     """A store that remembers nothing."""
 
     def load(self, now):
-        return Memory()
+        return State()
 
     def versions(self, most):
         return ()

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from adapters.store.memory import MemoryStore
-from bot.build import Opened
 from bot.model.alert import Alert
 from bot.model.reading import Gap
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports
-from bot.replay import replay
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.watch.replay import replay
+from bot.wiring.source import OpenedSource
 
 CHANNELS = ("web:alerts",)
 
@@ -71,21 +71,21 @@ class Lines(logging.Handler):
 
 def ports_of(folder: Path, **more: Any) -> Ports:
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    made = Opened(settings.source, settings).ports(MemoryStore(), settings.policy)
+    made = OpenedSource(settings.source, settings).ports(MemoryStore(), settings.policy)
     return Ports(**{**vars(made), **more})
 
 
-def watch(watched: Watched, empty: Path) -> Replay:
+def watch(watched: Watched, empty: Path) -> ReplayResult:
     """Return what the watch saw; `empty` is a folder without a bill."""
     empty.mkdir(exist_ok=True)
     return replay(ports_of(empty, source=watched, prices=watched.live), CHANNELS)
 
 
-def told(seen: Replay) -> list[tuple[Any, ...]]:
+def told(seen: ReplayResult) -> list[tuple[Any, ...]]:
     return [(a.anomaly.cause, a.anomaly.things, a.opened, a.closed, a.waste) for a in seen.alerts.values()]
 
 
-def unlike(ours: Replay, theirs: Replay, late: timedelta, later: timedelta) -> list[str]:
+def unlike(ours: ReplayResult, theirs: ReplayResult, late: timedelta, later: timedelta) -> list[str]:
     """Return how the alerts of a disturbed watch differ: opened up to `late` and closed up to `later` after the others' is alike."""
     found = [] if len(ours.alerts) == len(theirs.alerts) else [f"{len(ours.alerts)} alerts in place of {len(theirs.alerts)}"]
     for one, other in zip(ours.alerts.values(), theirs.alerts.values(), strict=False):

@@ -7,12 +7,12 @@ from decimal import Decimal
 import pytest
 
 from bot.__main__ import main
-from bot.account import LivePlay
-from bot.build import Opened
 from bot.errors import WrongInput
-from bot.health import Health
 from bot.model.window import EVER
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.watch.health import Health
+from bot.wiring.source import OpenedSource
+from bot.wiring.watch_server import LiveServer
 from tests.aws_live.conftest import open_tiny
 
 
@@ -64,7 +64,7 @@ def test_a_record_from_the_terminal_can_be_read(world, monkeypatch, tmp_path, ca
     assert made.extent().end - made.extent().start <= timedelta(hours=2, minutes=5)
     end = made.extent().end
     assert len(made.read(end).inventory.instances) == 3
-    recorded = Opened(f"recording:{tmp_path / 'made'}", read_settings({}))
+    recorded = OpenedSource(f"recording:{tmp_path / 'made'}", read_settings({}))
     assert len(recorded.outlook().findings(end)) == 1
     assert recorded.outlook().forecast(end)
     assert recorded.bill().tally(EVER, ("service",)).sources == ("Cost Explorer",)
@@ -97,7 +97,7 @@ class Ticks:
 @pytest.mark.parametrize("leads", [True, False])
 async def test_only_the_leader_ticks(leads):
     now = datetime(2026, 11, 20, 12, 3, tzinfo=UTC)
-    play = LivePlay(timedelta(minutes=5), lambda: now, Lead(leads))
+    play = LiveServer(timedelta(minutes=5), lambda: now, Lead(leads))
     play.app = app = Ticks()
     await play.start()
     await asyncio.sleep(0.2)

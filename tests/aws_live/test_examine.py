@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
 from tests.aws_live.cloudwatch import Stored
 
 OWN = {"TRNBOT_MONITOR_NAMESPACE": "Neuron", "TRNBOT_MONITOR_METRICS": "util -> neuroncore_utilization_ratio in percent"}

@@ -33,7 +33,7 @@ def window(world, start, end):
 @pytest.fixture(scope="module")
 def peace(tiny):
     """Return what a backtest of the same hours sees."""
-    from bot.replay import replay
+    from bot.watch.replay import replay
 
     recording = open_tiny(tiny)
     cut = Window(recording.extent().start + timedelta(hours=2.25), recording.extent().start + timedelta(hours=4.5))

@@ -11,7 +11,7 @@ from adapters.aws.bill.answers import ExplorerAnswers
 from adapters.aws.bill.explorer import OutlookPoller
 from adapters.aws.bill.outlook import RecordedOutlook
 from adapters.billing.open import open_billing
-from bot.commands.cost import cost
+from bot.answers.cost.command import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.labels import Labels

@@ -11,9 +11,9 @@ import pytest
 
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable
-from bot.lazy import AtMostEvery
 from bot.model.spend import Filter
 from bot.model.window import EVER, NO_TIME
+from bot.wiring.lazy import AtMostEvery
 
 
 def later(path, seconds=5):

@@ -7,29 +7,22 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
-from bot.advice.breakeven import Porting
-from bot.advice.carbon import footprint
-from bot.advice.credits import Burn
-from bot.advice.cuda import audit, requirements
-from bot.advice.decide import decide
-from bot.advice.sizing import fits
-from bot.advice.spot import Job, offer, ranked, zones
-from bot.advice.tco import Work, total
-from bot.advice.wait import waiting
-from bot.cards.breakeven import breakeven_card
-from bot.cards.capacity import capacity_card
-from bot.cards.carbon import carbon_card
+from bot.answers.breakeven import Porting, breakeven_card
+from bot.answers.capacity import capacity_card
+from bot.answers.carbon import carbon_card, footprint
+from bot.answers.checklist import Step, checklist_card
+from bot.answers.cluster_use import Usage
+from bot.answers.credits import Burn, credits_card
+from bot.answers.cuda import audit, cuda_card, requirements
+from bot.answers.decide import questions_card, verdict_card, verdict_of
+from bot.answers.roadmap import roadmap_card, wait_card, waiting
+from bot.answers.runs.card import run_card, runs_card
+from bot.answers.runs.compare import compare_card
+from bot.answers.sizing import fits, right_size_card, serve_card, size_card
+from bot.answers.spot.card import SpotAnswer, spot_card
+from bot.answers.spot.ranking import Job, offer, ranked, zones
+from bot.answers.tco import Work, tco_card, total
 from bot.cards.card import Card
-from bot.cards.checklist import Step, checklist_card
-from bot.cards.compare import compare_card
-from bot.cards.credits import credits_card
-from bot.cards.cuda import cuda_card
-from bot.cards.decide import questions_card, verdict_card
-from bot.cards.roadmap import roadmap_card, wait_card
-from bot.cards.runs import run_card, runs_card
-from bot.cards.sizing import right_size_card, serve_card, size_card
-from bot.cards.spot import SpotAnswer, spot_card
-from bot.cards.tco import tco_card
 from bot.costs.compare import Sample, compare
 from bot.costs.training import Epoch, RunCost
 from bot.knowledge import load_knowledge
@@ -38,7 +31,6 @@ from bot.model.labels import Labels
 from bot.model.price import Basis, Interruption, PlacementScore, Price
 from bot.model.run import Run
 from bot.model.spend import Money, Tally
-from bot.model.usage import Usage
 from bot.model.window import Window, month_of
 from tests.builders import NOON, price
 
@@ -83,7 +75,7 @@ def questions() -> Card:
 
 def verdict() -> Card:
     answers = {q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions}
-    return verdict_card(decide(CLAIMS.questions, answers), "llama", 7e9, CLAIMS.of("managed"), CLAIMS.of("sizing"))
+    return verdict_card(verdict_of(CLAIMS.questions, answers), "llama", 7e9, CLAIMS.of("managed"), CLAIMS.of("sizing"))
 
 
 def cuda() -> Card:

@@ -11,13 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from bot.advice.migrate import compare, speed_range
-from bot.advice.obstacles import Standing, doubts, refusals
+from bot.answers.about import about_card, command_card, doctor_card, help_card, home_card
+from bot.answers.alerts.alerts import alerts_card, decided_card, snooze_form
+from bot.answers.alerts.why import why_card
+from bot.answers.all import ANSWERS
+from bot.answers.backtest import backtest_card
+from bot.answers.config.show import config_card, export_card
+from bot.answers.cost.card import CostAnswer, cost_card
+from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
+from bot.answers.migrate.card import migration_card, refused_card
+from bot.answers.migrate.comparison import compare, speed_range
+from bot.answers.migrate.obstacles import Standing, doubts, refusals
+from bot.answers.registry import COMMANDS
+from bot.answers.values import type_name
 from bot.app import error_card
-from bot.cards.about import about_card, command_card, help_card, home_card
 from bot.cards.alert import notice_card
-from bot.cards.alerts import alerts_card, decided_card, snooze_form
-from bot.cards.backtest import backtest_card
 from bot.cards.card import (
     Button,
     Buttons,
@@ -31,27 +39,18 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.charts import alert_chart
-from bot.cards.config import config_card, export_card
-from bot.cards.cost import CostAnswer, cost_card
-from bot.cards.fleet import NodeRow, fleet_card, idle_card
-from bot.cards.migrate import migration_card, refused_card
-from bot.cards.why import why_card
-from bot.commands.all import FAMILIES
-from bot.commands.doctor import doctor_card
-from bot.commands.registry import COMMANDS
-from bot.commands.values import type_name
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.knowledge import load_knowledge
-from bot.model.alert import Alert, Decision, Doing, Notice, Reason, Silence, Waste
+from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence, Waste
 from bot.model.anomaly import Cause, NodeState, Severity
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
-from bot.model.replay import Replay
 from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.state import ReplayResult
 from bot.model.window import Window, month_of
 from bot.policy.file import write_policy
 from bot.policy.schema import SETTINGS, default_policy
@@ -129,7 +128,9 @@ def chart() -> Chart | None:
 
 def notice(*alerts: Alert, silences: tuple[Silence, ...] = (), drawn: Chart | None = None, reason: Reason = Reason.FIRST) -> Card:
     mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
-    return notice_card(Notice("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, lambda owner: mapped.get(owner, ""))
+    return notice_card(
+        Notification("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, lambda owner: mapped.get(owner, "")
+    )
 
 
 def snoozed() -> Card:
@@ -272,16 +273,16 @@ def help_of(name: str) -> Card:
 
 def help_all() -> Card:
     """Return a few commands, so that a new one does not change how help looks."""
-    assert FAMILIES
+    assert ANSWERS
     chosen = [COMMANDS[name] for name in ("alerts", "backtest", "cost", "fleet", "idle", "migrate", "snooze", "why")]
     return help_card({"": [(made.name, made.summary, made.examples[0]) for made in chosen]})
 
 
 def backtest() -> Card:
-    seen = Replay(Window(NOON - timedelta(days=3), NOON), 864)
+    seen = ReplayResult(Window(NOON - timedelta(days=3), NOON), 864)
     over = replace(idle(), closed=NOON - timedelta(hours=1), seen=NOON - timedelta(hours=1))
     seen.alerts = {a.id: a for a in (starved(), over, idle(2, "lab", muted_by="inhibit:hung/cluster=lab"))}
-    seen.notices = [Notice("n1", "default", Reason.FIRST, NOON, (starved(),))]
+    seen.notices = [Notification("n1", "default", Reason.FIRST, NOON, (starved(),))]
     return backtest_card("recording:var/demo", seen, {"precision": 0.9375, "recall": 1.0, "f1": 0.968, "median_delay_min": 5})
 
 

@@ -4,14 +4,14 @@ import pytest
 
 from bot.cards.alert import notice_card
 from bot.cards.card import Card
-from bot.model.alert import Notice, Reason
+from bot.model.alert import Notification, Reason
 from bot.model.anomaly import Cause
 from tests.builders import NOON, alert, anomaly, waste
 
 
 def card(cause: Cause, n: int) -> Card:
     one = alert(anomaly(cause, n=n), waste=waste("80", "60"))
-    return notice_card(Notice("n1", "default", Reason.FIRST, NOON, (one,)))
+    return notice_card(Notification("n1", "default", Reason.FIRST, NOON, (one,)))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_compiles_of_several_nodes_say_what_a_shared_cache_spares(cause: Cause, 
 def test_a_compile_that_was_cut_off_says_what_is_lost_and_that_no_more_is() -> None:
     killed = anomaly(Cause.KILLED_COMPILE, n=2, usual=None, wasted_shares=(0.0, 0.0), lost_hours=(0.5, 0.75))
     one = alert(killed, waste=waste("0", "27"))
-    text = str(notice_card(Notice("n1", "default", Reason.FIRST, NOON, (one,))))
+    text = str(notice_card(Notification("n1", "default", Reason.FIRST, NOON, (one,))))
     assert "Wasted " in text
     assert "$27" in text
     assert "in 1.2 node-hours; nothing more is being lost to it." in text

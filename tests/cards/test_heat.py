@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from bot.answers.fleet.heat import fleet_heat
 from bot.cards.card import ChartKind
-from bot.cards.heat import fleet_heat
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
+from bot.answers.config.history import applied_card, cancelled_card, history_card, version_card
+from bot.answers.config.preview import preview_card
+from bot.answers.config.show import FAMILIES, chooser_card, form_card, settings_of
 from bot.cards.card import Card
-from bot.cards.config import chooser_card, form_card
-from bot.cards.preview import preview_card
-from bot.cards.versions import applied_card, cancelled_card, history_card, version_card
-from bot.commands.config import FAMILIES, settings_of
-from bot.model.alert import Alert, Notice, Reason
+from bot.model.alert import Alert, Notification, Reason
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.model.version import Attempt, Doing, Draft, Version
 from bot.model.window import Window
 from bot.policy.change import applied, edits, read_changes, shown
-from bot.policy.compare import Comparison, compare, summary
 from bot.policy.schema import SETTINGS, default_policy
+from bot.watch.preview import Comparison, compare, summary
 from tests.builders import NOON, alert, anomaly, waste
 
 LLAMA = Labels(cluster="llama-70b")
@@ -33,11 +32,13 @@ def idle(number: int, cluster: str = "vision", so_far: str = "129.00") -> Alert:
     return alert(found, name=f"a{cluster[:9]}{number}", opened=opened, **more)
 
 
-def replayed(*alerts: Alert) -> Replay:
+def replayed(*alerts: Alert) -> ReplayResult:
     notices = [
-        Notice(f"n{a.id}", channel, Reason.FIRST, a.opened, (a,)) for a in alerts for channel in ("web:alerts", "slack:C02FIN")
+        Notification(f"n{a.id}", channel, Reason.FIRST, a.opened, (a,))
+        for a in alerts
+        for channel in ("web:alerts", "slack:C02FIN")
     ]
-    return Replay(FORTNIGHT, 4033, {a.id: a for a in alerts}, notices)
+    return ReplayResult(FORTNIGHT, 4033, {a.id: a for a in alerts}, notices)
 
 
 def drafted(seen: Comparison, pairs: Mapping[str, str], scope: Labels = LLAMA, doing: Doing = Doing.SET) -> Draft:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Form, Mention, Strong, Table, Text, When, text
-from bot.model.alert import Alert, Decision, Said, Silence
+from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
 from bot.model.anomaly import Anomaly
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
@@ -31,7 +31,7 @@ def through_json(value):
     return decode(type(value), json.loads(json.dumps(encode(value), allow_nan=False)))
 
 
-@pytest.mark.parametrize("kind", [Labels, Window, Decision, Silence, Said, Anomaly, Alert])
+@pytest.mark.parametrize("kind", [Labels, Window, Decision, Silence, NotificationLogEntry, Anomaly, Alert])
 def test_every_noun_survives_the_round_trip(kind):
     @settings(max_examples=20, deadline=None)
     @given(st.from_type(kind))

@@ -7,19 +7,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot import build
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
 from bot.model.labels import Labels
 from bot.model.request import Request, User
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
 
 ADMIN, ANYONE = "chat:U1", "chat:U2"
 TINY = Labels(cluster="tiny")
 SET = "config set idle.below 15% for 10m cluster=tiny"
 
 
-def app(opened: build.Opened, store: Any, **more: Any) -> App:
-    ports = replace(opened.ports(store, build.settings_of({}).policy, store), **more)
+def app(opened: OpenedSource, store: Any, **more: Any) -> App:
+    ports = replace(opened.ports(store, settings_of({}).policy, store), **more)
     return App(ports, ports.channels, (ADMIN, "chat:U3"), time.monotonic)
 
 

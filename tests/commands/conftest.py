@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot import build
 from bot.app import App
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
 from tests.commands.configuring import app
 from tests.e2e.product import recording
 
 
 @pytest.fixture(scope="module")
-def opened() -> build.Opened:
+def opened() -> OpenedSource:
     source = f"recording:{recording('tiny')}"
-    return build.Opened(source, build.settings_of({"source": source}))
+    return OpenedSource(source, settings_of({"source": source}))
 
 
 @pytest.fixture
-def bot(opened: build.Opened) -> App:
+def bot(opened: OpenedSource) -> App:
     return app(opened, MemoryStore())

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from adapters.store.open import open_store
-from bot import build
 from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
+from bot.wiring.source import OpenedSource
 from tests.commands.configuring import ADMIN, ANYONE, SET, TINY, app, ask, below, buttons, changed, refused
 
 
@@ -103,7 +103,7 @@ async def test_of_two_previews_the_second_is_refused_when_the_first_was_applied(
     assert bot.ports.policy.on("hung.on")
 
 
-async def test_two_replicas_that_apply_at_once_make_one_version(opened: build.Opened, url: str) -> None:
+async def test_two_replicas_that_apply_at_once_make_one_version(opened: OpenedSource, url: str) -> None:
     stores = open_store(url), open_store(url)
     bots = [app(opened, store) for store in stores]
     names = [(await ask(bot, line)).data["preview"] for bot, line in zip(bots, (SET, "config set hung off"), strict=True)]
@@ -120,7 +120,7 @@ async def test_a_cancelled_preview_cannot_be_applied(bot: App) -> None:
     assert f"There is no preview '{name}'" in refused(await ask(bot, f"config apply {name}"))
 
 
-async def test_a_preview_is_void_when_the_settings_file_changed(bot: App, opened: build.Opened) -> None:
+async def test_a_preview_is_void_when_the_settings_file_changed(bot: App, opened: OpenedSource) -> None:
     name = (await ask(bot, SET)).data["preview"]
     base = Policy({**bot.ports.base.values, "idle.below": 0.07})
     later = app(opened, bot.ports.store, base=base)

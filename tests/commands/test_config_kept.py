@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from adapters.store.open import open_store
-from bot import build
 from bot.app import App
 from bot.cards.lines import form_line
+from bot.wiring.source import OpenedSource
 from tests.commands.configuring import ADMIN, ANYONE, SET, app, ask, below, buttons, changed, form, refused
 
 
@@ -67,7 +67,7 @@ async def test_a_pasted_policy_is_tried_whole(bot: App) -> None:
     assert (below(bot), bot.ports.policy.on("hung.on")) == (0.07, False)
 
 
-async def test_a_restart_and_another_replica_keep_the_policy(opened: build.Opened, url: str) -> None:
+async def test_a_restart_and_another_replica_keep_the_policy(opened: OpenedSource, url: str) -> None:
     first, second = open_store(url), open_store(url)
     await changed(app(opened, first))
     assert below(app(opened, second)) == 0.15

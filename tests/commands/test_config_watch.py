@@ -9,18 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.store.memory import MemoryStore
-from bot import build
 from bot.app import App
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.policy import Policy
 from bot.model.reading import Reading
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.model.window import Window
-from bot.policy.compare import digest
 from bot.ports import Ports
-from bot.replay import ticking
-from bot.watch import grid
+from bot.watch.preview import digest
+from bot.watch.replay import ticking
+from bot.watch.tick import grid
+from bot.wiring.source import OpenedSource
 from tests.commands.configuring import SET, TINY, app, ask, changed, end, refused
 
 
@@ -35,7 +35,7 @@ class Spy:
         return Detection(())
 
 
-async def test_the_running_watch_takes_the_newest_policy_at_its_next_tick(opened: build.Opened) -> None:
+async def test_the_running_watch_takes_the_newest_policy_at_its_next_tick(opened: OpenedSource) -> None:
     spy = Spy()
     bot = app(opened, MemoryStore(), detect=spy)
     await bot.tick(end(bot) - timedelta(minutes=10))
@@ -52,10 +52,10 @@ async def test_a_preview_sees_nothing_past_the_time_it_was_asked_at(bot: App) ->
     assert "Nothing is recorded in the 14 days before" in refused(early)
 
 
-def rerun(ports: Ports, window: Window) -> Iterator[Replay]:
+def rerun(ports: Ports, window: Window) -> Iterator[ReplayResult]:
     """Replay the policy in force anew, as the running watch would have run it."""
     (fresh,) = ports.replays.again([ports.policy])
-    seen = Replay(window)
+    seen = ReplayResult(window)
     times = [now for now in grid(window.start, window.end, ports.interval) if now <= window.end]
     for _ in ticking(fresh, ports.channels, times, seen):
         pass
@@ -79,7 +79,7 @@ PAIRS = st.fixed_dictionaries(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=PAIRS, scope=st.sampled_from(["", " cluster=tiny", " cluster=other", " team=search"]))
-async def test_applying_gives_exactly_what_was_previewed(opened: build.Opened, pairs: dict[str, str], scope: str) -> None:
+async def test_applying_gives_exactly_what_was_previewed(opened: OpenedSource, pairs: dict[str, str], scope: str) -> None:
     bot = app(opened, MemoryStore())
     seen = await ask(bot, "config set " + " ".join(f"{k}={v}" for k, v in pairs.items()) + scope)
     if "Nothing would change" in str(seen.data.get("error")):
@@ -99,7 +99,7 @@ WORDS = st.sampled_from(VOCABULARY.split())
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(WORDS | st.text(max_size=6), max_size=6))
-async def test_no_line_breaks_it_or_changes_the_policy(opened: build.Opened, words: list[str]) -> None:
+async def test_no_line_breaks_it_or_changes_the_policy(opened: OpenedSource, words: list[str]) -> None:
     bot = app(opened, MemoryStore())
     card = await ask(bot, " ".join(["config", *words]), at=end(bot) - timedelta(days=2))
     assert "Something went wrong" not in str(card.data.get("error"))

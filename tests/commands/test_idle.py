@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.fleet.command import idle
 from bot.cards.card import Text, plain
-from bot.commands.fleet import idle
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection, NodeState
 from bot.model.frame import Frame

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.answers import line, registry
+from bot.answers.line import split, understand
+from bot.answers.registry import arg, command
 from bot.cards.lines import form_line, quote
-from bot.commands import line, registry
-from bot.commands.line import split, understand
-from bot.commands.registry import arg, command
 from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter

@@ -12,14 +12,14 @@ import pytest
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
+from bot.answers.own import Watched, own_card
 from bot.app import App
-from bot.build import Opened
 from bot.cards.card import Card, Facts, Link, Table, Text, Tone
-from bot.cards.own import Watched, own_card
 from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request, User
-from bot.ports import Changes
-from bot.settings import read_settings
+from bot.ports import StateUpdate
+from bot.settings.settings import read_settings
+from bot.wiring.source import OpenedSource
 from tests.builders import FIVE, NOON
 
 
@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(folder: Path, line: str, **more) -> Card:
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    opened = Opened(settings.source, settings)
+    opened = OpenedSource(settings.source, settings)
     ports = replace(opened.ports(MemoryStore(), settings.policy), **more)
     return asyncio.run(App(ports, (), (), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal")))
 
@@ -99,7 +99,7 @@ def test_self_without_an_account(tiny):
 
 def test_self_shows_what_this_process_counted(tiny):
     store = MemoryStore()
-    store.save(Changes(ticked_at=NOON))
+    store.save(StateUpdate(ticked_at=NOON))
     card = ask(tiny, "self", own_bill=bill, standing=lambda: {"ok": True, "missed": 4}, store=store)
     assert card.data["watch"]["missed"] == 4
     assert "ok" not in card.data["watch"]

@@ -16,14 +16,14 @@ from adapters.slack.render import message
 from adapters.store.open import open_store
 from adapters.teams.render import ANSWER_BYTES, render
 from bot.__main__ import VERBS, main
+from bot.answers.registry import COMMANDS
 from bot.app import App
-from bot.build import Opened
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
-from bot.commands.registry import COMMANDS
+from bot.costs.pricing import Pricing
 from bot.model.request import Request, User
 from bot.model.window import Window
-from bot.pricing import Pricing
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.wiring.source import OpenedSource
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ class Asking:
 
     def __init__(self, folder: Path, database: Path) -> None:
         settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-        self.opened = Opened(settings.source, settings)
+        self.opened = OpenedSource(settings.source, settings)
         store = open_store(f"sqlite:///{database}")
         self.ports = self.opened.ports(store, settings.policy, store)
         self.app = App(self.ports, (), (), lambda: 0.0)

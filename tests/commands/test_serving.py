@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bot.commands.sizing import inference, size
+from bot.answers.sizing import inference, size
 from bot.knowledge import load_knowledge
 from bot.model.frame import Frame
 from bot.model.labels import Labels

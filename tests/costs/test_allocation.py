@@ -13,22 +13,21 @@ import numpy as np
 import pytest
 
 from adapters.billing.open import open_billing
-from bot.allocation import Allocation
+from bot.answers.cost.command import cost
+from bot.answers.line import understand
 from bot.cards.card import Table, Text, plain
-from bot.commands.cost import cost
-from bot.commands.line import understand
+from bot.costs.allocation import Allocation
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
-from bot.model.fleet import Instance, Inventory
+from bot.model.fleet import Instance, Inventory, Launcher, LauncherKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.launcher import Launcher, LauncherKind
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window
-from bot.outlook import NoOutlook
 from bot.policy.schema import default_policy
+from bot.ports.outlook import NoOutlook
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 DAY = Window(NOW - timedelta(days=1), NOW)

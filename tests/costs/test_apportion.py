@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.costs.apportion import QUANTUM, apportion
+from bot.costs.allocation import QUANTUM, apportion
 
 AMOUNTS = st.decimals("-1e7", "1e7", places=15)
 WEIGHTS = st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_size=40)

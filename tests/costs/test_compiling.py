@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from bot.answers.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.cards.card import Text, plain
-from bot.cards.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.costs.compiling import batches, bill_of, sharing
 from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.labels import Labels

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from adapters.billing.open import open_billing
+from bot.answers.cost.command import cost
+from bot.answers.line import understand
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
-from bot.commands.cost import cost
-from bot.commands.line import understand
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from bot.outlook import NoOutlook
+from bot.ports.outlook import NoOutlook
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_payer_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from adapters.billing.open import open_billing
+from bot.answers.fleet.command import fleet
 from bot.cards.card import Text, plain
-from bot.commands.fleet import fleet
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.memory import Memory
 from bot.model.placement import scattered
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Run
+from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.ports import Ports
 from tests.builders import FIVE, NOON, instance
@@ -78,7 +78,7 @@ class World:
         return self.reading
 
     def load(self, now):
-        return Memory()
+        return State()
 
     def quotes(self, *_):
         return ()

@@ -9,11 +9,11 @@ import pytest
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
+from bot.answers.line import understand
+from bot.answers.reconcile import reconcile
 from bot.cards.card import Table
-from bot.commands.line import understand
-from bot.commands.reconcile import reconcile
+from bot.costs.reconcile import remember_estimate
 from bot.model.request import Request, User
-from bot.reconcile import remember_estimate
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",

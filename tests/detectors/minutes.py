@@ -18,7 +18,7 @@ from bot.model.price import Basis, Price
 from bot.model.reading import Reading
 from bot.policy.schema import default_policy
 from bot.ports import Ports
-from bot.replay import replay
+from bot.watch.replay import replay
 from detectors import Detector
 
 

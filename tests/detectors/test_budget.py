@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from builder import START, Fleet, World, only
 
-from bot.alerts.mute import mute
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Cause, Severity
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.policy.schema import default_policy
+from bot.watch.mute import mute
 from detectors.bill.budget import budgets_of
 
 DAY = timedelta(days=1)

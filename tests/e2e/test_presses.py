@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from adapters.store.open import open_store
-from bot import build
 from bot.app import App
 from bot.model.policy import Policy
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.wiring.build import running_bot
+from bot.wiring.source import OpenedSource
 from tests.e2e.product import recording
 from tests.e2e.slackserver import FINANCE, SlackServer, slack_server
 from tests.e2e.test_life import SOON_MS, Screen, newest, say, screen
@@ -44,7 +45,7 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     """Let the bot answer in Slack at a time of a recording, in this process; its previews are slow."""
     settings = read_settings(slack_settings(server, "socket"))
     store = open_store(f"sqlite:///{folder}/trnbot.db")
-    bot = build.running_bot(settings, store, build.Opened(settings.source, settings), lambda: now, 1)
+    bot = running_bot(settings, store, OpenedSource(settings.source, settings), lambda: now, 1)
     bot.app.ports = replace(bot.app.ports, replays=Slow(bot.app.ports.replays))  # type: ignore[arg-type]
     slack = bot.app.ports.surfaces["slack"]
     await slack.start()  # type: ignore[attr-defined]

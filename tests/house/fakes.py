@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from adapters.store.memory import MemoryStore
+from bot.answers import all as commands
 from bot.app import App
 from bot.cards.card import Card
-from bot.commands import all as commands
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
@@ -24,7 +24,7 @@ from bot.policy.schema import default_policy
 from bot.ports import Ports
 from tests.builders import FIVE, NOON, price, reading
 
-assert commands.FAMILIES
+assert commands.ANSWERS
 
 
 class Fleet:

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for folder in ("bot", "detectors", "adapters") for p in (ROOT / folder).rglob("*.py"))
 STANDARD = set(sys.stdlib_module_names)
-PURE = ("bot.alerts", "bot.costs", "bot.advice", "bot.policy", "bot.cards")
-COMPOSITION = tuple(f"bot.{part}" for part in ("build", "account", "bills", "chats", "folders", "run", "play", "once"))
+ROOMS: tuple[tuple[str, ...], ...] = (
+    ("bot.__main__",),
+    ("bot.wiring",),
+    ("bot.app",),
+    ("bot.answers",),
+    ("bot.watch",),
+    ("bot.costs", "bot.settings"),
+    ("bot.ports",),
+    ("bot.policy", "bot.cards", "bot.knowledge"),
+    ("bot.model",),
+    ("bot.errors",),
+)
+"""The rooms of the bot, from the roof to the ground: each imports itself and rooms on lower floors, never a neighbour."""
+FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 ADAPTERS = sorted(p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() and p.name != "__pycache__")
 SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
@@ -48,19 +61,22 @@ def within(name: str, *prefixes: str) -> bool:
     return any(name == p or name.startswith(p + ".") for p in prefixes)
 
 
+def room_of(name: str) -> str:
+    return next((room for room in FLOOR if within(name, room)), "")
+
+
 def allowed(importer: str, name: str) -> bool:
-    """Say the table of the design, once."""
+    """Say the table of the house, once."""
     top = name.partition(".")[0]
     if top in STANDARD or top == "__future__":
         return True
-    if importer in {*COMPOSITION, "bot.__main__"}:
+    if top == "bot" and importer.partition(".")[0] == "bot":
+        here, there = room_of(importer), room_of(name)
+        return here == there or (there in FLOOR and FLOOR[there] > FLOOR.get(here, -1))
+    if within(importer, "bot.wiring", "bot.__main__"):
         return True
-    if within(importer, "bot.model"):
-        return within(name, "bot.model", "bot.errors", "numpy")
-    if within(importer, *PURE):
-        return within(name, "bot.model", "bot.errors", "numpy", *PURE)
-    if importer == "bot" or within(importer, "bot"):
-        return within(name, "bot", "numpy") and not within(name, *COMPOSITION)
+    if within(importer, "bot"):
+        return within(name, "numpy")
     if within(importer, "detectors"):
         return within(name, "bot.model", "bot.errors", "detectors", "numpy", "sklearn", "scipy", "joblib")
     if within(importer, "adapters"):
@@ -83,7 +99,7 @@ def test_imports_keep_to_the_table(path: Path) -> None:
     assert not wrong, f"{module(path)} may not import {wrong}"
 
 
-BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and module(p) not in {*COMPOSITION, "bot.__main__"}]
+BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and not within(module(p), "bot.wiring", "bot.__main__")]
 
 
 @pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))
@@ -94,7 +110,7 @@ def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
     assert not clocks
     docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     words = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs]
-    settings = path.name in {"settings.py", "keys.py", "conflicts.py", "checks.py"}
+    settings = within(module(path), "bot.settings")
     names = [w for w in words if re.search(r"slack|teams|telegram", w, re.IGNORECASE)]
     assert settings or not names, f"a platform is named: {names}"
 
@@ -128,3 +144,24 @@ def test_ports_have_at_most_four_methods() -> None:
 def test_no_mock_patch_in_tests() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
         assert "mock" + ".patch" not in path.read_text(), path
+
+
+def edges() -> dict[str, set[str]]:
+    """Return who imports whom, late imports and those for types alone included."""
+    modules = {module(path) for path in SOURCES}
+    found: dict[str, set[str]] = {}
+    for path in SOURCES:
+        names = {name if name in modules else name.rpartition(".")[0] for name in imports(path)}
+        found[module(path)] = (names & modules) - {module(path)}
+    return found
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    try:
+        list(TopologicalSorter(edges()).static_order())
+    except CycleError as error:
+        pytest.fail(f"these import each other in a circle: {' -> '.join(error.args[1])}")
+
+
+def test_the_root_of_the_bot_holds_few_files() -> None:
+    assert len(list((ROOT / "bot").glob("*.py"))) <= 8

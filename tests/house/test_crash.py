@@ -25,10 +25,11 @@ from sqlalchemy import create_engine, text
 
 from adapters.store.lead import LEADING
 from adapters.store.open import open_store
-from bot import build
 from bot.model.labels import Labels
 from bot.model.window import EVER
-from bot.replay import replay
+from bot.watch.replay import replay
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource, Replays
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SECRET, free_port
 from tests.storm.faults import Faults
@@ -56,8 +57,8 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
     environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000", "TRNBOT_DATABASE_URL": url}
     for _ in range(KILLS):
         kill_somewhere(tmp_path, port, environment, dice)
-    settings = build.settings_of({"source": source})
-    truth = replay(build.Replays(settings, build.Opened(source, settings)).open(source, settings.policy), ("web:alerts",))
+    settings = settings_of({"source": source})
+    truth = replay(Replays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
     last = max(alert.closed or alert.seen for alert in truth.alerts.values())
     with product(tmp_path, port, environment | {"TRNBOT_SPEED": "100000"}) as bot:
         deadline = time.monotonic() + 60

@@ -18,7 +18,7 @@ from bot.model.alert import Decision, Doing, Silence
 from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.route import Routes
-from bot.ports import Changes
+from bot.ports import StateUpdate
 from tests.builders import NOON, alert, anomaly, waste
 from tests.house.fakes import Chat, Crash, Script, app, ask
 
@@ -123,7 +123,7 @@ async def test_it_tells_what_was_saved_what_is_open_and_what_is_kept_quiet_by_wh
     snooze = Silence("s1", Labels(cluster="bert"), MONDAY - HOUR, MONDAY + 90 * HOUR, "chat:U2", "kim", "on leave")
     still = alert(anomaly(cluster="gpt", at=MONDAY, usd_per_hour=Decimal(40)), name="a2", opened=MONDAY - HOUR, owner="lee")
     quiet = alert(anomaly(cluster="bert", at=MONDAY, usd_per_hour=Decimal(30)), name="a3", opened=MONDAY - HOUR)
-    store.save(Changes(alerts=[ended, still, quiet], silences=[snooze], decisions=[acked]))
+    store.save(StateUpdate(alerts=[ended, still, quiet], silences=[snooze], decisions=[acked]))
     chat = Chat()
     made = bot(chat, store)
     made.ports = replace(made.ports, detect=Both(still.anomaly, quiet.anomaly))

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import VERBS
-from bot.commands.all import FAMILIES
-from bot.commands.line import understand
-from bot.commands.registry import COMMANDS
-from bot.keys import KEYS, Key
+from bot.answers.all import ANSWERS
+from bot.answers.line import understand
+from bot.answers.registry import COMMANDS
 from bot.model.anomaly import Cause
-from bot.options import read_options, typed_line
 from bot.policy.schema import SETTINGS
+from bot.settings.keys import KEYS, Key
+from bot.settings.options import read_options, typed_line
 from docs.generate import pages
 
-assert FAMILIES
+assert ANSWERS
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -26,7 +26,6 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from adapters.store.open import open_store
-from bot.alerts.track import alert_id
 from bot.app import App
 from bot.cards.card import Card
 from bot.model.alert import Alert
@@ -35,6 +34,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.window import EVER
+from bot.watch.track import alert_id
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.fakes import Script, app, ask
 

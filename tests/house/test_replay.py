@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import Unavailable
 from bot.model.window import Window
-from bot.replay import opened
+from bot.watch.replay import opened
 
 EXTENT = Window(datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC) + timedelta(hours=1))
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from bot import build
 from bot.cards.alert import notice_card
 from bot.cards.card import Tone
 from bot.errors import WrongInput
-from bot.model.alert import Notice, Reason
+from bot.model.alert import Notification, Reason
 from bot.model.route import Routes
-from bot.routes import read_routes
-from bot.settings import read_settings
+from bot.settings.routes import read_routes
+from bot.settings.settings import read_settings
+from bot.wiring.source import OpenedSource, Replays
 from tests.builders import FIVE, NOON, alert, anomaly
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -98,7 +98,7 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
 )
 def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
     routes = Routes(owners={"dana": ("chat:U1",)})
-    notice = Notice("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
+    notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
     card = notice_card(notice, address=lambda name: routes.owner(name, "chat"))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
@@ -120,7 +120,7 @@ def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
     claims: tuple[str, ...], pinged: tuple[str, ...], words: str
 ) -> None:
     routes = Routes(owners={"dana": ("chat:U1",), "namespace:nlp": ("chat:U3",)})
-    notice = Notice("n1", "chat:ops", Reason.FIRST, NOON, (alert(claims=claims),))
+    notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(claims=claims),))
     card = notice_card(notice, address=lambda name: routes.owner(name, "chat:ops"))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
@@ -135,6 +135,6 @@ async def test_routes_test_resolves_namespace_and_launcher() -> None:
 
 def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
     settings = read_settings({"TRNBOT_ROUTE": "slack:C0", "TRNBOT_SOURCE": "simulator:7"})
-    replays = build.Replays(settings, build.Opened(settings.source, settings))
+    replays = Replays(settings, OpenedSource(settings.source, settings))
     assert replays.open("simulator:8", settings.policy).routes == Routes()
     assert [one.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]

@@ -23,10 +23,11 @@ from adapters.store.open import open_store
 from adapters.teams.config import PUBLIC
 from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
-from bot import build
 from bot.cards.card import Card, Chart, ChartKind, text
 from bot.errors import TrnbotError
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.wiring.build import checks
+from bot.wiring.source import OpenedSource
 from tests.builders import NOON
 from tests.e2e.product import product, recording
 from tests.e2e.slackserver import free_port
@@ -211,7 +212,7 @@ def test_no_secret_shows_of_a_product_to_which_everything_fails(tmp_path: Path) 
             time.sleep(0.2)
         pages = "".join(_page(f"{bot.url}{path}") for path in ("/healthz", "/metrics", "/", "/login", "/alerts", "/nothing"))
     settings = read_settings(environment)
-    told = repr(build.checks(settings, build.Opened(settings.source, settings)))
+    told = repr(checks(settings, OpenedSource(settings.source, settings)))
     assert "Slack" in told
     assert SECRET not in f"{pages}{bot.log.read_text()}{told}"
 

@@ -1,11 +1,11 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.model.alert import Notice, Reason
+from bot.model.alert import Notification, Reason
 from bot.model.anomaly import Cause
-from bot.model.replay import Replay
+from bot.model.state import ReplayResult
 from bot.model.window import Window
-from bot.policy.compare import compare, digest, summary
+from bot.watch.preview import compare, digest, summary
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 HOUR = timedelta(hours=1)
@@ -14,8 +14,8 @@ HOUR = timedelta(hours=1)
 def seen(*alerts, unheard=()):
     """Return a replay in which every alert is told once at its opening, bar the unheard."""
     told = [a for a in alerts if a.id not in unheard]
-    notices = [Notice(f"n{a.id}", "chat:ops", Reason.FIRST, a.opened, (a,)) for a in told]
-    return Replay(Window(NOON - HOUR, NOON + 5 * HOUR), 72, {a.id: a for a in alerts}, notices)
+    notices = [Notification(f"n{a.id}", "chat:ops", Reason.FIRST, a.opened, (a,)) for a in told]
+    return ReplayResult(Window(NOON - HOUR, NOON + 5 * HOUR), 72, {a.id: a for a in alerts}, notices)
 
 
 def idle(name, opened=NOON, cluster="llama", so_far="50"):

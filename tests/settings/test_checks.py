@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from adapters.billing.open import open_billing
-from bot.checks import examine
 from bot.errors import Unavailable
-from bot.settings import read_settings
+from bot.settings.settings import read_settings
+from bot.wiring.checks import examine
 
 OAUTH = {
     "SLACK_CLIENT_ID": "1.2",

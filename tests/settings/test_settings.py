@@ -11,10 +11,10 @@ import pytest
 
 import bot
 from bot.errors import WrongInput
-from bot.secret import Secret
-from bot.settings import KEYS, read_settings, settings_text
+from bot.settings.secret import Secret
+from bot.settings.settings import KEYS, read_settings, settings_text
 
-DEFAULT = (Path(bot.__file__).parent / "default.toml").read_text()
+DEFAULT = (Path(bot.__file__).parent / "settings/default.toml").read_text()
 OAUTH = {
     "SLACK_CLIENT_ID": "1.2",
     "SLACK_CLIENT_SECRET": "hunter2",

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from bot.chats import command_hints
 from jsonschema import validate
 
 from adapters.slack.manifest import manifest, manifest_yaml, usage_hint
-from bot.chats import command_hints
 from bot.ports import CommandHint
+from bot.wiring.surfaces import command_hints
 
 HINTS = (
     CommandHint("cost", "What Trainium costs.", "cost 7d by team", changes=False),

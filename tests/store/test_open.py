@@ -23,7 +23,7 @@ from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
-from bot.ports import Changes, Memory
+from bot.ports import State, StateUpdate
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -95,10 +95,10 @@ def test_the_last_migration_is_the_one_the_code_knows():
 
 def test_a_second_opening_keeps_what_was_saved(url):
     first = open_store(url)
-    first.save(Changes(ticked_at=NOW))
+    first.save(StateUpdate(ticked_at=NOW))
     first.close()
     second = open_store(url)
-    assert second.load(NOW) == Memory(ticked_at=NOW)
+    assert second.load(NOW) == State(ticked_at=NOW)
     second.close()
 
 
@@ -133,17 +133,17 @@ import os, sys
 from datetime import UTC, datetime
 from adapters.store.open import open_store
 from bot.model.alert import Decision, Doing
-from bot.ports import Changes
+from bot.ports import StateUpdate
 
 now = datetime(2026, 11, 20, 9, tzinfo=UTC)
 store = open_store(sys.argv[1])
-store.save(Changes(decisions=[Decision("kept", "a", Doing.USEFUL, "u", "u", now)], ticked_at=now))
+store.save(StateUpdate(decisions=[Decision("kept", "a", Doing.USEFUL, "u", "u", now)], ticked_at=now))
 store.put("before", "k", {})
 
 from adapters.store import sql
 dying = sql._add
 sql._add = lambda *args: (dying(*args), os._exit(7))
-store.save(Changes(decisions=[Decision("lost", "a", Doing.USEFUL, "u", "u", now)]))
+store.save(StateUpdate(decisions=[Decision("lost", "a", Doing.USEFUL, "u", "u", now)]))
 """
 
 
@@ -190,7 +190,7 @@ def test_a_lead_whose_connection_was_cut_asks_again(postgres_url):
 
 def test_money_can_be_summed_where_it_is_kept(url):
     store = open_store(url)
-    store.save(Changes([alert("a"), alert("b")]))
+    store.save(StateUpdate([alert("a"), alert("b")]))
     engine = create_engine(read_address(url))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT sum(usd_per_hour) FROM alerts WHERE usd_so_far < 9")).scalar() == 43
@@ -222,7 +222,7 @@ def test_processes_that_switch_a_new_file_to_wal_at_once_take_turns(tmp_path):
 
 def test_sqlite_answers_readers_while_someone_writes(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
-    store.save(Changes(ticked_at=NOW))
+    store.save(StateUpdate(ticked_at=NOW))
     writer = sqlite3.connect(tmp_path / "trnbot.db", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     assert store.load(NOW).ticked_at == NOW
@@ -237,6 +237,6 @@ def test_a_stored_body_that_was_damaged_is_named(url):
         row = "'n', 'c', 'FIRST', '2026-11-20 09:00:00', 'm', 0, '{}'"
         connection.execute(text(f"INSERT INTO said (id, channel, reason, at, message, over, body) VALUES ({row})"))
     engine.dispose()
-    with pytest.raises(Unavailable, match="A stored said cannot be read: Said: "):
+    with pytest.raises(Unavailable, match="A stored notification log entry cannot be read: NotificationLogEntry: "):
         store.load(NOW)
     store.close()

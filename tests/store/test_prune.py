@@ -12,9 +12,9 @@ from adapters.store.open import open_store
 from adapters.store.sql import KEEP_TICKS
 from adapters.store.tables import SAID, SHELF, TICKS
 from bot.errors import Unavailable
-from bot.model.alert import Reason, Said
-from bot.ports import Changes
-from bot.tidy import Tidy
+from bot.model.alert import NotificationLogEntry, Reason
+from bot.ports import StateUpdate
+from bot.watch.retention import Retention
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 SOON, LATER = timedelta(seconds=-60), timedelta(days=1)
@@ -64,11 +64,11 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
         connection.execute(insert(TICKS), ticks)
     rest = {"reason": Reason.FIRST, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": ""}
     said = [
-        Said("old and over", "c", at=NOW - 9 * LATER, message="1", over=True, **rest),
-        Said("old and going on", "c", at=NOW - 9 * LATER, message="2", **rest),
-        Said("over since today", "c", at=NOW, message="3", over=True, **rest),
+        NotificationLogEntry("old and over", "c", at=NOW - 9 * LATER, message="1", over=True, **rest),
+        NotificationLogEntry("old and going on", "c", at=NOW - 9 * LATER, message="2", **rest),
+        NotificationLogEntry("over since today", "c", at=NOW, message="3", over=True, **rest),
     ]
-    opened.save(Changes(said=said))
+    opened.save(StateUpdate(said=said))
     opened.prune({}, 2 * LATER)
     assert (count(opened, TICKS), count(opened, SAID)) == (KEEP_TICKS, 2)
     assert opened.load(NOW).ticked_at == ticks[-1]["at"]
@@ -84,7 +84,7 @@ async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
             raise Unavailable("The database is away.")
 
     away = Away()
-    tidy = Tidy(away, 90 * LATER, ("seen",), ("messages",))
+    tidy = Retention(away, 90 * LATER, ("seen",), ("messages",))
     await tidy.start()
     while not away.asked:
         await asyncio.sleep(0.01)

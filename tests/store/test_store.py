@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Alert, Decision, Doing, Reason, Said, Silence, Waste
+from bot.model.alert import Alert, Decision, Doing, NotificationLogEntry, Reason, Silence, Waste
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
-from bot.ports import Changes, Memory
+from bot.ports import State, StateUpdate
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -28,7 +28,7 @@ def decision(name, doing=Doing.ACKNOWLEDGE, *, minute=0, about="a"):
 
 
 def said(name, channel="slack:C1", *, at=NOW, over=False):
-    return Said(name, channel, Reason.FIRST, at, ("a",), 1, Decimal("21.50"), "digest", "m1", over)
+    return NotificationLogEntry(name, channel, Reason.FIRST, at, ("a",), 1, Decimal("21.50"), "digest", "m1", over)
 
 
 def silence(name, *, ends=NOW + DAY, ended_at=None):
@@ -36,18 +36,18 @@ def silence(name, *, ends=NOW + DAY, ended_at=None):
 
 
 def test_an_empty_store_remembers_nothing(store):
-    assert store.load(NOW) == Memory()
+    assert store.load(NOW) == State()
 
 
 def test_what_was_saved_is_loaded(store):
-    saved = Changes([alert("a")], [said("n")], [silence("s")], ticked_at=NOW)
+    saved = StateUpdate([alert("a")], [said("n")], [silence("s")], ticked_at=NOW)
     store.save(saved)
-    assert store.load(NOW) == Memory((alert("a"),), (said("n"),), (silence("s"),), NOW)
+    assert store.load(NOW) == State((alert("a"),), (said("n"),), (silence("s"),), NOW)
 
 
 def test_an_existing_id_is_replaced(store):
-    store.save(Changes([alert("a")], [said("n"), said("n", "slack:C2")], [silence("s")]))
-    store.save(Changes([replace(alert("a"), muted_by="silence:s")], [replace(said("n"), message="m2")]))
+    store.save(StateUpdate([alert("a")], [said("n"), said("n", "slack:C2")], [silence("s")]))
+    store.save(StateUpdate([replace(alert("a"), muted_by="silence:s")], [replace(said("n"), message="m2")]))
     memory = store.load(NOW)
     assert [x.muted_by for x in memory.alerts] == ["silence:s"]
     assert {(x.channel, x.message) for x in memory.said} == {("slack:C1", "m2"), ("slack:C2", "m1")}
@@ -55,7 +55,7 @@ def test_an_existing_id_is_replaced(store):
 
 @pytest.mark.parametrize(("closed", "kept"), [(None, True), (NOW - 14 * DAY, True), (NOW - 15 * DAY, False)])
 def test_closed_alerts_stay_for_fifteen_days(store, closed, kept):
-    store.save(Changes([alert("a", opened=NOW - 30 * DAY, closed=closed)]))
+    store.save(StateUpdate([alert("a", opened=NOW - 30 * DAY, closed=closed)]))
     assert bool(store.load(NOW).alerts) is kept
 
 
@@ -63,26 +63,26 @@ def test_closed_alerts_stay_for_fifteen_days(store, closed, kept):
     ("at", "over", "kept"), [(NOW - 9 * DAY, False, True), (NOW - HOUR, True, True), (NOW - DAY, True, False)]
 )
 def test_what_was_said_of_an_end_stays_for_a_day(store, at, over, kept):
-    store.save(Changes(said=[said("n", at=at, over=over)]))
+    store.save(StateUpdate(said=[said("n", at=at, over=over)]))
     assert bool(store.load(NOW).said) is kept
 
 
 def test_silences_that_ended_are_not_loaded(store):
-    store.save(Changes(silences=[silence("now"), silence("past", ends=NOW), silence("lifted", ended_at=NOW - HOUR)]))
+    store.save(StateUpdate(silences=[silence("now"), silence("past", ends=NOW), silence("lifted", ended_at=NOW - HOUR)]))
     assert [x.id for x in store.load(NOW).silences] == ["now"]
 
 
 def test_alerts_come_in_the_order_they_opened(store):
-    store.save(Changes([alert("b"), alert("c", opened=NOW - DAY), alert("a")]))
-    store.save(Changes([alert("c", opened=NOW - DAY, closed=NOW)]))
+    store.save(StateUpdate([alert("b"), alert("c", opened=NOW - DAY), alert("a")]))
+    store.save(StateUpdate([alert("c", opened=NOW - DAY, closed=NOW)]))
     assert [x.id for x in store.load(NOW).alerts] == ["c", "a", "b"]
 
 
 def test_a_tick_never_overwrites_a_decision(store):
     before = alert("a")
-    store.save(Changes([before]))
-    store.save(Changes(decisions=[decision("d")]))
-    store.save(Changes([before], ticked_at=NOW))
+    store.save(StateUpdate([before]))
+    store.save(StateUpdate(decisions=[decision("d")]))
+    store.save(StateUpdate([before], ticked_at=NOW))
     assert store.load(NOW).alerts[0].acknowledged == decision("d")
 
 
@@ -96,19 +96,19 @@ def test_a_tick_never_overwrites_a_decision(store):
     ],
 )
 def test_the_first_acknowledgement_that_stands_counts(store, doings, by):
-    store.save(Changes([alert("a")], decisions=[decision(str(i), doing, minute=i) for i, doing in enumerate(doings)]))
+    store.save(StateUpdate([alert("a")], decisions=[decision(str(i), doing, minute=i) for i, doing in enumerate(doings)]))
     found = store.load(NOW).alerts[0].acknowledged
     assert (found and found.id) == by
 
 
 def test_an_acknowledgement_the_watch_carries_is_not_stored(store):
-    store.save(Changes([replace(alert("a"), acknowledged=decision("never decided"))]))
+    store.save(StateUpdate([replace(alert("a"), acknowledged=decision("never decided"))]))
     assert store.load(NOW).alerts[0].acknowledged is None
 
 
 def test_decisions_are_only_ever_added(store):
-    store.save(Changes(decisions=[decision("2", minute=2), decision("1"), decision("other", about="b")]))
-    store.save(Changes(decisions=[replace(decision("1"), note="rewritten")]))
+    store.save(StateUpdate(decisions=[decision("2", minute=2), decision("1"), decision("other", about="b")]))
+    store.save(StateUpdate(decisions=[replace(decision("1"), note="rewritten")]))
     assert store.decisions("a") == [decision("1"), decision("2", minute=2)]
 
 
@@ -124,13 +124,13 @@ def test_decisions_are_only_ever_added(store):
     ],
 )
 def test_history_holds_what_was_open_within_the_window(store, opened, closed, found):
-    store.save(Changes([alert("a", opened=opened, closed=closed)]))
+    store.save(StateUpdate([alert("a", opened=opened, closed=closed)]))
     assert bool(store.history(Window(NOW - 2 * DAY, NOW), Labels())) is found
 
 
 def test_history_selects_by_any_label_newest_first(store):
     here = [alert("1", opened=NOW - DAY, cluster="x", job="j"), alert("2", cluster="x", job="j")]
-    store.save(Changes([*here, alert("3", cluster="y", job="j"), alert("4", cluster="x", job="k")]))
+    store.save(StateUpdate([*here, alert("3", cluster="y", job="j"), alert("4", cluster="x", job="k")]))
     found = store.history(Window(NOW - 2 * DAY, NOW), Labels(cluster="x", job="j"))
     assert list(found) == here[::-1]
 
@@ -144,17 +144,17 @@ class Breaking(list):
 
 
 @pytest.mark.parametrize(
-    "broken", [Changes([alert("a")], Breaking([said("n")])), Changes([alert("a")], decisions=Breaking([decision("d")]))]
+    "broken", [StateUpdate([alert("a")], Breaking([said("n")])), StateUpdate([alert("a")], decisions=Breaking([decision("d")]))]
 )
 def test_a_save_that_fails_midway_leaves_nothing(store, broken):
     with pytest.raises(RuntimeError, match="midway"):
         store.save(replace(broken, ticked_at=NOW))
-    assert store.load(NOW) == Memory()
+    assert store.load(NOW) == State()
     assert not store.decisions("a")
 
 
 def test_a_thousand_open_alerts_are_loaded(store):
-    store.save(Changes([alert(str(i), cluster=f"c{i}") for i in range(1000)], decisions=[decision("d", about="999")]))
+    store.save(StateUpdate([alert(str(i), cluster=f"c{i}") for i in range(1000)], decisions=[decision("d", about="999")]))
     found = store.load(NOW).alerts
     assert len(found) == 1000
     assert [x.id for x in found if x.acknowledged] == ["999"]

@@ -8,7 +8,7 @@ from adapters.store import open
 from adapters.store.open import open_store
 from bot.errors import WrongInput
 from bot.model.labels import Labels
-from bot.model.memory import Changes
+from bot.model.state import StateUpdate
 from bot.model.version import Attempt, Doing, Edit, Version
 from tests.builders import NOON
 
@@ -47,7 +47,7 @@ def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(url, monk
     with monkeypatch.context() as earlier:
         earlier.setattr(open, "HEAD", "0001")
         first = open_store(url)
-        first.save(Changes(ticked_at=NOON))
+        first.save(StateUpdate(ticked_at=NOON))
         first.close()
     second = open_store(url)
     second.add(version(1))

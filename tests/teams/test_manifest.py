@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from adapters.teams.manifest import COMMANDS_MOST, NO_APP, as_text, build_package, icons, manifest
-from bot.chats import command_hints
 from bot.ports import CommandHint
+from bot.wiring.surfaces import command_hints
 
 APP = "11111111-2222-3333-4444-555555555555"
 HINTS = [CommandHint(f"command {n}", "s" * 5000, f"command {n} 7d") for n in range(20)]

@@ -7,12 +7,13 @@ import pytest
 
 from adapters.simulator import generate
 from adapters.store.memory import MemoryStore
-from bot import build
-from bot.commands.all import FAMILIES
-from bot.commands.line import understand
+from bot.answers.all import ANSWERS
+from bot.answers.line import understand
 from bot.model.request import Request, User
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
 
-assert FAMILIES
+assert ANSWERS
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,8 @@ def ports(tmp_path_factory):
     """Return ports over a recording that ends after a second run has compiled again."""
     folder = tmp_path_factory.mktemp("compiles") / "recording"
     generate(folder, 1, "compiles", days=1.9)
-    settings = build.settings_of({})
-    return build.Opened(f"recording:{folder}", settings).ports(MemoryStore(), settings.policy)
+    settings = settings_of({})
+    return OpenedSource(f"recording:{folder}", settings).ports(MemoryStore(), settings.policy)
 
 
 @pytest.fixture

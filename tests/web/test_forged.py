@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bot.chats import command_hints
+from bot.wiring.surfaces import command_hints
 from tests.guarded import guarded, later
 
 SECRET = "correct horse battery staple"

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.responses import Pages, ResponseInfo, instant, members
+from bot.model.fleet import Launcher, LauncherKind
 from bot.model.labels import Labels
-from bot.model.launcher import Launcher, LauncherKind
 
 _EKS_OWNED = "kubernetes.io/cluster/"
 

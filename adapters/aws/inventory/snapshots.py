@@ -12,9 +12,8 @@ from adapters.aws.api.responses import Pages, ResponseInfo, Responses, newest_at
 from adapters.aws.inventory import ownership, resources
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
-from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Quota, Reservation, Volume
+from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Quota, Reservation, Volume
 from bot.model.labels import Labels
-from bot.model.launcher import Launcher
 
 Other = TypeVar("Other")
 Thing = TypeVar("Thing", Volume, FileSystem, Reservation)

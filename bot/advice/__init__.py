@@ -1,1 +1,0 @@
-"""Say what to do next: pure functions on specs, prices and measured use."""

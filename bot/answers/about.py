@@ -1,0 +1,185 @@
+"""Answer about the bot itself: help, about, home, and what the doctor finds missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.answers.registry import COMMANDS, arg, command, find_command
+from bot.answers.savings import digest
+from bot.answers.values import type_name
+from bot.cards.alert_words import cause_words, span, where, worth
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Code,
+    Column,
+    Facts,
+    Strong,
+    Table,
+    Tone,
+    When,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.cards.words import counted, period
+from bot.errors import TrnbotError, Unavailable
+from bot.model.alert import Alert
+from bot.model.request import Request, Role
+from bot.model.spend import Tally
+from bot.model.window import BOUNDS, GRAMMAR, Window
+from bot.ports import Check, Ports
+from bot.watch.savings import savings
+
+Row = tuple[str, str, str | None, str]
+
+
+def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
+    """List every command with what it does and one example; a table a topic, as a platform cuts tables that are long."""
+    blocks: list[Block] = []
+    for topic, commands in topics.items():
+        blocks += [text(Strong(topic))] if topic else []
+        blocks.append(Table((Column("type"), Column("to get")), tuple((example, summary) for _, summary, example in commands)))
+    blocks.append(quiet("A button types a line for you. ", Code("help cost"), " explains one command."))
+    every = [{"name": n, "summary": s, "example": e} for n, s, e in sorted(one for found in topics.values() for one in found)]
+    return Card("What you can type", Tone.INFO, tuple(blocks), {"commands": every})
+
+
+def command_card(
+    name: str, summary: str, rows: Sequence[Row], examples: Sequence[str], who: str, notes: Sequence[str] = ()
+) -> Card:
+    """Explain one command by its arguments, notes on their types, and examples."""
+    columns = (Column("argument"), Column("is a"), Column("when left out"), Column("meaning"))
+    cells = tuple((n, kind, "needed" if default is None else default or "–", meaning) for n, kind, default, meaning in rows)
+    blocks: list[Block] = [text(summary)]
+    blocks += [Table(columns, cells)] if cells else []
+    blocks += [quiet(note) for note in notes]
+    blocks += [text("For example ", Code(example)) for example in examples]
+    blocks += [quiet(f"For {who}.")]
+    return Card(name, Tone.INFO, tuple(blocks), {"name": name, "arguments": [r[0] for r in rows], "who": who})
+
+
+def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]) -> Card:
+    """Tell what runs here, how fresh it is, and what could not be read."""
+    blocks: list[Block] = [Facts(tuple((name, value or "not set") for name, value in settings.items()))]
+    blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not ticked yet.")]
+    blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
+    blocks += [quiet("• ", problem) for problem in problems[:8]]
+    blocks += [quiet(f"and {len(problems) - 8} more")] if len(problems) > 8 else []
+    data = {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)}
+    return Card("trnbot", Tone.WARNING if problems else Tone.INFO, tuple(blocks), data)
+
+
+def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved: str = "") -> Card:
+    """Show open alerts, what the last week saved, and the month to date."""
+    speaking = sorted((a for a in alerts if not a.muted_by), key=worth, reverse=True)
+    per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+    title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
+    blocks: list[Block] = []
+    for a in speaking[:8]:
+        cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
+        blocks.append(text(Strong(cause_words(a.cause)), f" · {where(a)} · {cost}{span(now - a.anomaly.window.start)}"))
+        blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
+    blocks += [text(saved)] if saved else []
+    blocks += _month(tally) if tally else []
+    blocks.append(Buttons((Button("Cost", "cost 7d by team"), Button("Fleet", "fleet"), Button("Help", "help"))))
+    data = {"open": [a.id for a in speaking], "usd_per_hour": per_hour, "month_net_usd": tally.total.net if tally else None}
+    return Card(title, Tone.WARNING if speaking else Tone.GOOD, tuple(blocks), data)
+
+
+def _month(tally: Tally) -> list[Block]:
+    top = sorted(tally.rows, key=lambda r: -r.money.net)[:5]
+    columns = (Column("month to date by service"), Column("net", Align.RIGHT))
+    rows = tuple((row.key.get("service", "") or "(none)", usd(row.money.net)) for row in top)
+    dated: list[Block] = [quiet("Billed through ", When(tally.billed_through))] if tally.billed_through else []
+    return [Table(columns, rows, ("total", usd(tally.total.net))), *dated]
+
+
+TOPICS: Mapping[str, frozenset[str]] = {
+    "What is wrong, and who looks after it": frozenset({"alerts", "feedback"}),
+    "What runs, and what it costs": frozenset({"cost", "credits", "digest", "fleet", "own", "runs", "savings", "storage"}),
+    "What to do next": frozenset(
+        {"breakeven", "capacity", "carbon", "checklist", "cuda", "decide", "migrate", "roadmap", "sizing", "spot", "tco"}
+    ),
+}
+"""The topics of help, by the files of the commands; what is in none is about the bot itself."""
+_REST = "Settings, and the bot itself"
+
+
+@command("help", "What you can type.", examples=("help", "help cost"))
+async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
+    """List the commands, or explain one with its arguments and examples."""
+    if name:
+        found, _ = find_command(name.split())
+        rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
+        notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in found.parameters) else []
+        return command_card(found.name, found.summary, rows, found.examples, found.who.value, notes)
+    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
+    topics: dict[str, list[tuple[str, str, str]]] = {topic: [] for topic in (*TOPICS, _REST)}
+    for _, made in sorted(seen.items()):
+        family = made.handler.__module__.rpartition(".")[2]
+        topic = next((topic for topic, families in TOPICS.items() if family in families), _REST)
+        topics[topic].append((made.name, made.summary, made.examples[0] if made.examples else made.name))
+    return help_card({topic: found for topic, found in topics.items() if found})
+
+
+@command("about", "Which version this is, what it reads and how fresh that is.", examples=("about",))
+async def about(ports: Ports, request: Request) -> Card:
+    """Tell version, source, freshness and problems."""
+    metrics, unread = await asyncio.to_thread(_metrics, ports)
+    problems = [*unread, *await asyncio.to_thread(ports.billing.problems)]
+    memory = await asyncio.to_thread(ports.store.load, request.at) if metrics else None
+    here = {"this channel": request.channel} if request.channel else {}
+    facts = {**ports.settings, **here, "metrics": metrics or "none"}
+    return about_card(facts, memory.ticked_at if memory else None, problems)
+
+
+def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
+    """Return which time the metrics tell, "" where there is none, and what could not be read of them."""
+    try:
+        extent = ports.source.extent()
+        return period(extent) if extent else "live", ports.source.problems()
+    except Unavailable as error:
+        return "", (str(error),)
+
+
+@command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)
+async def home(ports: Ports, request: Request) -> Card:
+    """Summarise for a person's home page."""
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    month = Window.parse("mtd", request.at)
+    try:
+        tally = await asyncio.to_thread(ports.billing.tally, month, ("service",))
+    except TrnbotError:
+        tally = None
+    week = request.at - timedelta(days=7)
+    saved = savings([a for a in memory.alerts if a.closed and a.closed >= week and a.acknowledged], frozenset(), request.at)
+    return home_card([a for a in memory.alerts if a.firing], tally, request.at, digest(saved))
+
+
+@command("doctor", "What is reachable, permitted, missing, and what to do.", examples=("doctor",), who=Role.ADMIN)
+async def doctor(ports: Ports, request: Request) -> Card:
+    """Look at everything the bot needs."""
+    checks = await asyncio.to_thread(ports.checks)
+    return doctor_card(list(checks))
+
+
+def doctor_card(checks: list[Check]) -> Card:
+    """List the checks, the failed ones first with their remedy."""
+    wrong = [check for check in checks if not check.ok]
+    rows = tuple(("missing" if not c.ok else "ok", c.name, c.found) for c in sorted(checks, key=lambda c: c.ok))
+    blocks: list[Block] = [Table((Column("", Align.LEFT), Column("what"), Column("found")), rows)]
+    blocks += [text(f"{c.name}: {c.remedy}") for c in wrong if c.remedy]
+    data = {"checks": [{"name": c.name, "ok": c.ok, "found": c.found, "remedy": c.remedy} for c in checks]}
+    title = (
+        f"{len(wrong)} of {len(checks)} things {'needs' if len(wrong) == 1 else 'need'} you"
+        if wrong
+        else "Everything needed is there"
+    )
+    return Card(title, Tone.WARNING if wrong else Tone.GOOD, tuple(blocks), data)

@@ -1,0 +1,1 @@
+"""Answer about alerts, and take people's decisions and judgements of them."""

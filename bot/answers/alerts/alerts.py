@@ -1,0 +1,249 @@
+"""Answer about alerts, and take people's decisions about them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.answers.alerts.why import why_card
+from bot.answers.registry import arg, command
+from bot.cards.alert import notice_card
+from bot.cards.alert_words import alert_data, cause_words, muted_words, span, where, worth
+from bot.cards.card import (
+    Align,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    Column,
+    Field,
+    FieldKind,
+    Form,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.charts import alert_chart
+from bot.cards.money import usd
+from bot.cards.words import counted, period
+from bot.errors import WrongInput, nearest
+from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence
+from bot.model.labels import Labels
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports, StateUpdate
+
+_MOST = 12
+_LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week"))
+
+
+def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
+    """List alerts, firing and dearest first; muted ones are shown with who muted them."""
+    ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
+    speaking = [a for a in ranked if a.firing and not a.muted_by]
+    per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+    data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour}
+    scope = f" · {period(window)}" if window else ""
+    if not ranked:
+        none = "No alert was open in this time." if window else "No alert is open."
+        return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
+    wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{scope}"
+    quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
+    title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
+    names = [(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
+    buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
+    return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
+
+
+def _table(ranked: Sequence[Alert], now: datetime) -> Table:
+    columns = (
+        Column("cause"),
+        Column("where"),
+        Column("for", Align.RIGHT),
+        Column("$/h", Align.RIGHT),
+        Column("so far", Align.RIGHT),
+        Column("state"),
+    )
+    rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER" if len(ranked) > _MOST else ""
+    return Table(columns, tuple(_row(a, now) for a in ranked[:_MOST]), rest=rest)
+
+
+def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
+    length = (alert.closed or now) - alert.anomaly.window.start
+    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
+    so_far = usd(alert.waste.so_far) if alert.waste else "–"
+    return (cause_words(alert.cause), where(alert), span(length), per_hour, so_far, state(alert))
+
+
+def state(alert: Alert) -> str:
+    """Say in a word or two where the alert is in its life."""
+    if not alert.firing:
+        return "over"
+    if alert.muted_by:
+        return muted_words(alert)
+    return f"acknowledged by {alert.acknowledged.who}" if alert.acknowledged else "open"
+
+
+def decided_card(alert: Alert, what: str) -> Card:
+    """Confirm a decision to the person who made it."""
+    return Card(what, Tone.GOOD, (quiet(f"{cause_words(alert.cause)} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
+
+
+def snooze_form(alert: Alert) -> Card:
+    """Ask how long, up to how many dollars, and why."""
+    fields = (
+        Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
+        Field("until", "Or until", hint="36h, 18:00, mon 09:00 Europe/Berlin or 2026-11-23 09:00; UTC where no zone is said"),
+        Field(
+            "ceiling",
+            "Speak again once it has cost (USD)",
+            FieldKind.NUMBER,
+            hint="for example 500; left empty, only the time ends it",
+        ),
+        Field("reason", "Why", hint="for all to read, for example: data migration until Tuesday"),
+    )
+    form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
+    return Card(f"Snooze: {cause_words(alert.cause)} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
+
+
+KEPT = timedelta(days=15)
+
+
+@command("alerts", "What is wrong now, dearest first.", examples=("alerts", "alerts llama", "alerts window=7d"))
+async def alerts(
+    ports: Ports,
+    request: Request,
+    cluster: str = arg("", "only this cluster"),
+    window: Window | None = arg("", "also those that ended within it", keyword=True),
+) -> Card:
+    """List open alerts, or every alert of a window."""
+    if window:
+        found = await asyncio.to_thread(ports.store.history, window, Labels(cluster=cluster))
+    else:
+        memory = await asyncio.to_thread(ports.store.load, request.at)
+        found = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
+    return alerts_card(found, request.at, window)
+
+
+@command("alert", "One alert with its chart and its buttons.", examples=("alert a1b2c3d4e",))
+async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
+    """Draw one alert as its notice."""
+    found = await find_alert(ports, request, name)
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    chart = await _chart(ports, request, found)
+    return notice_card(Notification("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
+
+
+@command("why", "Why an alert fires, is muted, or ended: evidence, runner-up, price.", examples=("why llama", "why a1b2c3d4e"))
+async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
+    """Explain one alert."""
+    found = await find_alert(ports, request, name)
+    decisions = await asyncio.to_thread(ports.store.decisions, found.id)
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    return why_card(found, decisions, await _chart(ports, request, found), request.at, memory.silences)
+
+
+@command("ack", "Say that you look after an alert.", examples=("ack a1b2c3d4e",), changes=True)
+async def ack(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the alert's id"),
+    note: str = arg("", "a word for the others", rest=True),
+) -> Card:
+    """Acknowledge one alert."""
+    return await decide(ports, request, name, Doing.ACKNOWLEDGE, note)
+
+
+@command("unack", "Hand an alert back.", examples=("unack a1b2c3d4e",), changes=True)
+async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
+    """Take an acknowledgement back."""
+    return await decide(ports, request, name, Doing.UNACKNOWLEDGE)
+
+
+@command(
+    "snooze",
+    "Mute an alert for a time, or until it has cost too much.",
+    examples=(
+        "snooze a1b2c3d4e 1h",
+        "snooze a1b2c3d4e 1d ceiling=500 reason=migration",
+        'snooze a1b2c3d4e until="mon 09:00 Europe/Berlin"',
+    ),
+    changes=True,
+)
+async def snooze(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the alert's id"),
+    length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; asks when left out"),
+    until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
+    ceiling: Decimal | None = arg("", "wake again when it has cost so many USD", keyword=True),
+    reason: str = arg("", "why", keyword=True),
+) -> Card:
+    """Silence one opening; without a length, ask for it by a form."""
+    found = await find_alert(ports, request, name)
+    if until is not None:
+        length = until - request.at
+    if length is None:
+        return snooze_form(found)
+    if not timedelta(0) < length <= timedelta(days=30):
+        raise WrongInput("A snooze lasts between 1m and 30d.")
+    silence = _silence(found, request, length, reason, ceiling)
+    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[silence]))
+    return decided_card(found, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+
+
+async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: str = "", words: str = "") -> Card:
+    """Keep what a person decided about an alert, and confirm it."""
+    found = await find_alert(ports, request, name)
+    stamp = f"{found.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
+    made = Decision(
+        id="d" + hashlib.sha256(stamp.encode()).hexdigest()[:11],
+        alert=found.id,
+        doing=doing,
+        by=request.user.id,
+        by_name=request.user.name,
+        at=request.at,
+        note=note,
+    )
+    await asyncio.to_thread(ports.store.save, StateUpdate(decisions=[made]))
+    return decided_card(found, words or {Doing.ACKNOWLEDGE: "Acknowledged by you", Doing.UNACKNOWLEDGE: "Handed back"}[doing])
+
+
+def _silence(found: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:
+    stamp = f"{found.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+    return Silence(
+        id="s" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
+        selector=Labels(cluster=found.anomaly.labels.cluster),
+        starts=request.at,
+        ends=request.at + length,
+        by=request.user.id,
+        by_name=request.user.name,
+        reason=reason,
+        alert=found.id,
+        ceiling_usd=ceiling,
+    )
+
+
+async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
+    """Find the alert that `name` means: id or key first, else the newest of a cluster or node."""
+    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
+    known: Sequence[Alert] = await asyncio.to_thread(ports.store.history, window, Labels())
+    exact = [a for a in known if name in {a.id, a.key}]
+    about = [a for a in known if name == a.anomaly.labels.cluster or name in a.anomaly.things]
+    found = exact or sorted(about, key=lambda a: not a.firing)
+    if not found:
+        ids = [a.id for a in known if a.firing]
+        raise WrongInput(f"No alert of the last 15 days is called '{name}'{nearest(name, ids, most=8)}.")
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    return next((a for a in memory.alerts if a.id == found[0].id), found[0])
+
+
+async def _chart(ports: Ports, request: Request, found: Alert) -> Chart | None:
+    until = min(request.at, found.closed + timedelta(hours=1)) if found.closed else request.at
+    reading = await asyncio.to_thread(ports.source.read, until)
+    spend = await asyncio.to_thread(ports.billing.deltas, until, 35) if found.anomaly.kind.startswith("spend") else reading
+    return alert_chart(found, {**reading.frames, **spend.frames})

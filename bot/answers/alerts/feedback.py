@@ -1,0 +1,223 @@
+"""Take people's judgement of alerts, show which alerts it mutes, and how often each rule is right."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from bot.answers.alerts.alerts import decide, find_alert
+from bot.answers.registry import arg, command
+from bot.cards.alert_words import cause_words, pattern_words, where
+from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.words import clock, counted, period
+from bot.errors import WrongInput, nearest
+from bot.model.alert import Alert, Decision, Doing, Silence
+from bot.model.labels import Labels
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports, StateUpdate
+from bot.watch.feedback import Score, pattern_of, patterns, scores
+from bot.watch.mute import silences_alert
+
+_COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("quiet now", Align.RIGHT), Column("id"))
+_SCORES = (Column("rule"), Column("useful", Align.RIGHT), Column("wrong", Align.RIGHT), Column("right", Align.RIGHT))
+_MOST = 12
+
+Muted = tuple[Silence, Alert | None, Sequence[Alert]]
+"""A silence, the one opening it is about (None: a pattern), and the firing alerts it keeps quiet."""
+
+
+def silences_card(rows: Sequence[Muted]) -> Card:
+    """List silences, those that keep the most quiet first."""
+    ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
+    data = {"silences": [_data(*row) for row in ranked]}
+    if not rows:
+        return Card("Nothing is muted by anybody", Tone.GOOD, (text("No snooze and no pattern holds now."),), data)
+    table = Table(_COLUMNS, tuple(_row(*row) for row in ranked[:_MOST]), rest=_rest(len(ranked)))
+    buttons = Buttons(tuple(Button(f"Drop {row[0].id}", f"silences drop {row[0].id}") for row in ranked[:4]))
+    held = sum(len(row[2]) for row in rows)
+    title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} quiet"
+    how = quiet("A pattern mutes what is of the same rule and place at its level; what is worse or dearer speaks.")
+    return Card(title, Tone.INFO, (table, how, buttons), data)
+
+
+def dropped_card(silence: Silence) -> Card:
+    """Confirm that a silence is over."""
+    words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.who}")
+    return Card(f"{silence.id} is dropped: it speaks again", Tone.GOOD, (words,), {"silence": silence.id})
+
+
+def feedback_card(found: Sequence[Score], window: Window) -> Card:
+    """Show useful and wrong by rule; suggestions are lines to press, nothing is changed by itself."""
+    useful, wrong = sum(one.useful for one in found), sum(one.wrong for one in found)
+    data = {"rules": [_score_data(one) for one in found], "useful": useful, "wrong": wrong}
+    if not found:
+        none = text(
+            "Press ",
+            Strong("Not an anomaly"),
+            " on a wrong alert; ",
+            Strong("Useful"),
+            " stands on the answer to ",
+            Code("why ID"),
+            ".",
+        )
+        return Card(f"Nobody judged an alert · {period(window)}", Tone.INFO, (none,), data)
+    rows = tuple((one.rule, str(one.useful), str(one.wrong), f"{one.precision:.0%}") for one in found[:_MOST])
+    blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(found)))]
+    lines = [one for one in found if one.suggestion][:4]
+    blocks += [text(f"{one.rule} is mostly wrong; try ", Code(one.suggestion)) for one in lines]
+    blocks += [Buttons(tuple(Button(f"Try: {one.rule}"[:40], one.suggestion) for one in lines))] if lines else []
+    blocks.append(quiet("Judgements change no threshold by themselves; a suggestion is previewed before it is applied."))
+    return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data)
+
+
+def _rest(n: int) -> str:
+    return f"and {n - _MOST} more" if n > _MOST else ""
+
+
+def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[str, ...]:
+    by = silence.who
+    return _what(silence, alert), _how(silence), by, f"{clock(silence.ends)} UTC", str(len(held)), silence.id
+
+
+def _what(silence: Silence, alert: Alert | None) -> str:
+    """Say what is muted: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
+    if silence.pattern:
+        place = " ".join(value for _, value in silence.pattern.scope)
+        return " · ".join(part for part in (silence.pattern.rule, place) if part)
+    return f"{cause_words(alert.cause)} · {where(alert)}" if alert else silence.alert or str(silence.selector)
+
+
+def _how(silence: Silence) -> str:
+    """Say how it is muted: `snoozed up to $5,000: moving the data`, or `not an anomaly at 4 to 6 %`."""
+    if silence.pattern:
+        return f"not an anomaly {pattern_words(silence.pattern)}".strip()
+    ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
+    return f"snoozed{ceiling}" + (f": {silence.reason}" if silence.reason else "")
+
+
+def _data(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> dict[str, object]:
+    pattern = silence.pattern
+    return {
+        "id": silence.id,
+        "kind": "pattern" if pattern else "snooze",
+        "alert": alert.id if alert else silence.alert,
+        "rule": pattern.rule if pattern else "",
+        "labels": dict(pattern.scope if pattern else silence.selector),
+        "low": pattern.low if pattern else None,
+        "high": pattern.high if pattern else None,
+        "usd_per_hour": pattern.usd_per_hour if pattern else None,
+        "ceiling_usd": silence.ceiling_usd,
+        "by": silence.by,
+        "by_name": silence.by_name,
+        "reason": silence.reason,
+        "starts": silence.starts,
+        "ends": silence.ends,
+        "quiet": [one.id for one in held],
+    }
+
+
+def _score_data(one: Score) -> dict[str, object]:
+    return {
+        "rule": one.rule,
+        "useful": one.useful,
+        "wrong": one.wrong,
+        "precision": round(one.precision, 4),
+        "suggestion": one.suggestion,
+    }
+
+
+_JUDGED = (Doing.USEFUL, Doing.NOT_AN_ANOMALY)
+_SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=180)
+
+
+@command(
+    "not-an-anomaly",
+    "Say that an alert was wrong: its like stays muted for a while, in the open.",
+    examples=("not-an-anomaly a1b2c3d4e", "not-an-anomaly a1b2c3d4e 90d"),
+    changes=True,
+)
+async def not_an_anomaly(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the alert's id"),
+    length: timedelta | None = arg("", "how long its like stays muted; the setting alert.not_an_anomaly_for when left out"),
+) -> Card:
+    """Record the judgement, and mute what is of the same rule, place and level and no dearer, until a time."""
+    found = await find_alert(ports, request, name)
+    policy = await asyncio.to_thread(lambda: ports.policy)
+    span = length or policy.duration("alert.not_an_anomaly_for")
+    if not _SHORTEST <= span <= _LONGEST:
+        raise WrongInput("A judgement stays between 1h and 180d.")
+    made = _remembered(found, request, span)
+    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[made]))
+    words = f"Noted as not an anomaly; its like is muted until {made.ends:%Y-%m-%d} (`silences` lists it)"
+    return await decide(ports, request, found.id, Doing.NOT_AN_ANOMALY, words=words)
+
+
+@command("useful", "Say that an alert helped.", examples=("useful a1b2c3d4e",), changes=True)
+async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
+    """Record the judgement, and drop every pattern that would mute its like."""
+    found = await find_alert(ports, request, name)
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, found, request.at)]
+    await asyncio.to_thread(ports.store.save, StateUpdate(silences=against))
+    ids = ", ".join(silence.id for silence in against)
+    words = f"Noted as useful; {ids}, which muted its like, is dropped" if against else "Noted as useful"
+    return await decide(ports, request, found.id, Doing.USEFUL, words=words)
+
+
+@command("silences", "What is muted by people: by whom, until when, and what it keeps quiet now.", examples=("silences",))
+async def silences(ports: Ports, request: Request) -> Card:
+    """List every snooze and every pattern that was judged not an anomaly."""
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    known = {alert.id: alert for alert in memory.alerts}
+    rows = [(silence, known.get(silence.alert), _quiet(silence, memory.alerts, request)) for silence in memory.silences]
+    return silences_card(rows)
+
+
+@command("silences drop", "Let what is muted speak again.", examples=("silences drop m1b2c3d4e",), changes=True)
+async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "the silence's id")) -> Card:
+    """End one silence."""
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    found = next((silence for silence in memory.silences if silence.id == name), None)
+    if found is None:
+        known = [silence.id for silence in memory.silences]
+        raise WrongInput(f"Nothing is muted by '{name}'{nearest(name, known, most=8)}.")
+    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[replace(found, ended_at=request.at)]))
+    return dropped_card(found)
+
+
+@command("feedback", "How people judged each rule's alerts, and what would make a wrong one quieter.", examples=("feedback 30d",))
+async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "alerts that were open within it")) -> Card:
+    """Count useful and wrong alerts by rule; suggest a line for rules that are mostly wrong, and change nothing."""
+    judged = await asyncio.to_thread(_judged, ports, window)
+    policy = await asyncio.to_thread(lambda: ports.policy)
+    return feedback_card(scores(judged, policy.values), window)
+
+
+def _judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
+    known = {alert.id: alert for alert in ports.store.history(window, Labels())}
+    return [(known[made.alert], made) for made in ports.store.decisions(*known) if made.doing in _JUDGED]
+
+
+def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:
+    return [alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)]
+
+
+def _remembered(found: Alert, request: Request, length: timedelta) -> Silence:
+    stamp = f"{found.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+    return Silence(
+        id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
+        selector=Labels(),
+        starts=request.at,
+        ends=request.at + length,
+        by=request.user.id,
+        by_name=request.user.name,
+        reason="not an anomaly",
+        pattern=pattern_of(found),
+    )

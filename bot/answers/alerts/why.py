@@ -1,0 +1,71 @@
+"""Explain an alert: symptom, evidence, what else it could be, what it costs and on what price, who decided what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words
+from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
+from bot.model.alert import Alert, Decision, Silence
+
+
+def why_card(
+    alert: Alert, decisions: Sequence[Decision], chart: Chart | None, now: datetime, silences: Sequence[Silence] = ()
+) -> Card:
+    """Draw everything that is known of one alert."""
+    anomaly = alert.anomaly
+    blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
+    blocks += [_muted(alert)] if alert.muted_by else []
+    blocks += decided(alert, silences) if alert.muted_by.startswith("silence:") else []
+    blocks += [text("• ", line) for line in anomaly.evidence[:8]]
+    blocks += [chart] if chart else []
+    blocks += [Facts(_verdict(alert))]
+    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
+    blocks += [text("What to do:")] if anomaly.suggestions else []
+    blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
+    blocks += [_decision(d) for d in decisions]
+    blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
+    blocks += [Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly", f"not-an-anomaly {alert.id}")))]
+    return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
+
+
+def _muted(alert: Alert) -> Text:
+    kind, _, name = alert.muted_by.partition(":")
+    words = {
+        "inhibit": "Muted, because this explains it: ",
+        "silence": "Muted by the silence ",
+        "policy": "Muted by the setting ",
+    }
+    return text(Strong(words.get(kind, "Muted by ")), name)
+
+
+def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
+    anomaly = alert.anomaly
+    rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
+    usual = _range(anomaly.usual, anomaly.unit) if anomaly.usual else "not known"
+    return (
+        ("Verdict", f"{cause_words(alert.cause)} ({anomaly.confidence:.2f} sure)"),
+        ("Else", rivals),
+        ("Now", _amount(anomaly.value, anomaly.unit)),
+        ("Usually", usual),
+        ("Score", f"{anomaly.score:.2f} (0 usual, 1 strangest)"),
+        ("Rule", anomaly.rule),
+    )
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit in {"ratio", "%"}:
+        return f"{value * 100:.0f} %"
+    return f"{value:,.4g} {unit}".strip()
+
+
+def _range(ends: tuple[float, float], unit: str) -> str:
+    low, high = (_amount(end, unit) for end in ends)
+    return f"{low.removesuffix(' %')} to {high}"
+
+
+def _decision(decision: Decision) -> Text:
+    note = f": {decision.note}" if decision.note else ""
+    return quiet(f"{decision.doing.value} by {decision.who} at ", When(decision.at), note)

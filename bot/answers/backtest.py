@@ -1,0 +1,146 @@
+"""Answer what the watch would have said over a recording, and how well that meets the truth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from bot.answers.registry import arg, command
+from bot.cards.alert_words import alert_data, cause_words, muted_words, span, where
+from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
+from bot.cards.money import usd
+from bot.cards.words import clock, counted, period
+from bot.errors import WrongInput
+from bot.model.alert import Alert, Silence
+from bot.model.policy import Policy
+from bot.model.request import Request, Role
+from bot.model.state import ReplayResult
+from bot.policy.file import read_policy
+from bot.ports import Ports, StateUpdate
+from bot.watch.preview import held_since
+from bot.watch.replay import replay
+
+_MOST = 20
+
+
+def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None) -> Card:
+    """List the alerts of a replay with its grade; `data` is the contract of the command line."""
+    alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
+    told = [a for a in alerts if not a.muted_by]
+    total = sum((a.waste.so_far for a in told if a.waste), Decimal(0))
+    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notices), 'notice')}"
+    title = f"{name}: {said}, {usd(total)} of waste seen"
+    blocks: list[Block] = [_table(alerts)] if alerts else [quiet("Not one alert.")]
+    blocks += [_grade(grade)] if grade else []
+    blocks.append(quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"))
+    return Card(title, Tone.INFO, tuple(blocks), _data(seen, alerts, grade))
+
+
+def _grade(grade: Mapping[str, Any]) -> Facts:
+    return Facts(tuple((k.replace("_", " "), _show(v)) for k, v in grade.items() if not isinstance(v, list | dict)))
+
+
+def _table(alerts: list[Alert]) -> Table:
+    columns = (
+        Column("opened"),
+        Column("cause"),
+        Column("where"),
+        Column("lasted"),
+        Column("so far", Align.RIGHT),
+        Column("muted"),
+    )
+    rows = tuple(
+        (
+            clock(a.opened),
+            cause_words(a.cause),
+            where(a),
+            span(a.closed - a.anomaly.window.start) if a.closed else "open",
+            usd(a.waste.so_far) if a.waste else "–",
+            muted_words(a) or "–",
+        )
+        for a in alerts[:_MOST]
+    )
+    return Table(columns, rows, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
+
+
+def _show(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _data(seen: ReplayResult, alerts: list[Alert], grade: Mapping[str, Any] | None) -> dict[str, Any]:
+    keys = {alert.id: alert.key for alert in alerts}
+    notices = [
+        {
+            "id": notice.id,
+            "channel": notice.channel,
+            "reason": notice.reason.value,
+            "at": notice.at,
+            "alerts": [keys.get(alert.id, alert.key) for alert in notice.alerts],
+        }
+        for notice in seen.notices
+    ]
+    return {
+        "start": seen.window.start,
+        "end": seen.window.end,
+        "ticks": seen.ticks,
+        "alerts": [alert_data(alert) for alert in alerts],
+        "notices": notices,
+        "grade": dict(grade) if grade else None,
+    }
+
+
+DAY = timedelta(days=1)
+
+
+@command(
+    "backtest",
+    "The watch over a recording: alerts, notices, and a grade where the truth is known.",
+    examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
+    who=Role.ADMIN,
+)
+async def backtest(
+    ports: Ports,
+    request: Request,
+    recording: str = arg(None, "a folder, recording:DIR or simulator:SEED"),
+    policy: str = arg("", "a policy file as `config export` prints it", keyword=True),
+    channel: str = arg("default", "the audience that notices are counted for", keyword=True),
+) -> Card:
+    """Replay a recording under a policy and grade it."""
+    source = recording if ":" in recording else f"recording:{recording}"
+    chosen = await asyncio.to_thread(lambda: _policy(policy) if policy else ports.policy)
+    seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
+    return backtest_card(recording, seen, grade)
+
+
+def _run(
+    ports: Ports, source: str, policy: Policy, channel: str, request: Request
+) -> tuple[ReplayResult, dict[str, object] | None]:
+    over = ports.replays.open(source, policy)
+    over.store.save(StateUpdate(silences=_patterns(ports, over, request)))
+    seen = replay(over, (channel,))
+    truth = ports.replays.truth(source)
+    if truth is None:
+        return seen, None
+    clusters = over.source.read(seen.window.end).inventory.clusters()
+    return seen, dict(ports.replays.grade(seen, truth, len([name for name in clusters if name])))
+
+
+def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
+    """Return what people judged no anomaly, as if they had before the recording began."""
+    extent = over.source.extent()
+    if not ports.remembers or extent is None:
+        return []
+    known = [silence for silence in ports.store.load(request.at).silences if silence.pattern]
+    return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in known]
+
+
+def _policy(path: str) -> Policy:
+    try:
+        return read_policy(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongInput(f"The policy file '{path}' cannot be read ({error.strerror}); give a path to a TOML file.") from None

@@ -1,0 +1,123 @@
+"""Answer how capacity for a large run can be had, and what an hour that is really used costs each way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.registry import arg, command
+from bot.answers.tco import listed
+from bot.answers.values import known_type
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.notes import note_lines
+from bot.costs.pricing import Pricing
+from bot.errors import Unavailable, WrongInput
+from bot.model.claims import Note
+from bot.model.fleet import Market
+from bot.model.labels import Labels
+from bot.model.price import Price
+from bot.model.request import Request
+from bot.ports import Ports
+
+_R = Align.RIGHT
+HELD = {
+    Market.CAPACITY_BLOCK: "Capacity Block, paid upfront",
+    Market.ON_DEMAND: "on-demand reservation, paid used or not",
+    Market.SAVINGS_PLAN: "Savings Plan, the account's own rate",
+    Market.RESERVED: "reserved, the account's own rate",
+    Market.SPOT: "spot: no promise at all",
+}
+
+
+def capacity_card(
+    name: str,
+    nodes: int,
+    days: int,
+    used: Decimal,
+    prices: Sequence[Price],
+    notes: Sequence[Note],
+    today: date,
+    stale_days: float,
+) -> Card:
+    """Draw each way, the cheapest used hour first; `used` is the share of the hours that will be used."""
+    hours = nodes * days * 24
+    rows = [_row(x, hours, used, today, stale_days) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
+    columns = (
+        Column("way"),
+        Column("node $/h", _R),
+        Column("in all", _R),
+        Column("a used hour", _R),
+        Column("region"),
+        Column("price of"),
+    )
+    told = f"{used * 100:.0f} % of the hours used; spot pays only those that run."
+    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{nodes} x {name} for {days} days; {told}")]
+    if days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
+        blocks.append(text("A Capacity Block lasts 182 days at most: two would have to follow each other."))
+    blocks += [*note_lines(notes), quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'.")]
+    blocks.append(Buttons((Button("Quotas", f"quota {name}"), Button("Spot", f"spot {name}"))))
+    sure = [x for x in prices if x.market is not Market.SPOT]
+    best = min(sure or prices, key=lambda x: x.usd_per_hour)
+    title = f"{nodes} x {name} for {days} days: from {usd(_paid(best, hours, used))} ({best.market.replace('-', ' ')})"
+    return Card(title, Tone.INFO, tuple(blocks), _data(name, hours, used, prices))
+
+
+def _data(name: str, hours: int, used: Decimal, prices: Sequence[Price]) -> dict[str, Any]:
+    ways = [
+        {
+            "market": x.market.value,
+            "usd_per_hour": x.usd_per_hour,
+            "total_usd": _paid(x, hours, used),
+            "region": x.region,
+            "asof": x.asof,
+        }
+        for x in prices
+    ]
+    return {"instance_type": name, "hours": hours, "used_ratio": used, "ways": ways}
+
+
+def _paid(price: Price, hours: int, used: Decimal) -> Decimal:
+    share = used if price.market is Market.SPOT else Decimal(1)
+    return (price.usd_per_hour * hours * share).quantize(Decimal("0.01"))
+
+
+def _row(price: Price, hours: int, used: Decimal, today: date, stale_days: float) -> tuple[str, ...]:
+    paid, age = _paid(price, hours, used), (today - price.asof).days
+    stale = f", {age} days old" if age > stale_days else ""
+    each = usd(paid / (hours * used)) if used else "–"
+    return HELD[price.market], usd(price.usd_per_hour), usd(paid), each, price.region, f"{price.asof}, {price.basis}{stale}"
+
+
+@command(
+    "capacity",
+    "Ways to be sure of capacity: reservation, Capacity Block, commitment; what a used hour costs.",
+    examples=("capacity trn1.32xlarge nodes=16 days=14", "capacity trn2.48xlarge nodes=4 days=30 used=80"),
+)
+async def capacity(
+    ports: Ports,
+    request: Request,
+    instance_type: str = arg(None, "the instance type"),
+    nodes: int = arg("1", "nodes", keyword=True),
+    days: int = arg("14", "days", keyword=True),
+    used: Decimal = arg("90", "how much of the time they will work, in percent", keyword=True),
+    region: str = arg("", "where prices are looked up first", keyword=True),
+) -> Card:
+    """Compare every way that has a price."""
+    if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
+        raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
+    return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), nodes, days, used / 100, region)
+
+
+def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, used: Decimal, region: str) -> Card:
+    known_type(name, ports.knowledge.types())
+    quotes = Pricing(ports).at(request.at).quotes(name, "")
+    prices = [price for market in Market if (price := listed(quotes, market, region))]
+    if not prices:
+        raise Unavailable(f"No price of {name} is known in any market.")
+    stale = ports.policy.at(Labels()).number("advice.stale_days")
+    notes = ports.knowledge.claims().of("blocks")
+    return capacity_card(name, nodes, days, used, prices, notes, request.at.date(), stale)

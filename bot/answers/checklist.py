@@ -1,0 +1,154 @@
+"""Answer with the steps of a migration: posted once, ticked off by anyone, the same for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.answers.registry import arg, command
+from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Code, Text, Tone, quiet, text
+from bot.errors import WrongInput, nearest
+from bot.model.claims import Note
+from bot.model.request import Request
+from bot.ports import Ports
+
+
+@dataclass(frozen=True)
+class Step:
+    """State one step: what it is, and who did it when ("" and None while it is open)."""
+
+    number: int
+    note: Note
+    done_by: str = ""
+    done_at: datetime | None = None
+
+
+def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
+    """Draw the steps in order; the first that is open has the strongest button."""
+    done = sum(bool(step.done_by) for step in steps)
+    blocks: list[Block] = [_line(step) for step in steps]
+    left = [step for step in steps if not step.done_by]
+    presses = [
+        Button(
+            f"Done: {step.number}",
+            f"checklist done {name} {step.number} kind={kind}",
+            ButtonStyle.PRIMARY if step is left[0] else ButtonStyle.NORMAL,
+        )
+        for step in left
+    ]
+    if done:
+        last = max((step for step in steps if step.done_by), key=lambda step: step.number)
+        presses.append(Button(f"Reopen {last.number}", f"checklist reopen {name} {last.number}"))
+    blocks += [
+        Buttons(tuple(presses)),
+        quiet("In a thread: ", Code(f"checklist {name}"), " shows it again as it stands, to everyone."),
+    ]
+    data = {
+        "name": name,
+        "kind": kind,
+        "steps": [{"number": x.number, "subject": x.note.subject, "done_by": x.done_by, "done_at": x.done_at} for x in steps],
+    }
+    tone = Tone.GOOD if not left else Tone.INFO
+    return Card(f"Migration {name}: {done} of {len(steps)} steps done", tone, tuple(blocks), data, public=True)
+
+
+def _line(step: Step) -> Text:
+    note, mark = step.note, "[x]" if step.done_by else "[ ]"
+    by = f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}." if step.done_by and step.done_at else ""
+    return text(f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof}).{by}")
+
+
+SHELF = "checklists"
+KINDS = {"start": "steps", "devops": "devops"}
+"""What can be ticked off: five steps to begin with, or the four of a whole port."""
+_MOST = 200
+
+
+@command(
+    "checklist",
+    "The steps of a migration, to be ticked off in the thread.",
+    examples=("checklist", "checklist llama kind=devops", "checklist llama"),
+)
+async def checklist(
+    ports: Ports,
+    request: Request,
+    name: str = arg("first", "whose migration, such as the model's name"),
+    kind: str = arg("", "start = the first five steps, devops = the four of a whole port", choices=("", *KINDS), keyword=True),
+) -> Card:
+    """Show the steps as they stand; a name that is new has none ticked."""
+    return await asyncio.to_thread(_shown, ports, _plain(name), kind)
+
+
+@command(
+    "checklist done", "Tick a step off.", examples=("checklist done llama 2", "checklist done llama 2 kind=devops"), changes=True
+)
+async def checklist_done(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "whose migration"),
+    number: int = arg(None, "the step's number"),
+    kind: str = arg("", "which steps, where none is ticked yet", choices=("", *KINDS), keyword=True),
+) -> Card:
+    """Write who did it, and when; the first tick counts."""
+    by = {"by": request.user.name or request.user.id, "at": request.at.isoformat()}
+    return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, by)
+
+
+@command("checklist reopen", "Take a tick back.", examples=("checklist reopen llama 2",), changes=True)
+async def checklist_reopen(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "whose migration"),
+    number: int = arg(None, "the step's number"),
+) -> Card:
+    """Forget who did it."""
+    return await asyncio.to_thread(_ticked, ports, _plain(name), number, "", None)
+
+
+def _plain(name: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,60}", name):
+        raise WrongInput(f"'{name[:60]}' does not do as a name; take letters, digits, dots and dashes, such as llama-70b.")
+    return name
+
+
+def _shown(ports: Ports, name: str, kind: str) -> Card:
+    return _card(ports, name, _kept(ports, name, kind))
+
+
+def _kept(ports: Ports, name: str, kind: str) -> Mapping[str, Any]:
+    """Return what was ticked, nothing for a name that is new; raise `WrongInput` where that is of another kind."""
+    kept = ports.shelf.get(SHELF, name)
+    if kept is None or not kept["done"]:
+        return {"kind": kind or (kept or {}).get("kind", "start"), "done": {}}
+    if kind and kept["kind"] != kind:
+        raise WrongInput(f"The checklist '{name}' is of kind {kept['kind']} and begun; take another name.")
+    return kept
+
+
+def _ticked(ports: Ports, name: str, number: int, kind: str, by: Mapping[str, str] | None) -> Card:
+    if by is None and ports.shelf.get(SHELF, name) is None:
+        known = [key for key, _ in ports.shelf.newest(SHELF, _MOST)]
+        raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, known)}.")
+    kept = _kept(ports, name, kind)
+    count = len(ports.knowledge.claims().of(KINDS[kept["kind"]]))
+    if not 1 <= number <= count:
+        raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
+    done = {key: value for key, value in kept["done"].items() if key != str(number)}
+    if by:
+        done[str(number)] = kept["done"].get(str(number), dict(by))
+    made = {"kind": kept["kind"], "done": done}
+    ports.shelf.put(SHELF, name, made)
+    return _card(ports, name, made)
+
+
+def _card(ports: Ports, name: str, kept: Mapping[str, Any]) -> Card:
+    notes = ports.knowledge.claims().of(KINDS[kept["kind"]])
+    return checklist_card(name, kept["kind"], [_step(n, note, kept["done"].get(str(n))) for n, note in enumerate(notes, 1)])
+
+
+def _step(number: int, note: Any, done: Mapping[str, str] | None) -> Step:
+    return Step(number, note, done["by"], datetime.fromisoformat(done["at"])) if done else Step(number, note)

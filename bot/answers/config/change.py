@@ -1,0 +1,252 @@
+"""Change the policy: preview first, then apply, cancel, take back; every attempt is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.answers.config.history import applied_card, cancelled_card
+from bot.answers.config.preview import preview_card
+from bot.answers.config.show import FAMILIES, SCOPES, form_card, scopes, settings_of
+from bot.answers.registry import arg, command
+from bot.cards.card import Card
+from bot.errors import WrongInput, nearest
+from bot.model.labels import Labels
+from bot.model.request import Request, Role
+from bot.model.spend import Filter
+from bot.model.version import Doing, Draft, Override, Version
+from bot.policy.change import BACK, applied, edits, read_changes, replaced, shown, stacked
+from bot.policy.file import read_policy
+from bot.policy.schema import SETTINGS
+from bot.ports import Ports
+from bot.watch.preview import SHELF, draft, kept_draft
+
+_EVER = 100_000
+_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "})
+
+
+@command(
+    "config set",
+    "Try other thresholds on the last 14 days; nothing changes before you apply them.",
+    examples=("config set idle.below 15% for 30m cluster=llama", "config set idle.below=default cluster=llama"),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+)
+async def config_set(
+    ports: Ports,
+    request: Request,
+    key: str = arg("", "the setting, such as idle.below; more follow as key=value"),
+    value: str = arg("", "its value, such as 15%; default takes a change back"),
+    for_: str = arg("", "how long before it is told: the rule's own setting of that name", keyword=True),
+    cluster: str = arg("", "only for this cluster", keyword=True),
+    team: str = arg("", "only for this team", keyword=True),
+    account: str = arg("", "only for this account", keyword=True),
+    pairs: tuple[Filter, ...] = arg("", "more settings: key=value"),
+) -> Card:
+    """Read every setting of the line, all or none, and preview them together."""
+    scope = Labels(cluster=cluster, team=team, account=account)
+    changes = read_changes(_pairs(key, value, for_, pairs), scope)
+    return await asyncio.to_thread(_set, ports, request, changes, scope)
+
+
+@command(
+    "config change",
+    "The form of a preview, to try other values.",
+    examples=("config change p1234abcd",),
+    who=Role.ADMIN,
+    hidden=True,
+)
+async def config_change(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+    """Fill the form with what was tried."""
+    made = await asyncio.to_thread(kept_draft, ports, name)
+    policy = applied(ports.base, made.overrides)
+    scope = made.changes[0][0]
+    rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in made.changes)
+    chosen = [setting for rule in rules for setting in settings_of(rule) if setting.scoped or not str(scope)]
+    values = {key: shown(policy, scope, key) for key in SETTINGS}
+    return form_card(" and ".join(rules), chosen, values, scope)
+
+
+@command(
+    "config apply",
+    "Make a previewed change; it holds from the next look at the fleet.",
+    examples=("config apply p1234abcd",),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+)
+async def config_apply(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+    """Write the version that was previewed, exactly; a second press changes nothing."""
+    return await asyncio.to_thread(_apply, ports, request, name)
+
+
+@command(
+    "config cancel",
+    "Forget a preview.",
+    examples=("config cancel p1234abcd",),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+)
+async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+    """Drop it; nothing changes."""
+    await asyncio.to_thread(ports.shelf.drop, SHELF, name)
+    return cancelled_card(name)
+
+
+@command(
+    "config undo",
+    "Go back to the version before, at once; the next undo goes back further.",
+    examples=("config undo", "config undo to=3", "config undo to=0"),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+)
+async def config_undo(
+    ports: Ports,
+    request: Request,
+    to: int | None = arg("", "an older version; 0 = the settings file alone", keyword=True),
+) -> Card:
+    """Write a version that equals an older one."""
+    return await asyncio.to_thread(_undo, ports, request, to)
+
+
+@command(
+    "config import",
+    "Try a whole policy as TOML, from a file or pasted; what it does not say stands at its default.",
+    examples=("config import policy.toml",),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+)
+async def config_import(
+    ports: Ports, request: Request, toml: str = arg(None, "the TOML itself, or in a terminal the name of a file", rest=True)
+) -> Card:
+    """Read the whole of it or nothing, and preview it."""
+    wanted = read_policy(await asyncio.to_thread(_text, request, toml))
+    overrides = replaced(ports.base, wanted)
+    made, seen = await asyncio.to_thread(draft, ports, request, Doing.IMPORT, overrides, overrides)
+    return preview_card(made, seen)
+
+
+def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:
+    """Return every (key, text) of a line, `for 30m` under the rule's own key; raise `WrongInput`."""
+    if wrong := next((pair for pair in more if pair.negated), None):
+        raise WrongInput(f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE.")
+    if key and not value:
+        raise WrongInput(f"'{key}' needs a value after it, for example: config set idle.below 15%.")
+    said = ([(key, value)] if key else []) + [(pair.dimension, ",".join(pair.values)) for pair in more]
+    found = [(_key(name), text) for name, text in said]
+    rules = {name.partition(".")[0] for name, _ in found}
+    if length and len(rules) != 1:
+        raise WrongInput("'for' belongs to one rule; write it with its key, for example idle.for=30m.")
+    found += [(f"{rules.pop()}.for", length)] if length else []
+    if not found:
+        raise WrongInput(
+            "'config set' needs a setting and its value, for example: config set idle.below 15% for 30m cluster=llama."
+        )
+    return found
+
+
+def _key(name: str) -> str:
+    """Return the setting that a word means: a rule's name is its switch; raise `WrongInput` for a scope misspelt."""
+    if f"{name}.on" in SETTINGS:
+        return f"{name}.on"
+    if "." not in name and name not in FAMILIES:
+        raise WrongInput(f"'{name}' is neither a setting nor a scope{nearest(name, (*SCOPES, *SETTINGS), most=0)}.")
+    return name
+
+
+def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Labels) -> Card:
+    newest = ports.versions.versions(1)
+    standing = newest[0].overrides if newest else ()
+    policy, back = applied(ports.base, standing), {o[:2] for o in standing}
+    told = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
+    made, seen = draft(ports, request, Doing.SET, told, stacked(standing, told))
+    return preview_card(made, seen, _unknown(ports, request, scope))
+
+
+def _unknown(ports: Ports, request: Request, scope: Labels) -> list[str]:
+    """Say which names of the scope nothing carries now, since a slip there would change nothing."""
+    known = scopes(ports, request)
+    missing = [(name, value) for name, value in scope if value not in known.get(name, (value,))]
+    return [f"Nothing runs under {name}={value} now{nearest(value, known[name], most=0) or '.'}" for name, value in missing]
+
+
+def _apply(ports: Ports, request: Request, name: str) -> Card:
+    versions = ports.versions.versions(_EVER)
+    if done := next((version for version in versions if version.preview == name), None):
+        return applied_card(done, again=True)
+    made = kept_draft(ports, name)
+    _still_fits(ports, made, versions)
+    who = request.user
+    number = made.over + 1
+    version = Version(number, request.at, who.id, who.name, made.doing, made.edits, made.overrides, made.id, made.shown)
+    ports.versions.add(version)
+    ports.shelf.drop(SHELF, name)
+    return applied_card(version)
+
+
+def _still_fits(ports: Ports, made: Draft, versions: Sequence[Version]) -> None:
+    """Raise `WrongInput` when the policy is no longer the one that was previewed against."""
+    if versions and versions[0].number != made.over:
+        by = versions[0].by_name or versions[0].by
+        raise WrongInput(f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again.")
+    standing = versions[0].overrides if versions else ()
+    places = [(edit.scope, edit.key, "") for edit in made.edits]
+    if edits(applied(ports.base, standing), applied(ports.base, made.overrides), places) != made.edits:
+        raise WrongInput("Since that preview the settings file has changed; nothing was applied. Preview it again.")
+
+
+def _undo(ports: Ports, request: Request, to: int | None) -> Card:
+    versions = {version.number: version for version in ports.versions.versions(_EVER)}
+    newest = max(versions, default=0)
+    target = to if to is not None else _origin(versions, newest) - 1
+    if target < 0:
+        raise WrongInput("There is nothing to undo: the settings file holds alone.")
+    if target not in versions and target != 0:
+        raise WrongInput(f"There is no version {target} to go back to; 'config history' lists them.")
+    standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
+    made = edits(applied(ports.base, standing), applied(ports.base, wanted), (*standing, *wanted))
+    if not made:
+        raise WrongInput(f"Nothing would change: the policy stands as in version {target} already.")
+    who = request.user
+    version = Version(newest + 1, request.at, who.id, who.name, Doing.UNDO, made, wanted, restores=target)
+    ports.versions.add(version)
+    return applied_card(version)
+
+
+def _origin(versions: dict[int, Version], number: int) -> int:
+    """Return the version whose content a version has: an undo's is that of what it went back to."""
+    while number in versions:
+        restores = versions[number].restores
+        if restores is None:
+            return number
+        number = restores
+    return number
+
+
+def _text(request: Request, words: str) -> str:
+    """Return the TOML of a request: pasted as it stands in the line, or read from a file where a terminal asks."""
+    raw = (
+        re.split(r"\bimport\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1]
+        .strip()
+        .strip("`")
+        .removeprefix("toml")
+        .translate(_QUOTES)
+    )
+    if "=" in raw or "[" in raw:
+        return raw
+    if request.surface != "terminal":
+        raise WrongInput(
+            "'config import' takes the TOML itself, as 'config export changed' prints it; files are read in a terminal."
+        )
+    try:
+        return Path(words).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongInput(
+            f"The policy file '{words}' cannot be read ({type(error).__name__}); give a path to a TOML file."
+        ) from None

@@ -1,0 +1,159 @@
+"""Show what a change would have done, before it is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+
+from bot.cards.alert_words import alert_data, cause_words, span, where
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Chart,
+    ChartKind,
+    Code,
+    Column,
+    Series,
+    Strong,
+    Style,
+    Table,
+    Text,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.cards.words import clock, counted, day, length, period
+from bot.model.alert import Alert
+from bot.model.version import Doing, Draft, Edit
+from bot.watch.preview import Comparison, Side, spent
+
+_MOST = 10
+_EDITS = 12
+
+
+def preview_card(draft: Draft, seen: Comparison, notes: Sequence[str] = ()) -> Card:
+    """Show both sides, what only one of them tells, and the buttons to apply, change or cancel."""
+    blocks: list[Block] = [*edit_lines(draft.edits), *(text(note) for note in notes), _sides(seen), _verdict(seen)]
+    blocks += [_listed("Alerts that appear", seen.appear)] if seen.appear else []
+    blocks += [_listed("Alerts that disappear", seen.disappear)] if seen.disappear else []
+    blocks += [_chart(seen)] if seen.before.told or seen.after.told else []
+    blocks.append(_how(draft, seen))
+    blocks.append(Buttons(_buttons(draft)))
+    data = {
+        "preview": draft.id,
+        "edits": [edit_data(edit) for edit in draft.edits],
+        **draft.shown,
+        "appear": [alert_data(alert) for alert in seen.appear],
+        "disappear": [alert_data(alert) for alert in seen.disappear],
+    }
+    return Card(f"Preview: {_headline(seen)}", Tone.INFO, tuple(blocks), data)
+
+
+def edit_lines(edits: Sequence[Edit]) -> list[Block]:
+    """Write each edit on a line: `idle.below 5% → 15% for cluster=llama`."""
+    rest = len(edits) - _EDITS
+    lines = [edit_words(edit) for edit in edits[:_EDITS]] + ([f"and {counted(rest, 'more setting')}"] if rest > 0 else [])
+    return [Text((Strong(line),), Style.NORMAL) for line in lines]
+
+
+def edit_words(edit: Edit) -> str:
+    """Write one edit."""
+    return f"{edit.key} {edit.before} → {edit.after}" + (f" for {edit.scope}" if str(edit.scope) else "")
+
+
+def edit_data(edit: Edit) -> dict[str, object]:
+    """Return one edit as data."""
+    return {"key": edit.key, "scope": dict(edit.scope), "from": edit.before, "to": edit.after}
+
+
+def _headline(seen: Comparison) -> str:
+    then, now = len(seen.after.told), len(seen.before.told)
+    if not seen.appear and not seen.disappear:
+        return f"the same {counted(now, 'alert')} over {length(seen.window.length)}"
+    return f"{counted(then, 'alert')} instead of {now} over {length(seen.window.length)}"
+
+
+def _sides(seen: Comparison) -> Table:
+    before, after = seen.before, seen.after
+    rows = [("alerts told", f"{len(before.told)}", f"{len(after.told)}"), ("held back", f"{before.muted}", f"{after.muted}")]
+    rows += [
+        (f"messages and edits to {name}", f"{before.notices.get(name, 0)}", f"{after.notices.get(name, 0)}")
+        for name in sorted({*before.notices, *after.notices})
+    ]
+    rows += [("waste caught", usd(before.usd), usd(after.usd)), ("median delay", _delay(before), _delay(after))]
+    columns = (
+        Column(f"last {length(seen.window.length)}"),
+        Column("as it is", Align.RIGHT),
+        Column("with the change", Align.RIGHT),
+    )
+    return Table(columns, tuple(rows))
+
+
+def _delay(side: Side) -> str:
+    return "–" if side.delay is None else span(side.delay)
+
+
+def _verdict(seen: Comparison) -> Block:
+    """Say in dollars what would be missed and what found."""
+    missed, found = spent(seen.disappear), spent(seen.appear)
+    if not seen.appear and not seen.disappear:
+        return text("No alert appears or disappears", _sooner(seen), ".")
+    parts = [f"{counted(len(seen.appear), 'alert')} more, {usd(found)} of waste"] if seen.appear else []
+    parts += [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not told"] if seen.disappear else []
+    return text("With the change: ", Strong("; ".join(parts)), _sooner(seen), ".")
+
+
+def _sooner(seen: Comparison) -> str:
+    before, after = seen.before.delay, seen.after.delay
+    if before is None or after is None or abs(after - before) < timedelta(minutes=1):
+        return ""
+    return f"; told {span(abs(after - before))} {'later' if after > before else 'sooner'} in the median"
+
+
+def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
+    columns = (Column("opened"), Column("cause"), Column("where"), Column("waste", Align.RIGHT))
+    rows = tuple(
+        (clock(a.opened), cause_words(a.cause), where(a), usd(a.waste.so_far) if a.waste else "–") for a in alerts[:_MOST]
+    )
+    return Table(columns, rows, caption=caption, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
+
+
+def _chart(seen: Comparison) -> Chart:
+    """Stack the alerts of each day: those told either way, those only with the change, those only without."""
+    first, last = seen.window.start.date(), seen.window.end.date()
+    days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
+    gone = {alert.id for alert in seen.disappear}
+    both = [alert for alert in seen.before.told if alert.id not in gone]
+    series = (
+        Series("both", _counts(both, days), Tone.INFO),
+        Series("new", _counts(seen.appear, days), Tone.WARNING),
+        Series("gone", _counts(seen.disappear, days), Tone.OVER),
+    )
+    said = f"{len(both)} told either way, {len(seen.appear)} new with the change, {len(seen.disappear)} gone with it"
+    names = tuple(day(seen.window.start + (one - first)) for one in days)
+    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {said}.")
+
+
+def _counts(alerts: Iterable[Alert], days: Sequence[date]) -> tuple[float | None, ...]:
+    found = Counter(alert.opened.date() for alert in alerts)
+    return tuple(float(found[one]) for one in days)
+
+
+def _how(draft: Draft, seen: Comparison) -> Text:
+    said = f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')} each). To apply it: "
+    return quiet(said, Code(f"config apply {draft.id}"))
+
+
+def _buttons(draft: Draft) -> tuple[Button, ...]:
+    change = (Button("Change…", f"config change {draft.id}", opens=True),) if draft.doing is Doing.SET else ()
+    return (
+        Button("Apply", f"config apply {draft.id}", ButtonStyle.PRIMARY),
+        *change,
+        Button("Cancel", f"config cancel {draft.id}"),
+    )

@@ -1,0 +1,253 @@
+"""Answer which settings apply, where they come from, and the file they make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from bot.answers.config.history import history_card, version_card
+from bot.answers.registry import arg, command
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Code,
+    Column,
+    Field,
+    FieldKind,
+    Form,
+    Table,
+    Tone,
+    When,
+    quiet,
+    text,
+)
+from bot.cards.lines import quote
+from bot.errors import TrnbotError, WrongInput, nearest
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.model.request import Request, Role
+from bot.model.version import Version
+from bot.policy.change import shown
+from bot.policy.file import write_policy
+from bot.policy.schema import SETTINGS
+from bot.policy.setting import Setting, Unit
+from bot.ports import Ports
+
+SCOPES = ("cluster", "team", "account")
+"""What a change can be narrowed to, as it is typed."""
+_MOST = 20
+_LABEL = 140
+
+
+def config_card(settings: Sequence[Setting], policy: Policy, rule: str, scope: Labels, newest: Version | None) -> Card:
+    """List settings with their values; those that differ from the default say so."""
+    columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
+    rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings[:_MOST])
+    rest = f"and {len(settings) - _MOST} more; name a rule: config show idle" if len(settings) > _MOST else ""
+    told = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
+    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in told.items())
+    blocks: list[Block] = [Table(columns, rows, rest=rest), truth(newest)]
+    blocks += [quiet(f"Sources: {sources}")] if sources else []
+    blocks.append(Buttons((Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)))
+    data = {"settings": {s.key: s.show(policy.values[s.key]) for s in settings}}
+    return Card(f"Settings{f' of {rule}' if rule else ''}{_for(scope)}", Tone.INFO, tuple(blocks), data)
+
+
+def truth(newest: Version | None) -> Block:
+    """Say where the policy in force comes from."""
+    if newest is None or not newest.overrides:
+        return quiet("In force: the [policy] part of the settings file, and defaults for what it does not say.")
+    by = newest.by_name or newest.by
+    return quiet(
+        f"In force: version {newest.number} by {by}, ",
+        When(newest.at),
+        ", over the [policy] part of the settings file. ",
+        Code("config export"),
+        " writes both as one file, to be kept in git.",
+    )
+
+
+def chooser_card(
+    families: Sequence[str], known: Mapping[str, Sequence[str]], changed: Sequence[tuple[str, ...]], newest: Version | None
+) -> Card:
+    """Ask which settings shall change, and for whom; show what differs from the defaults."""
+    rules = tuple((family, family.replace("_", " ")) for family in families)
+    fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
+    fields += [_scope_field(name, known.get(name, ())) for name in SCOPES]
+    columns = (Column("setting"), Column("where"), Column("value", Align.RIGHT), Column("default", Align.RIGHT))
+    rows = tuple(changed[:_MOST])
+    rest = f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
+    table = Table(columns, rows, caption="What differs from the defaults", rest=rest)
+    shown: Block = table if changed else quiet("Every setting stands at its default.")
+    blocks = (shown, truth(newest), Form("Change settings", "config", tuple(fields), "Show"), Buttons((_HISTORY,)))
+    return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
+
+
+def form_card(rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = "") -> Card:
+    """Ask for the values of one rule at one scope; what is left as it stands changes nothing."""
+    title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
+    fields = tuple(_field(setting, values[setting.key]) for setting in settings)
+    form = Form(title, _typed("config set", "", scope), fields, "Preview")
+    words = note or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
+    return Card(title, Tone.INFO, (quiet(words), form), {"settings": dict(values)})
+
+
+def export_card(toml: str) -> Card:
+    """Hold the file as text."""
+    return Card("Every setting as TOML", Tone.INFO, (text(Code(toml)),), {"toml": toml})
+
+
+def _field(setting: Setting, value: str) -> Field:
+    low, high = setting.bounds()
+    between = "" if low == "–" else f"{low} to {high}; "
+    kinds = {Unit.SWITCH: FieldKind.SWITCH, Unit.WORD: FieldKind.CHOICE}
+    kind = kinds.get(setting.unit, FieldKind.TEXT) if setting.unit is not Unit.WORD or setting.choices else FieldKind.TEXT
+    label = setting.meaning[:1].upper() + setting.meaning[1:]
+    options = tuple((choice, choice) for choice in setting.choices)
+    hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
+    return Field(setting.key, label[:_LABEL], kind, value, options, hint)
+
+
+def _scope_field(name: str, known: Sequence[str]) -> Field:
+    label = f"Only this {name}"
+    if not known:
+        return Field(name, label, hint="everywhere when left empty")
+    return Field(name, label, FieldKind.CHOICE, "", tuple((word, word) for word in known), "everywhere when left empty")
+
+
+def _typed(line: str, rule: str, scope: Labels) -> str:
+    return " ".join([line, *([rule] if rule else []), *(f"{name}={quote(value)}" for name, value in scope)])
+
+
+def _rule(rule: str) -> str:
+    return rule.partition(".")[0]
+
+
+def _for(scope: Labels) -> str:
+    return f" for {scope}" if str(scope) else ""
+
+
+_HISTORY = Button("History", "config history")
+
+
+FAMILIES = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
+_LISTED = 100
+_KNOWN = 90
+"""Names of a scope offered to choose from; more are typed."""
+
+
+@command(
+    "config",
+    "A form with the thresholds that apply, to change them; a preview comes first.",
+    examples=("config", "config idle", "config idle cluster=llama"),
+    who=Role.ADMIN,
+)
+async def config(
+    ports: Ports,
+    request: Request,
+    rule: str = arg("", "the rule whose settings shall change; asks when left out"),
+    cluster: str = arg("", "only for this cluster", keyword=True),
+    team: str = arg("", "only for this team", keyword=True),
+    account: str = arg("", "only for this account", keyword=True),
+) -> Card:
+    """Ask for the rule and scope, then for its values."""
+    scope = Labels(cluster=cluster, team=team, account=account)
+    chosen = settings_of(rule) if rule else []
+    policy, newest = await asyncio.to_thread(_in_force, ports)
+    if chosen:
+        fitting = [s for s in chosen if s.scoped or not str(scope)]
+        return form_card(rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels())
+    known = await asyncio.to_thread(scopes, ports, request)
+    return chooser_card(FAMILIES, known, _changed(policy), newest)
+
+
+@command(
+    "config show",
+    "Which thresholds apply, and why they stand so.",
+    examples=("config show idle", "config show idle llama"),
+)
+async def config_show(
+    ports: Ports,
+    request: Request,
+    rule: str = arg("", "only this rule's settings"),
+    cluster: str = arg("", "as they apply to this cluster"),
+    team: str = arg("", "as they apply to this team", keyword=True),
+    account: str = arg("", "as they apply to this account", keyword=True),
+) -> Card:
+    """Show settings with value, default, bounds, meaning and source."""
+    chosen = settings_of(rule) if rule else list(SETTINGS.values())
+    scope = Labels(cluster=cluster, team=team, account=account)
+    policy, newest = await asyncio.to_thread(_in_force, ports)
+    return config_card(chosen, policy.at(scope), rule, scope, newest)
+
+
+@command(
+    "config export",
+    "The policy in force as a TOML file, to be kept in git or read by 'backtest policy=FILE'.",
+    examples=("config export", "config export changed"),
+)
+async def config_export(
+    ports: Ports,
+    request: Request,
+    what: str = arg("all", "every setting, or what differs from the defaults", choices=("all", "changed")),
+) -> Card:
+    """Print the policy as `backtest policy=FILE` and `config import` read it."""
+    policy, _ = await asyncio.to_thread(_in_force, ports)
+    return export_card(write_policy(policy, every=what == "all"))
+
+
+@command(
+    "config history",
+    "Who changed the policy, when, from what to what, and who was refused.",
+    examples=("config history", "config history 3"),
+)
+async def config_history(
+    ports: Ports, request: Request, number: int | None = arg("", "one version, with what its preview said")
+) -> Card:
+    """List versions, or show one."""
+    versions = await asyncio.to_thread(ports.versions.versions, _LISTED)
+    if number is None:
+        return history_card(versions, await asyncio.to_thread(ports.versions.attempts, _LISTED))
+    found = [version for version in versions if version.number == number]
+    if not found:
+        raise WrongInput(f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}.")
+    return version_card(found[0])
+
+
+def settings_of(rule: str) -> list[Setting]:
+    """Return the settings of a rule, or the one setting of that key; raise `WrongInput` with the nearest rule."""
+    if rule not in FAMILIES and rule not in SETTINGS:
+        raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES)}.")
+    return [s for key, s in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")]
+
+
+def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
+    """Return the clusters, teams and accounts that are seen now; none where the source cannot be read."""
+    try:
+        instances = ports.source.read(request.at).inventory.instances.values()
+    except TrnbotError:
+        return {}
+    found = {name: sorted({one.labels.get(name) for one in instances} - {""}) for name in SCOPES}
+    return {name: words for name, words in found.items() if len(words) <= _KNOWN}
+
+
+def _in_force(ports: Ports) -> tuple[Policy, Version | None]:
+    newest = ports.versions.versions(1)
+    return ports.policy, newest[0] if newest else None
+
+
+def _values(policy: Policy, scope: Labels) -> dict[str, str]:
+    return {key: shown(policy, scope, key) for key in SETTINGS}
+
+
+def _changed(policy: Policy) -> Sequence[tuple[str, ...]]:
+    """Return what differs from the defaults: key, scope, value, default."""
+    everywhere = [(s.key, "everywhere", s.show(policy.values[s.key]), s.show(s.default)) for s in SETTINGS.values()]
+    scoped = [
+        (key, str(scope), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
+        for scope, key, value in policy.overrides
+    ]
+    return [row for row in everywhere if row[2] != row[3]] + scoped

@@ -1,0 +1,1 @@
+"""Answer what was spent."""

@@ -1,0 +1,295 @@
+"""Draw the answer to `cost`: total and change, gross to net apart, who spent it, and how old the figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.compiling import bill_data, compile_fact, compile_text
+from bot.answers.cost.chart import cost_charts, named, short
+from bot.answers.cost.owners import (
+    DERIVED,
+    UNUSED,
+    derived_data,
+    hint_texts,
+    is_derived,
+    split_data,
+    split_texts,
+    unread,
+    unused_of,
+)
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Facts,
+    Table,
+    Text,
+    Tone,
+    When,
+    quiet,
+    text,
+)
+from bot.cards.lines import quote, window_line
+from bot.cards.money import amount_of, money_data, usd
+from bot.cards.words import about, clock, counted, day, length, period
+from bot.costs.compiling import CompileBill
+from bot.costs.nowcast import Expected, Nowcast
+from bot.costs.owners import OwnerHint
+from bot.costs.tally import Change, share, top, untagged
+from bot.model.outlook import Commitment, Plan
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import month_of
+
+_ROWS = 10
+_TIMES = {"hour", "day", "month"}
+_OWNERS = {"team", "project", "cluster", "namespace", "pod"}
+_DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
+
+
+@dataclass(frozen=True)
+class CostAnswer:
+    """Hold what the card is drawn from; `over_time` is keyed by a time dimension and the first dimension asked for."""
+
+    tally: Tally
+    filters: tuple[Filter, ...] = ()
+    over_time: Tally | None = None
+    change: Change | None = None
+    nowcast: Nowcast | None = None
+    expected: Expected | None = None
+    """What the provider itself expects, beside the nowcast."""
+    problems: Sequence[str] = ()
+    commitments: tuple[Commitment, ...] = ()
+    """How commitments were used, as the provider says."""
+    hints: Sequence[OwnerHint] = ()
+    """Whose the untagged cost may be."""
+    unused: Decimal = Decimal(0)
+    """What of the amortised cost is commitment that no usage took."""
+    compiling: CompileBill | None = None
+    """What compiling cost of it, estimated from metrics; None where they say nothing of it."""
+
+
+def cost_card(answer: CostAnswer) -> Card:
+    """Draw the card; `data` holds every row, the table the largest."""
+    tally = answer.tally
+    grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
+    kept = "".join(f" · {one}" for one in answer.filters)
+    title = f"{amount_of(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
+    aged = [*_age(answer), *unread(answer.problems)]
+    if not tally.rows:
+        note = text("The bill holds no row for this question.")
+        return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
+    told = [
+        *_hints(tally),
+        *hint_texts(answer.hints, tally),
+        *split_texts(tally),
+        *_unused(answer),
+        *([compile_text(answer.compiling)] if answer.compiling else []),
+        *use_texts(answer.commitments),
+        *aged,
+    ]
+    blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *told]
+    blocks.append(Buttons(tuple(_buttons(answer))))
+    data = cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
+    return Card(title, Tone.INFO, tuple(blocks), data)
+
+
+def cost_data(tally: Tally) -> dict[str, Any]:
+    """Return the stable data of `cost --json`: every row, nothing folded away."""
+    return {
+        "window": {"start": tally.window.start, "end": tally.window.end},
+        "by": list(tally.by),
+        "currency": tally.currency,
+        "rows": [
+            {"key": dict(row.key), **money_data(row.money), "estimated": row.estimated, **derived_data(row)} for row in tally.rows
+        ],
+        "total": money_data(tally.total),
+        "billed_through": tally.billed_through,
+        "rest": None,
+    }
+
+
+def _compiling(answer: CostAnswer) -> dict[str, Any]:
+    return {"compiling": bill_data(answer.compiling)} if answer.compiling else {}
+
+
+def _lead(answer: CostAnswer) -> Text:
+    change, tally = answer.change, answer.tally
+    words = f"Amortised {amount_of(tally.total.amortised, tally)}"
+    words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
+    if forecast := answer.nowcast:
+        low, high = _about(forecast.low, tally), _about(forecast.high, tally)
+        days = counted(forecast.days_used, "settled day")
+        between = f"{low} to {high}, " if low != high else ""
+        words += f" About {_about(forecast.forecast, tally)} by month end ({between}from {days})."
+    if expected := answer.expected:
+        low, high = _about(expected.low, tally), _about(expected.high, tally)
+        words += f" AWS itself expects about {_about(expected.mean, tally)} ({low} to {high}, asked {day(expected.asof)})."
+    return text(words)
+
+
+def _about(amount: Decimal, tally: Tally) -> str:
+    return about(amount) if tally.currency == "USD" else amount_of(amount, tally)
+
+
+def _grown(ratio: Decimal) -> str:
+    percent = abs(ratio * 100)
+    if percent < Decimal("0.5"):
+        return "unchanged"
+    return f"{'up' if ratio > 0 else 'down'} {percent:,.0f} %"
+
+
+def _compared(change: Change | None, tally: Tally) -> str:
+    """Say the change, and which part was compared when it is not the whole window."""
+    if change is None:
+        return "no settled figures to compare it with"
+    grown = f"{_grown(change.ratio)} from" if change.ratio is not None else "nothing was spent in"
+    if change.part == tally.window:
+        return f"{grown} {period(change.before)}"
+    now, then = amount_of(change.now, tally), amount_of(change.then, tally)
+    before = "month" if tally.window == month_of(tally.window.start) else length(tally.window.length)
+    return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
+
+
+def _parts(answer: CostAnswer) -> Facts:
+    tally, total = answer.tally, answer.tally.total
+    pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
+    shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
+    compiling = [compile_fact(answer.compiling)] if answer.compiling else []
+    return Facts((*((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]), *compiling))
+
+
+def _table(tally: Tally) -> Table:
+    rows, rest, folded = top(_ranked(tally), _ROWS)
+    shown = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
+    columns = (
+        *(Column(name.replace("_", " ")) for name in tally.by),
+        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share", *shown)),
+    )
+    mixed = len({row.estimated for row in tally.rows}) > 1
+    lines = [
+        (
+            *(_named(row, name) for name in tally.by),
+            *_amounts(row.money, tally, mixed and row.estimated),
+            *(unused_of([row], tally) for _ in shown),
+        )
+        for row in rows
+    ]
+    if folded:
+        others = unused_of(_ranked(tally)[len(rows) :], tally)
+        lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally), *(others for _ in shown)))
+    note = f"{folded} smaller rows are folded into one." if folded else ""
+    caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
+    whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *(unused_of(tally.rows, tally) for _ in shown))
+    return Table(columns, tuple(lines), whole, caption, note)
+
+
+def _named(row: Spend, dimension: str) -> str:
+    return named(row.key[dimension], dimension) + (DERIVED if is_derived(row, dimension) else "")
+
+
+def _unused(answer: CostAnswer) -> list[Text]:
+    """Say apart what was committed to and used by nothing: it is in the amortised sum, in nobody's usage."""
+    if answer.unused <= 0:
+        return []
+    amount = amount_of(answer.unused, answer.tally)
+    return [quiet(f"{amount} of the amortised cost is commitment that nothing used (Savings Plans, reserved instances).")]
+
+
+def _ranked(tally: Tally) -> list[Spend]:
+    """Return the rows dearest first by amortised cost, which the shares are of; rows of time stay in their order."""
+    timed = any(name in _TIMES for name in tally.by)
+    return list(tally.rows) if timed else sorted(tally.rows, key=lambda row: -row.money.amortised)
+
+
+def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
+    part = share(money.amortised, tally.total.amortised)
+    percent = f"{part * 100:.0f} %" if part is not None else ""
+    return f"{'~' if estimated else ''}{amount_of(money.net, tally)}", amount_of(money.amortised, tally), percent
+
+
+def _first(word: str, columns: int) -> tuple[str, ...]:
+    return (word, *[""] * (columns - 1)) if columns else ()
+
+
+def _hints(tally: Tally) -> list[Text]:
+    """Say how much nobody owns, and how to change that."""
+    found = []
+    for name in tally.by:
+        lost = untagged(tally, name).amortised
+        if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
+            tag = name.removeprefix("tag:")
+            found.append(quiet(f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
+    return found
+
+
+def _remedy(dimension: str, tag: str) -> str:
+    if dimension in {"namespace", "pod"}:
+        return "turn on split cost allocation data for EKS in the export"
+    return f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
+
+
+def _age(answer: CostAnswer) -> list[Text]:
+    tally = answer.tally
+    if tally.billed_through is None:
+        return []
+    since = _estimated_since(answer)
+    later = f" Estimated from {since} on: AWS still rewrites that." if since else ""
+    beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
+    sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
+    return [quiet("Billed through ", When(tally.billed_through), f".{beyond}{later}{sources}")]
+
+
+def _estimated_since(answer: CostAnswer) -> str:
+    over_time = answer.over_time
+    if over_time is None:
+        return ""
+    days = [row.key[over_time.by[0]] for row in over_time.rows if row.estimated]
+    if not days:
+        return ""
+    first = min(days)
+    return clock(datetime.fromisoformat(first)) if "T" in first else short(first)
+
+
+def _buttons(answer: CostAnswer) -> list[Button]:
+    """Offer other groupings, and the largest row on its own."""
+    tally = answer.tally
+    base = f"cost {window_line(tally.window)}"
+    kept = "".join(f" {_filter_words(one)}" for one in answer.filters)
+    others = [name for name in _DRILLS if name not in tally.by and name not in {one.dimension for one in answer.filters}]
+    buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{kept}") for name in others[:3]]
+    first = next((row for row in _ranked(tally) if tally.by and row.key[tally.by[0]]), None)
+    if first and others and not set(first.key[tally.by[0]]) & set(',"“”„\n'):
+        name, value = tally.by[0], first.key[tally.by[0]]
+        buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{kept} {name}={quote(value)}"))
+    return buttons
+
+
+def _filter_words(one: Filter) -> str:
+    return f"{one.dimension}{'!=' if one.negated else '='}{quote(','.join(one.values)) if any(one.values) else ''}"
+
+
+def expected_data(theirs: Expected | None) -> dict[str, Any]:
+    """Return the provider's forecast of the month's end, where it made one."""
+    if theirs is None:
+        return {}
+    return {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}
+
+
+def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
+    """Say how each kind of commitment was used on the newest day that the provider tells of."""
+    found = []
+    for plan in Plan:
+        days = [one for one in commitments if one.plan is plan and one.committed]
+        if days:
+            last = max(days, key=lambda one: one.day)
+            covers = f"; they cover {last.coverage:.0%} of what they could" if last.coverage is not None else ""
+            words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
+            found.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
+    return found

@@ -1,0 +1,135 @@
+"""Answer what was spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+from bot.answers.cost.card import CostAnswer, cost_card
+from bot.answers.registry import arg, command
+from bot.cards.card import Card
+from bot.costs.allocation import Allocation
+from bot.costs.compiling import compiling_within
+from bot.costs.nowcast import Expected, Nowcast, expected, month_end
+from bot.costs.owners import OwnerHint
+from bot.costs.tally import Change, comparable, settled_until, untagged
+from bot.errors import WrongInput
+from bot.model.request import Request
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window, month_of
+from bot.ports import Ports
+from bot.ports.outlook import Outlook
+
+_TIME = ("hour", "day", "month")
+
+
+@command(
+    "cost",
+    "What was spent: gross, credits, net and amortised, by any dimension of the bill.",
+    examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=search"),
+)
+async def cost(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    by: tuple[str, ...] = arg("instance_type", "grouped by; several with commas, tags as tag:NAME", keyword=True),
+    where: tuple[Filter, ...] = arg("", "only rows with dimension=value, or without: dimension!=value"),
+) -> Card:
+    """Sum the bill over the window."""
+    if len(set(by)) < len(by):
+        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
+    asked = _Asked(Allocation(ports, request.at), ports.billing.problems, ports.outlook, window, by, where)
+    answer = await asyncio.to_thread(asked.answer, request)
+    return cost_card(replace(answer, compiling=await asyncio.to_thread(compiling_within, ports, window, where, request.at)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Hold one question; every method may block."""
+
+    billing: Allocation
+    problems: Callable[[], Sequence[str]]
+    outlook: Outlook
+    window: Window
+    by: tuple[str, ...]
+    where: tuple[Filter, ...]
+
+    def answer(self, request: Request) -> CostAnswer:
+        tally = self.billing.tally(self.window, self.by, self.where)
+        used = tuple(self.outlook.commitments(request.at)) if "purchase" in self.by else ()
+        return CostAnswer(
+            tally,
+            self.where,
+            self._over_time(),
+            self._change(tally, request),
+            self._nowcast(tally, request),
+            self._expected(tally, request),
+            self.problems(),
+            used,
+            self._hints(tally),
+            self._unused(),
+        )
+
+    def _unused(self) -> Decimal:
+        """Return what was committed to and not used: the amortised part of fees; 0 where the bill does not tell lines."""
+        try:
+            return self.billing.tally(self.window, (), [*self.where, Filter("line", ("commitment",))]).total.amortised
+        except WrongInput:
+            return Decimal(0)
+
+    def _hints(self, tally: Tally) -> Sequence[OwnerHint]:
+        """Guess whose the untagged cost is where teams are asked for."""
+        return self.billing.hints(self.window, self.where) if "team" in tally.by and untagged(tally, "team").amortised > 0 else ()
+
+    def _over_time(self) -> Tally:
+        """Return the tally by a fitting time step and the first dimension that is no time."""
+        groups = [name for name in self.by if name not in _TIME][:1]
+        asked = [name for name in self.by if name in _TIME][:1]
+        return self.billing.tally(self.window, [*(asked or [_step(self.window)]), *groups], self.where)
+
+    def _change(self, tally: Tally, request: Request) -> Change | None:
+        """Compare the settled part with as much of the window before; None when the bill does not reach back."""
+        spans = comparable(self.window, _known_until(tally, request))
+        if spans is None:
+            return None
+        billed = self.billing.tally(spans[1], ("day",)).rows
+        if len(billed) < len(list(spans[1].days())):
+            return None
+        now, then = (self.billing.tally(span, (), self.where).total.amortised for span in spans)
+        return Change(*spans, now, then)
+
+    def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
+        """Forecast only when this whole month is asked for, from its start."""
+        month, known = month_of(request.at), _known_until(tally, request)
+        whole = self.window.start == month.start and request.at <= self.window.end <= month.end
+        if not whole or known is None:
+            return None
+        span = Window(month.start - timedelta(days=14), month.end)
+        found = self.billing.tally(span, ("day",), self.where)
+        daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in found.rows}
+        return month_end(daily, month, settled_until(known))
+
+    def _expected(self, tally: Tally, request: Request) -> Expected | None:
+        """Return where the provider itself expects this month to end: what is billed before its forecast begins, and that."""
+        month = month_of(request.at)
+        if self.where or self.window.start != month.start or not request.at <= self.window.end <= month.end:
+            return None
+        forecast = self.outlook.forecast(request.at)
+        if forecast is None or tally.billed_through is None:
+            return None
+        spent = self.billing.tally(Window(month.start, max(month.start, forecast.window.start)), ()).total.amortised
+        return expected(spent, forecast)
+
+
+def _known_until(tally: Tally, request: Request) -> datetime | None:
+    """Return how far the bill reaches, never past the time of the question (a recording may hold later rows)."""
+    return min(tally.billed_through, request.at) if tally.billed_through else None
+
+
+def _step(window: Window) -> str:
+    if window.length <= timedelta(days=2):
+        return "hour"
+    return "day" if window.length <= timedelta(days=62) else "month"

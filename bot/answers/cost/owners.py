@@ -1,0 +1,101 @@
+"""Say beside a cost what was split among pods, what is derived, whose untagged cost may be, and what the sum does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from bot.cards.card import Block, Text, quiet
+from bot.cards.money import amount_of
+from bot.cards.words import period
+from bot.costs.owners import OwnerHint
+from bot.model.spend import Derived, Spend, Tally
+
+_MOST = 4
+DERIVED = " (derived)"
+UNUSED = "held, unused"
+"""The column of what cores cost that pods held and did not use."""
+
+
+def split_texts(tally: Tally) -> list[Text]:
+    """Say what rests on requests of pods instead of the bill, and which teams are derived."""
+    every = [row.derived for row in tally.rows if row.derived]
+    found = []
+    if tally.split is not None:
+        read = period(tally.split)
+        said = f"Neuron nodes are split by the NeuronCores that pods requested ({read}): an estimate, not on the bill."
+        found.append(quiet(said + _cores(every, tally)))
+    ways = sorted({way for one in every for _, way in one.owners})
+    if ways and "team" in tally.by:
+        found.append(
+            quiet(
+                f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods: neither they nor their nodes carry one."
+            )
+        )
+    return found
+
+
+def _cores(every: Sequence[Derived], tally: Tally) -> str:
+    idle, unused = (sum((getattr(one, name) for one in every), Decimal(0)) for name in ("idle", "unused"))
+    words = f" {amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else ""
+    return words + (f" {amount_of(unused, tally)} is for cores that pods held and did not use." if unused > 0 else "")
+
+
+def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
+    """Say whose the untagged cost may be, dearest first, and by what."""
+    known = [hint for hint in hints if hint.owner and hint.amortised > 0]
+    if not known:
+        return []
+    said = "; ".join(f"{amount_of(one.amortised, tally)} {one.owner} ({one.by}: {_things(one)})" for one in known[:_MOST])
+    more = f"; and {len(known) - _MOST} more" if len(known) > _MOST else ""
+    return [quiet(f"Who may own what carries no team, as a hint: {said}{more}.")]
+
+
+def _things(hint: OwnerHint) -> str:
+    first = hint.things[0] if hint.things else "no resource named"
+    return first if len(hint.things) <= 1 else f"{first} and {len(hint.things) - 1:,} more"
+
+
+def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
+    """Write what cores cost that the pods of some rows held and did not use, "" where none is known."""
+    lost = sum((row.derived.unused for row in rows if row.derived), Decimal(0))
+    return amount_of(lost, tally) if lost else ""
+
+
+def is_derived(row: Spend, dimension: str) -> bool:
+    """Tell whether a row's team is a derived one."""
+    return dimension == "team" and bool(row.derived and row.derived.owners)
+
+
+def derived_data(row: Spend) -> dict[str, Any]:
+    """Return what a row says beyond the bill, {} where it is all from there."""
+    if row.derived is None:
+        return {}
+    one = row.derived
+    owners = [{"team": team, "by": way} for team, way in one.owners]
+    return {"derived": {"amortised_usd": one.amortised, "unused_usd": one.unused, "idle_usd": one.idle, "owners": owners}}
+
+
+def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
+    """Return how nodes were split, and the hints, where there are any."""
+    split = tally.split and {
+        "by": "neuroncore_request_count",
+        "start": tally.split.start,
+        "end": tally.split.end,
+        "estimate": True,
+    }
+    told = [{"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)} for x in hints if x.owner]
+    return {**({"split": split} if split else {}), **({"owner_hints": told} if told else {})}
+
+
+_TOLD = 2
+
+
+def unread(problems: Sequence[str]) -> list[Block]:
+    """Return the first sentences about the export: a file that broke off must not make a smaller bill without a word."""
+    if not problems:
+        return []
+    more = len(problems) - _TOLD
+    rest = f" And {more:,} more: 'about' names them." if more > 0 else ""
+    return [quiet("About the export: ", " ".join(problems[:_TOLD]), rest)]

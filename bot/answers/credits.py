@@ -1,0 +1,165 @@
+"""Answer what credits paid, how fast they burn, when they are gone, and which programmes there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any
+
+from bot.answers.registry import arg, command
+from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
+from bot.cards.money import amount_of, money_data, usd
+from bot.cards.words import counted, period
+from bot.costs.tally import settled_until
+from bot.errors import Unavailable, WrongInput
+from bot.model.claims import Programme
+from bot.model.request import Request
+from bot.model.spend import Tally
+from bot.model.window import Window
+from bot.ports import Ports
+
+_FEWEST = 3
+
+
+@dataclass(frozen=True)
+class Burn:
+    """State the mean of credits used a day over settled days, and where given what is left and until when it lasts."""
+
+    usd_per_day: Decimal
+    days: int
+    since: date
+    balance: Decimal | None
+    gone_on: date | None
+    """None where no balance was given or nothing burns."""
+
+
+def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | None) -> Burn | None:
+    """Return the burn over the settled days, from credits as the bill has them (negative); None with fewer than three days.
+
+    `balance` is what was left at the end of the last settled day: no API of AWS tells it.
+    """
+    known = sorted(day for day in daily if day < settled)
+    if len(known) < _FEWEST:
+        return None
+    each = (-sum((daily[day] for day in known), Decimal(0)) / len(known)).quantize(Decimal("0.01"))
+    gone = None
+    if balance is not None and each > 0:
+        lasts = int((balance / each).to_integral_value(ROUND_FLOOR))
+        gone = settled + timedelta(days=min(lasts, 36_500))
+    return Burn(each, len(known), known[0], balance, gone)
+
+
+def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> Card:
+    """Draw what was used first, then what could be asked for."""
+    blocks: list[Block] = []
+    if tally is not None:
+        blocks += [_parts(tally), _burn(burn)]
+    blocks.append(text(Strong("Programmes, as others describe them")))
+    blocks += [_programme(one) for one in programmes]
+    blocks.append(
+        quiet("Credits pay EC2 hours of trn types as well; AWS decides alone who gets them. Net hides what runs: watch gross.")
+    )
+    if tally is not None:
+        blocks.append(
+            Buttons((Button("Cost by purchase", "cost mtd by purchase"), Button("Cost by service", "cost mtd by service")))
+        )
+    return Card(_title(tally, burn), _tone(burn), tuple(blocks), _data(tally, burn, programmes))
+
+
+def _title(tally: Tally | None, burn: Burn | None) -> str:
+    if tally is None:
+        return "Programmes of AWS credits"
+    used = f"{amount_of(-tally.total.credits, tally)} of credits used, {period(tally.window)}"
+    return f"{used}; gone about {burn.gone_on}" if burn and burn.gone_on else used
+
+
+def _tone(burn: Burn | None) -> Tone:
+    return (
+        Tone.WARNING if burn and burn.gone_on and burn.balance is not None and burn.balance < 30 * burn.usd_per_day else Tone.INFO
+    )
+
+
+def _parts(tally: Tally) -> Facts:
+    total = tally.total
+    pairs = (
+        ("Gross", total.gross),
+        ("Discounts", total.discounts),
+        ("Credits", total.credits),
+        ("Tax", total.tax),
+        ("Net", total.net),
+    )
+    always = {"Gross", "Credits", "Net"}
+    return Facts(tuple((name, amount_of(amount, tally)) for name, amount in pairs if amount or name in always))
+
+
+def _burn(burn: Burn | None) -> Text:
+    if burn is None:
+        return text("Fewer than three settled days are billed, so no rate is told.")
+    rate = f"{usd(burn.usd_per_day)} of credits a day over {counted(burn.days, 'settled day')} since {burn.since}."
+    if burn.balance is None:
+        return text(f"{rate} AWS has no API for what is left: the billing console shows it; credits balance=50000 tells the end.")
+    if burn.gone_on is None:
+        return text(f"{rate} {usd(burn.balance)} left; nothing burns now.")
+    return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), ", an estimate at this rate.")
+
+
+def _programme(one: Programme) -> Text:
+    claim = " AWS itself does not promise it: a vendor claim." if one.kind == "vendor claim" else ""
+    return text(Strong(one.name), f": {one.amount}; for {one.who}. How: {one.route}.{claim} ({one.source}, as of {one.asof})")
+
+
+def _data(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> dict[str, Any]:
+    return {
+        "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
+        "total": money_data(tally.total) if tally else None,
+        "usd_per_day": burn.usd_per_day if burn else None,
+        "balance_usd": burn.balance if burn else None,
+        "gone_on": burn.gone_on if burn else None,
+        "programmes": [
+            {
+                "name": x.name,
+                "amount": x.amount,
+                "who": x.who,
+                "route": x.route,
+                "kind": x.kind,
+                "source": x.source,
+                "asof": x.asof,
+            }
+            for x in programmes
+        ],
+    }
+
+
+_BURN = "14d"
+
+
+@command(
+    "credits",
+    "What credits paid, when they are gone, and which programmes there are.",
+    examples=("credits", "credits 30d balance=50000"),
+)
+async def credits_(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("mtd", "which days"),
+    balance: Decimal | None = arg("", "what is left, in USD, as the billing console shows it", keyword=True),
+) -> Card:
+    """Sum gross, credits and net apart, and divide what is left by the rate of settled days."""
+    if balance is not None and not 0 <= balance < 10**12:
+        raise WrongInput(f"balance is an amount of USD, such as 50000; got {balance}.")
+    return await asyncio.to_thread(_answer, ports, request, window, balance)
+
+
+def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | None) -> Card:
+    programmes = ports.knowledge.claims().programmes
+    try:
+        tally: Tally | None = ports.billing.tally(window, ())
+        days = ports.billing.tally(Window.parse(_BURN, request.at), ("day",))
+    except Unavailable:
+        return credits_card(None, None, programmes)
+    until = min(days.billed_through, request.at) if days.billed_through else request.at
+    daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
+    return credits_card(tally, burn_down(daily, settled_until(until).date(), balance), programmes)

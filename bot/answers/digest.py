@@ -1,0 +1,263 @@
+"""Answer with the week, and post it once a week to each channel that wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.registry import arg, command
+from bot.answers.runs.compare import compare_data, sentence
+from bot.answers.runs.costed import parities
+from bot.cards.alert_words import cause_words, muted_words, where, worth
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.words import about, counted, period
+from bot.costs.compare import Comparison
+from bot.errors import TrnbotError, WrongInput
+from bot.model.alert import Alert, Silence
+from bot.model.fleet import Inventory
+from bot.model.hours import read_weekly
+from bot.model.labels import Labels
+from bot.model.request import Request, Role
+from bot.model.state import State
+from bot.model.window import Window
+from bot.ports import DocumentStore, Ports
+from bot.watch.deliver import surface_of
+from bot.watch.savings import Saving, saved_within
+
+log = logging.getLogger("trnbot.digest")
+SENT, SUBSCRIBED = "digests", "digest.subscriptions"
+WEEK = timedelta(days=7)
+LATE = timedelta(days=1)
+"""How long after its moment a digest is still worth sending, where nobody ticked in time."""
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Due:
+    """Name one digest that a channel has not got yet."""
+
+    channel: str
+    moment: datetime
+    begun: bool
+    """It was about to be sent when something ended: look for it first."""
+
+    @property
+    def key(self) -> str:
+        """Return what the message is found again by."""
+        return f"digest-{self.moment:%Y%m%dT%H%M}-{self.channel}"
+
+
+def wanted(ports: Ports) -> dict[str, str]:
+    """Return each channel that wants a digest and the time of the week it comes at; may block."""
+    subscribed = {channel: str(document["at"]) for channel, document in ports.shelf.newest(SUBSCRIBED, MOST)}
+    return {**dict.fromkeys(ports.routes.digest, ports.routes.digest_at), **subscribed}
+
+
+def due(ports: Ports, now: datetime) -> list[Due]:
+    """Return the digests that are to be sent at `now`; may block."""
+    found = []
+    for channel, at in wanted(ports).items():
+        moment = read_weekly(at).latest(now)
+        sent = ports.shelf.get(SENT, channel) or {}
+        this = sent.get("moment") == moment.isoformat()
+        if now - moment < LATE and not (this and sent.get("message")):
+            found.append(Due(channel, moment, this))
+    return found
+
+
+async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: datetime) -> tuple[str, ...]:
+    """Send what is due, and return a sentence for each that could not be sent: it stays due, and the next tick tries again."""
+    failed = []
+    for one in await asyncio.to_thread(due, ports, now):
+        try:
+            await _post(one, ports, memory, inventory, now)
+        except (TrnbotError, OSError, TimeoutError) as error:
+            log.warning("the digest to %s was not delivered: %s", one.channel, error)
+            failed.append(f"{one.channel}: {error}")
+    return tuple(failed)
+
+
+async def _post(one: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
+    """Write the intent, send, write what was sent; after a crash in between the message is looked for, not repeated."""
+    surface, channel = surface_of(one.channel, ports.surfaces)
+    message = await surface.find(channel, one.key) if one.begun else ""
+    if not message:
+        await _note(ports.shelf, one, "")
+        week = await asyncio.to_thread(week_of, ports, memory, inventory, Window(one.moment - WEEK, one.moment), now)
+        message = await surface.post(channel, replace(digest_card(week), public=True), one.key)
+    await _note(ports.shelf, one, message)
+
+
+async def _note(shelf: DocumentStore, one: Due, message: str) -> None:
+    await asyncio.to_thread(shelf.put, SENT, one.channel, {"moment": one.moment.isoformat(), "message": message})
+
+
+def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
+    """Return what a digest of the window tells at `now`; may block."""
+    known = ports.store.history(window, Labels())
+    saved = saved_within(known, window, inventory.running, now)
+    firing = [alert for alert in memory.alerts if alert.firing]
+    return Week(window, saved, firing, memory.silences, parities(ports, now))
+
+
+def subscribe_digest(shelf: DocumentStore, channel: str, at: str) -> None:
+    """Write when a channel gets the digest; "" for never, by subscription."""
+    document: Mapping[str, Any] = {"at": at}
+    if at:
+        shelf.put(SUBSCRIBED, channel, document)
+    else:
+        shelf.drop(SUBSCRIBED, channel)
+
+
+_MOST = 5
+_SAVED = (Column("stopped"), Column("where"), Column("because"), Column("$/h", Align.RIGHT))
+_OPEN = (Column("still open"), Column("where"), Column("owner"), Column("$/h", Align.RIGHT), Column("so far", Align.RIGHT))
+_MUTED = (Column("kept quiet"), Column("where"), Column("why"), Column("$/h", Align.RIGHT))
+
+
+@dataclass(frozen=True)
+class Week:
+    """Hold what a digest tells: a week, what it saved, and the alerts that fire at its end."""
+
+    window: Window
+    saved: Sequence[Saving]
+    firing: Sequence[Alert]
+    silences: Sequence[Silence] = ()
+    parities: Sequence[tuple[str, Comparison | None]] = ()
+    """Each open migration, with the comparison of its run and its baseline where both tell."""
+
+
+def digest_card(week: Week) -> Card:
+    """Tell one week in three short tables, dearest first; the saved dollars are an estimate and say so."""
+    ranked = sorted(week.firing, key=worth, reverse=True)
+    speaking = [alert for alert in ranked if not alert.muted_by]
+    muted = [alert for alert in ranked if alert.muted_by]
+    saved, wasting = _sum(one.usd_per_hour for one in week.saved), _sum(map(_per_hour, speaking))
+    so_far = _sum(one.usd_so_far for one in week.saved)
+    blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]
+    blocks += [_parity(name, found) for name, found in week.parities]
+    title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+    data = {
+        "window": week.window,
+        "saved": {"alerts": len(week.saved), "usd_per_hour": saved, "usd_so_far": so_far, "estimate": True},
+        "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
+        "migrations": [{"name": name, **(compare_data(found) if found else {})} for name, found in week.parities],
+        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": _sum(map(_per_hour, muted))},
+    }
+    tone = Tone.WARNING if speaking else Tone.GOOD
+    return Card(title, tone, (*blocks, Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts")))), data)
+
+
+def digest_here_card(channel: str, at: str) -> Card:
+    """Confirm whether a channel gets the digest, and when; `at` is "" where it does not."""
+    title = (
+        f"This channel gets the weekly digest, {at}" if at else "This channel no longer gets the weekly digest by subscription"
+    )
+    return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+
+
+def _parity(name: str, found: Comparison | None) -> Text:
+    """Tell an open migration's cost parity."""
+    if found is None:
+        return text(Strong(f"Migration {name}"), ": its run or its baseline no longer reports; 'migration close' ends it.")
+    return text(Strong(f"Migration {name}"), f": {sentence(found)}")
+
+
+def _saved(found: Sequence[Saving], so_far: Decimal) -> list[Block]:
+    if not found:
+        return [text("Nothing ended because somebody acted.")]
+    rows = tuple((cause_words(s.alert.cause), where(s.alert), _because(s), usd(s.usd_per_hour)) for s in found[:_MOST])
+    note = quiet(f"About {about(so_far)} not lost since. An estimate: what would have ended by itself is not told apart.")
+    return [Table(_SAVED, rows, rest=_rest(len(found))), note]
+
+
+def _open(alerts: Sequence[Alert]) -> list[Block]:
+    if not alerts:
+        return [text("No alert is open.")]
+    rows = tuple(
+        (cause_words(a.cause), where(a), a.owner or "–", usd(_per_hour(a)), usd(a.waste.so_far if a.waste else Decimal(0)))
+        for a in alerts[:_MOST]
+    )
+    return [Table(_OPEN, rows, rest=_rest(len(alerts)))]
+
+
+def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
+    if not alerts:
+        return []
+    by = {f"silence:{one.id}": one for one in silences}
+    rows = tuple((cause_words(a.cause), where(a), _why(a, by.get(a.muted_by)), usd(_per_hour(a))) for a in alerts[:_MOST])
+    return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
+
+
+def _why(alert: Alert, silence: Silence | None) -> str:
+    if silence is None:
+        return muted_words(alert)
+    reason = f": {silence.reason}" if silence.reason else ""
+    return f"snoozed by {silence.who} until {silence.ends:%b} {silence.ends.day}{reason}"
+
+
+def _because(saving: Saving) -> str:
+    return f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
+
+
+def _per_hour(alert: Alert) -> Decimal:
+    return alert.waste.per_hour if alert.waste else Decimal(0)
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))
+
+
+def _rest(n: int) -> str:
+    return f"and {counted(n - _MOST, 'more alert')}" if n > _MOST else ""
+
+
+@command("digest", "What the last seven days saved, wasted and kept quiet.", examples=("digest",))
+async def digest(ports: Ports, request: Request) -> Card:
+    """Show the digest as it would be posted now."""
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    reading = await asyncio.to_thread(ports.source.read, request.at)
+    window = Window(request.at - WEEK, request.at)
+    return digest_card(await asyncio.to_thread(week_of, ports, memory, reading.inventory, window, request.at))
+
+
+@command(
+    "subscribe digest",
+    "Have the weekly digest posted in this channel.",
+    examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe(
+    ports: Ports, request: Request, at: str = arg("", "when, in a time zone; that of the settings when left out", rest=True)
+) -> Card:
+    """Write when this channel gets the digest."""
+    if not request.channel:
+        raise WrongInput("A channel is subscribed from within it; type this line there.")
+    when = str(read_weekly(at or ports.routes.digest_at))
+    await asyncio.to_thread(subscribe_digest, ports.shelf, request.channel, when)
+    return digest_here_card(request.channel, when)
+
+
+@command(
+    "unsubscribe digest",
+    "Take the weekly digest back.",
+    examples=("unsubscribe digest",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe(ports: Ports, request: Request) -> Card:
+    """Drop what this channel subscribed to; one that the settings name keeps getting it."""
+    here = request.channel
+    if here not in await asyncio.to_thread(wanted, ports):
+        raise WrongInput("This channel gets no weekly digest.")
+    if here in ports.routes.digest:
+        raise WrongInput("The settings (TRNBOT_DIGEST) send the digest here; take it back there.")
+    await asyncio.to_thread(subscribe_digest, ports.shelf, here, "")
+    return digest_here_card(here, "")

@@ -1,0 +1,1 @@
+"""Answer what runs and what stands still."""

@@ -1,0 +1,236 @@
+"""Show the fleet: clusters with their nodes' states, and the nodes that do nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.answers.compiling import CompileNote, compile_blocks, compile_data, log_blocks
+from bot.answers.fleet.heat import fleet_heat
+from bot.answers.fleet.zones import Spread, spread_data, spread_texts
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Column,
+    Series,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.money import usd
+from bot.cards.words import counted
+from bot.model.anomaly import NodeState
+from bot.model.fleet import Cluster, Instance
+from bot.model.price import Price
+from bot.model.reading import Reading
+
+_MOST = 15
+_FRESH = timedelta(hours=1)
+"""How long a line of a compiler's log is worth a sentence."""
+_STILL = {
+    NodeState.IDLE: "nothing is loaded, the node can go",
+    NodeState.LOADED_IDLE: "a job holds the cores and does nothing",
+}
+_TONES: Mapping[NodeState, Tone] = {
+    NodeState.BUSY: Tone.INFO,
+    NodeState.STARVED: Tone.WARNING,
+    NodeState.COMPILING: Tone.GOOD,
+    NodeState.LOADED_IDLE: Tone.ERROR,
+    NodeState.IDLE: Tone.CRITICAL,
+}
+_NODE_COLUMNS = (
+    Column("node"),
+    Column("cluster"),
+    Column("type"),
+    Column("state"),
+    Column("used", Align.RIGHT),
+    Column("$/h", Align.RIGHT),
+)
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """Hold one running node: state now, mean utilization of the last hour (None = no reading), price."""
+
+    instance: Instance
+    state: NodeState
+    used: float | None
+    price: Price | None
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Return the price of an hour, 0 where none is known."""
+        return self.price.usd_per_hour if self.price else Decimal(0)
+
+
+def fleet_card(
+    rows: Sequence[NodeRow],
+    cluster: str,
+    reading: Reading,
+    spread: Sequence[Spread] = (),
+    compiles: Sequence[CompileNote] = (),
+) -> Card:
+    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` what compiles."""
+    if not rows:
+        return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
+    per_hour = _sum(rows)
+    trouble = _trouble(rows)
+    blocks: list[Block] = [*([text(trouble)] if trouble else []), *compile_blocks(compiles, reading.now)]
+    mine = {row.instance.id for row in rows}
+    blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
+    blocks += spread_texts(spread)
+    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
+    blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
+    blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
+    other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
+    blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
+    title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
+    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
+    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
+
+
+def idle_card(rows: Sequence[NodeRow], cluster: str, unsure: int = 0) -> Card:
+    """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
+    where = f" in {cluster}" if cluster else ""
+    per_hour = _sum(rows)
+    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
+    if not rows:
+        return Card(
+            f"No node stands idle{where}", Tone.GOOD, (text("Every running node works, compiles, or has just started."),), data
+        )
+    title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
+    notes = [f"“{state.value}”: {meaning}." for state, meaning in _STILL.items() if any(row.state is state for row in rows)]
+    if unsure:
+        notes.append(
+            f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
+        )
+    buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
+    return Card(
+        title, Tone.WARNING, (node_table(rows, apart=not cluster), quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data
+    )
+
+
+def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
+    """List nodes, dearest first; `apart` tells their clusters apart."""
+    ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
+    columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
+    rest = f"and {counted(len(ranked) - _MOST, 'more node')}" if len(ranked) > _MOST else ""
+    return Table(columns, tuple(_node(row, apart) for row in ranked[:_MOST]), rest=rest)
+
+
+def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
+    labels = row.instance.labels
+    place = (labels.cluster or "–",) if apart else ()
+    price = usd(row.usd_per_hour) if row.price else "?"
+    return (row.instance.id, *place, labels.instance_type, row.state.value, _percent(row.used), price)
+
+
+def _eks(cluster: Cluster) -> str:
+    """Say what EKS tells of a cluster: version, and what its node groups want."""
+    groups = [f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}" for x in cluster.node_groups]
+    told = f"; {'; '.join(groups[:3])}" if groups else ""
+    more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
+    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{told}{more}."
+
+
+def _trouble(rows: Sequence[NodeRow]) -> str:
+    """Say how many nodes do nothing, starve or cannot be seen, and what they cost; "" when all is well."""
+    still = [row for row in rows if row.state in _STILL]
+    starved = [row for row in rows if row.state is NodeState.STARVED]
+    unseen = [row for row in rows if row.state is NodeState.NO_DATA]
+    told = [
+        f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour" if still else "",
+        f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour" if starved else "",
+        f"{len(unseen):,} sent no metrics" if unseen else "",
+    ]
+    return "; ".join(part for part in told if part) + "." if any(told) else ""
+
+
+def _nothing(n: int, noun: str) -> str:
+    return f"{counted(n, noun) if noun else f'{n:,}'} {'does' if n == 1 else 'do'} nothing"
+
+
+def _sum(rows: Sequence[NodeRow]) -> Decimal:
+    return sum((row.usd_per_hour for row in rows), Decimal(0))
+
+
+def _clusters(rows: Sequence[NodeRow]) -> Table:
+    columns = (Column("cluster"), Column("nodes"), Column("states"), Column("used", Align.RIGHT), Column("$/h", Align.RIGHT))
+    return Table(columns, tuple(_cluster_row(name, mine) for name, mine in _by_cluster(rows)))
+
+
+def _by_cluster(rows: Sequence[NodeRow]) -> list[tuple[str, list[NodeRow]]]:
+    names = sorted({row.instance.labels.cluster for row in rows})
+    groups = [(name, [r for r in rows if r.instance.labels.cluster == name]) for name in names]
+    return sorted(groups, key=lambda group: -_sum(group[1]))
+
+
+def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
+    types = Counter(row.instance.labels.instance_type for row in mine)
+    states = Counter(row.state.value for row in mine)
+    used = [row.used for row in mine if row.used is not None]
+    return (
+        name or "(no cluster)",
+        ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
+        ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
+        _percent(sum(used) / len(used) if used else None),
+        usd(_sum(mine)) if any(row.price for row in mine) else "?",
+    )
+
+
+def _money_chart(rows: Sequence[NodeRow]) -> Chart:
+    """Draw what each cluster costs an hour, coloured by what its nodes do."""
+    groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
+    states = [state for state in NodeState if any(row.state is state for row in rows)]
+    series = tuple(
+        Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups), _TONES.get(s))
+        for s in states
+    )
+    names = tuple(name or "(no cluster)" for name, _ in groups)
+    sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
+    spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
+    return Chart(
+        ChartKind.BAR,
+        "Dollars an hour by state",
+        "$/h",
+        series,
+        categories=names,
+        summary=f"An hour: {spent}." if spent else "No price is known.",
+    )
+
+
+def _heat(rows: Sequence[NodeRow], reading: Reading) -> list[Block]:
+    chart = fleet_heat(reading.frame("node"), [name for name, _ in _by_cluster(rows)])
+    return [chart] if chart else []
+
+
+def _basis(rows: Sequence[NodeRow]) -> str:
+    prices = {str(row.price.basis): row.price.asof for row in rows if row.price}
+    missing = sum(row.price is None for row in rows)
+    told = ", ".join(f"{basis} ({asof:%Y-%m-%d})" for basis, asof in sorted(prices.items()))
+    said = f"Prices: {told}." if told else ""
+    return f"{said} {counted(missing, 'node')} without a known price.".strip() if missing else said
+
+
+def _percent(used: float | None) -> str:
+    return "no reading" if used is None else f"{used * 100:.0f} %"
+
+
+def _data(row: NodeRow) -> dict[str, object]:
+    return {
+        "instance": row.instance.id,
+        "labels": dict(row.instance.labels),
+        "state": row.state.value,
+        "utilization_ratio": None if row.used is None else round(row.used, 4),
+        "usd_per_hour": row.usd_per_hour if row.price else None,
+        "price": str(row.price) if row.price else None,
+    }

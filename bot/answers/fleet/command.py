@@ -1,0 +1,143 @@
+"""Answer what runs and what stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.answers.compiling import CompileNote
+from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
+from bot.answers.fleet.zones import Spread
+from bot.answers.registry import arg, command
+from bot.answers.values import no_cluster
+from bot.cards.card import Card
+from bot.costs.compiling import batches, sharing
+from bot.costs.pricing import Pricing, hours_of
+from bot.errors import TrnbotError
+from bot.model.anomaly import NodeState
+from bot.model.compile import Ending
+from bot.model.frame import Frame
+from bot.model.placement import Scattered, scattered
+from bot.model.reading import Reading
+from bot.model.request import Request
+from bot.model.spend import Filter
+from bot.model.window import Window
+from bot.ports import Billing, Ports
+from bot.watch.tick import Watch
+
+_WEEK = timedelta(days=7)
+_CROSSES = re.compile(r"DataTransfer-(Regional|xAZ)", re.IGNORECASE)
+"""Usage types of bytes between zones of a region, of both kinds that AWS bills."""
+_LATELY = timedelta(hours=6)
+"""How long a compile that was cut off is worth a line."""
+_STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
+
+
+@command(
+    "fleet", "What runs: nodes by cluster, state, utilization and price.", examples=("fleet", "fleet llama"), aliases=("status",)
+)
+async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
+    """Summarise the fleet, or list one cluster's nodes."""
+    rows, reading = await asyncio.to_thread(look_over, ports, request)
+    mine = _of_cluster(rows, cluster)
+    jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
+    notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
+    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.billing, jobs, request.at), notes)
+
+
+def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
+    """Return jobs in several zones with what the bill says of crossing them; may block."""
+    return [_crossing(billing, job, Window(at - _WEEK, at)) for job in jobs]
+
+
+def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
+    """Ask for the traffic of the job's cluster, else of all: tags seldom reach this line of the bill."""
+    for where in ([Filter("cluster", (job.cluster,))] if job.cluster else [], []):
+        try:
+            rows = billing.tally(window, ("usage_type",), where).rows
+        except TrnbotError:
+            continue
+        crossing = sum((row.money.amortised for row in rows if _CROSSES.search(row.key["usage_type"])), Decimal(0))
+        if crossing:
+            return Spread(job, crossing, window, bool(where))
+    return Spread(job)
+
+
+@command("idle", "Nodes that do nothing, and what they cost an hour.", examples=("idle", "idle llama"))
+async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
+    """List idle nodes, those without a runtime apart from those that hold one."""
+    rows, reading = await asyncio.to_thread(look_over, ports, request)
+    still = [row for row in _of_cluster(rows, cluster) if row.state in _STILL]
+    unread = _host_unread(reading.frame("node"))
+    return idle_card(still, cluster, sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still))
+
+
+def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
+    """Return every node with its state, utilization over the last hour and price; may block."""
+    reading = Watch(ports, ()).read(request.at)
+    memory = ports.store.load(request.at)
+    states = ports.detect(reading, ports.policy, memory.alerts).states
+    pricing = Pricing(ports).at(request.at)
+    used = _used(reading.frame("node"))
+    rows = []
+    for instance in reading.inventory.instances.values():
+        if instance.running:
+            price = pricing.instance(instance)
+            state = states.get(instance.id, NodeState.NO_DATA)
+            rows.append(NodeRow(instance, state, used.get(instance.id), price))
+    return rows, reading
+
+
+def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
+    """Return what compiles, and what was cut off lately, with the grace and the advice that hold there."""
+    found = [x for x in ports.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
+    policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
+    before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in found) else frozenset()
+    notes = []
+    for batch in batches(found, hour_of):
+        here, mine = policy.at(batch.compiles[0].scope), {x.instance for x in batch.compiles}
+        grace, nodes = here.duration("compiling.grace"), int(here.number("compiling.nodes"))
+        again = batch.ending is Ending.GOING and 2 * len(mine & before) >= len(mine)
+        notes.append(CompileNote(batch, grace, nodes, sharing(batch, reading.marks), again))
+    return notes
+
+
+def _used_before(ports: Ports, reading: Reading) -> frozenset[str]:
+    """Return the nodes that compiled within two weeks, and then worked."""
+    found = ports.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
+    return frozenset(x.instance for x in found if x.ending is Ending.USED)
+
+
+def _host_unread(frame: Frame | None) -> frozenset[str]:
+    """Return the nodes whose host CPU was not read over the last hour."""
+    if frame is None:
+        return frozenset()
+    silent = np.isnan(frame.last(timedelta(hours=1)).of("host_cpu_utilization_ratio")).all(axis=1)
+    return frozenset(frame.things[i].instance for i in np.flatnonzero(silent))
+
+
+def _used(frame: Frame | None) -> dict[str, float]:
+    """Return each node's mean utilization over the last hour; nodes without a reading are left out."""
+    if frame is None:
+        return {}
+    hour = frame.last(timedelta(hours=1))
+    cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
+    values = np.where(np.isnan(cores), gpus, cores)
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    means = np.nansum(values, axis=1) / counts.clip(1)
+    return {thing.instance: float(mean) for thing, mean, n in zip(frame.things, means, counts, strict=True) if n}
+
+
+def _of_cluster(rows: list[NodeRow], cluster: str) -> list[NodeRow]:
+    if not cluster:
+        return rows
+    found = [row for row in rows if row.instance.labels.cluster == cluster]
+    if not found:
+        raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
+    return found

@@ -1,0 +1,189 @@
+r"""Read a typed line: one grammar for every surface, button and form.
+
+    cost 7d by team   =   cost window=7d by=team   =   cost 7d --by team
+
+A value with spaces, quotes or `=` stands in double quotes; inside them `\\` escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.answers.registry import Command, Parameter, find_command
+from bot.answers.values import FILTERS, convert, filter_of
+from bot.errors import WrongInput, nearest
+
+_QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
+_PREFIXES = {"/trn", "trn", "trnbot"}
+LONGEST = 3_000
+
+
+@dataclass(frozen=True)
+class Word:
+    """Hold one word, quotes taken off; `equals` is where its first unquoted `=` stands, -1 for none."""
+
+    text: str
+    equals: int = -1
+    quoted: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return what stands before `=` (or `!=`), without leading dashes."""
+        return self.text[: self.equals].removesuffix("!").lstrip("-") if self.equals > 0 else ""
+
+    @property
+    def value(self) -> str:
+        """Return what stands after `=`."""
+        return self.text[self.equals + 1 :]
+
+    @property
+    def negated(self) -> bool:
+        """Tell whether it reads `name!=value`."""
+        return self.equals > 0 and self.text[self.equals - 1] == "!"
+
+
+@dataclass(frozen=True)
+class Call:
+    """Hold a line understood: the command and its typed arguments."""
+
+    command: Command
+    arguments: dict[str, Any]
+
+
+def split(line: str) -> list[Word]:
+    """Cut a line into words; raise `WrongInput` for an open quote or an overlong line."""
+    if len(line) > LONGEST:
+        raise WrongInput(f"The line has {len(line)} characters; keep it under {LONGEST}.")
+    return list(_words(line))
+
+
+def understand(line: str, now: datetime) -> Call:
+    """Find the command of a line and type its arguments; raise `WrongInput` with the nearest right form."""
+    words = split(line)
+    if words and words[0].text.lower() in _PREFIXES:
+        words = words[1:]
+    if not words:
+        words = [Word("help")]
+    command, rest = find_command([word.text for word in words])
+    after = words[len(words) - len(rest) :]
+    if after and after[-1].text in {"--help", "-h"}:
+        return understand(f'help "{command.name}"', now)
+    return Call(command, _typed(command, _assigned(command, after), now))
+
+
+def named(line: str) -> Command | None:
+    """Return the command a line begins with, however wrong the rest of it is; None for no command."""
+    words = line.split()
+    try:
+        return find_command(words[1:] if words and words[0].lower() in _PREFIXES else words)[0]
+    except WrongInput:
+        return None
+
+
+def _words(line: str) -> Iterator[Word]:
+    """Yield words; a small state machine, because quotes may stand inside a word (`reason="on leave"`)."""
+    buffer, equals, quoted, inside = "", -1, False, ""
+    started, escaped = False, False
+    for char in line:
+        if escaped:
+            buffer, escaped = buffer + char, False
+        elif inside and char == "\\":
+            escaped = True
+        elif inside:
+            buffer, inside = (buffer, "") if char == inside else (buffer + char, inside)
+        elif char in _QUOTES and (not buffer or buffer.endswith(("=", ","))):
+            inside, quoted, started = _QUOTES[char], True, True
+        elif char.isspace():
+            if started or buffer:
+                yield Word(buffer, equals, quoted)
+            buffer, equals, quoted, started = "", -1, False, False
+        else:
+            equals = len(buffer) if char == "=" and equals < 0 else equals
+            buffer += char
+    if inside:
+        raise WrongInput(f"A quote is open in '{line[-60:]}'; close it with {inside}.")
+    if started or buffer:
+        yield Word(buffer, equals, quoted)
+
+
+def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
+    """Give each word to the parameter it names, or to the next free one in order."""
+    known = {p.word: p for p in command.parameters}
+    filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
+    rest = bool(command.parameters) and command.parameters[0].arg.rest
+    given: dict[str, list[str]] = {}
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        name = word.name.replace("-", "_")
+        if name in known and not word.negated:
+            _give(command, given, known[name], [word.value, *_commas(word.value, queue)])
+        elif filters and word.equals > 0:
+            given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
+        elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
+            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, known)}.")
+        elif bare := _bare_name(word, known):
+            if not queue:
+                raise WrongInput(f"'{bare}' needs a value after it ({known[bare].arg.meaning}).")
+            first = queue.pop(0).text
+            _give(command, given, known[bare], [first, *_commas(first, queue)])
+        elif not rest and word.text.startswith("--") and not word.quoted:
+            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), known)}.")
+        else:
+            _place(command, given, word, queue)
+    return given
+
+
+def _bare_name(word: Word, known: dict[str, Parameter]) -> str:
+    """Return the parameter a bare word names (`by`, `--by`), or ""."""
+    name = word.text.lstrip("-").replace("-", "_").lower()
+    return name if name in known and not word.quoted and not known[name].arg.rest else ""
+
+
+def _commas(value: str, queue: list[Word]) -> list[str]:
+    """Take the words that go on after a comma: `team, cluster`."""
+    taken: list[str] = []
+    while value.endswith(",") and queue:
+        value = queue.pop(0).text
+        taken.append(value)
+    return taken
+
+
+def _place(command: Command, given: dict[str, list[str]], word: Word, queue: list[Word]) -> None:
+    """Give a bare word to the first free parameter that takes words by position."""
+    for parameter in command.parameters:
+        if parameter.arg.keyword or parameter.name in given or parameter.type == FILTERS:
+            continue
+        rest = [w.text for w in queue] if parameter.arg.rest else _commas(word.text, queue)
+        if parameter.arg.rest:
+            queue.clear()
+        given[parameter.name] = [word.text, *rest]
+        return
+    takes = ", ".join(p.word for p in command.parameters) or "no arguments"
+    raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
+
+
+def _give(command: Command, given: dict[str, list[str]], parameter: Parameter, values: list[str]) -> None:
+    if parameter.name in given:
+        raise WrongInput(f"'{parameter.name}' is given twice to '{command.name}'; keep one.")
+    given[parameter.name] = values
+
+
+def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict[str, Any]:
+    """Turn the words of each parameter into its type, filling defaults."""
+    typed: dict[str, Any] = {}
+    for parameter in command.parameters:
+        if parameter.type == FILTERS:
+            typed[parameter.name] = tuple(filter_of(text) for text in given.get(parameter.name, []))
+            continue
+        words = given.get(parameter.name)
+        if words is None and parameter.arg.default is None:
+            example = f", for example '{command.examples[0]}'" if command.examples else ""
+            raise WrongInput(f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.")
+        text = " ".join(words) if words is not None else parameter.arg.default or ""
+        typed[parameter.name] = convert(parameter, text, now)
+    return typed

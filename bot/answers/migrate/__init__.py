@@ -1,0 +1,1 @@
+"""Answer what the same work would cost on another instance type."""

@@ -1,0 +1,138 @@
+"""Answer what the same work would cost on another instance type."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.answers.fleet.card import NodeRow
+from bot.answers.fleet.command import look_over
+from bot.answers.migrate.card import migration_card, refused_card
+from bot.answers.migrate.comparison import Recompile, compare, default_target, speed_range
+from bot.answers.migrate.obstacles import Standing, doubts, refusals
+from bot.answers.registry import arg, command
+from bot.answers.values import known_type, no_cluster
+from bot.cards.card import Card
+from bot.costs.pricing import Pricing
+from bot.errors import WrongInput
+from bot.model.fleet import InstanceType
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.request import Request
+from bot.ports import Ports
+
+_SEEN = timedelta(days=14)
+_USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
+
+
+@command(
+    "migrate",
+    "What a cluster's work would cost on another instance type.",
+    examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000"),
+)
+async def migrate(
+    ports: Ports,
+    request: Request,
+    cluster: str = arg(None, "the cluster"),
+    to: str = arg("", "the instance type; what sources compare with today's when left out", keyword=True),
+    port_usd: Decimal | None = arg("", "what porting the code costs, in USD; tells when it has paid for itself", keyword=True),
+) -> Card:
+    """Compare by the cost of the same work, or say why it is too early."""
+    return await asyncio.to_thread(_answer, ports, request, cluster, to, port_usd)
+
+
+def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Decimal | None) -> Card:
+    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    if port_usd is not None and not 0 <= port_usd < 10**12:
+        raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
+    standing = _standing(ports, request, cluster)
+    target = _target(to, standing, types) if to else default_target(standing.type, types, claims)
+    speeds = speed_range(standing.type, target, types, claims)
+    if reasons := refusals(standing):
+        return refused_card(standing, target, reasons)
+    policy = ports.policy.at(Labels(cluster=cluster))
+    found = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
+    if target.family != standing.type.family:
+        found = replace(found, recompile=_recompile(ports, request, cluster))
+    against = doubts(standing, policy.number("advice.least_utilization"))
+    return migration_card(found, against, policy.number("advice.stale_days"), port_usd)
+
+
+def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
+    """Return how long compiling anew takes: as the cluster's longest compile of 14 days, else as its grace allows."""
+    reading = ports.source.read(request.at)
+    seen = [x.hours for x in ports.compiles(reading, ports.policy, request.at - _SEEN) if x.scope.cluster == cluster]
+    grace = ports.policy.at(Labels(cluster=cluster)).duration("compiling.grace")
+    return Recompile(max(seen), seen=True) if seen else Recompile(grace / timedelta(hours=1))
+
+
+def _target(name: str, standing: Standing, types: Mapping[str, InstanceType]) -> InstanceType:
+    found = known_type(name, types)
+    if found.name == standing.type.name:
+        raise WrongInput(f"{standing.cluster} already runs {found.name}; name another type.")
+    return found
+
+
+def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
+    """Return how the cluster runs now; raise `WrongInput` for one that does not run, or of unknown types."""
+    rows, reading = look_over(ports, request)
+    mine = [row for row in rows if row.instance.labels.cluster == cluster]
+    if not mine:
+        raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
+    types = ports.knowledge.types()
+    counts = Counter(row.instance.labels.instance_type for row in mine)
+    accelerated = [name for name, _ in counts.most_common() if name in types]
+    if not accelerated:
+        raise WrongInput(f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))}).")
+    chosen = [row for row in mine if row.instance.labels.instance_type == accelerated[0]]
+    memory = ports.store.load(request.at)
+    return Standing(
+        cluster,
+        types[accelerated[0]],
+        len(chosen),
+        Counter(row.instance.labels.region for row in chosen).most_common(1)[0][0],
+        _price(chosen),
+        _utilization(reading, cluster),
+        Counter(row.state for row in chosen),
+        tuple(x for x in memory.alerts if x.firing and _label(x.anomaly.scope, x.anomaly.labels) == cluster),
+        tuple(sorted(set(counts) - {accelerated[0]})),
+    )
+
+
+def _label(scope: Labels, labels: Labels) -> str:
+    return scope.cluster or labels.cluster
+
+
+def _price(rows: Sequence[NodeRow]) -> Price | None:
+    """Return the price that most of the nodes have."""
+    prices = Counter(row.price for row in rows if row.price)
+    return prices.most_common(1)[0][0] if prices else None
+
+
+def _utilization(reading: Reading, cluster: str) -> float | None:
+    """Return the mean of what was read over 24 hours, None where nothing was."""
+    frame = reading.frame("node")
+    if frame is None:
+        return None
+    mine = frame.pick([i for i, thing in enumerate(frame.things) if thing.cluster == cluster]).last(timedelta(days=1))
+    found = [mean for name in _USED if (mean := _mean(mine, name)) is not None]
+    return found[0] if found else None
+
+
+def _mean(frame: Frame, metric: str) -> float | None:
+    values = frame.of(metric)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _quotes(ports: Ports, request: Request, standing: Standing, target: InstanceType) -> list[Price]:
+    pricing = Pricing(ports).at(request.at)
+    return [price for kind in (target.name, standing.type.name) for price in pricing.quotes(kind, standing.region)]

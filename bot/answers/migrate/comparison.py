@@ -1,0 +1,250 @@
+"""Compare a cluster with another instance type at the same work: speed as a range of voices, price by how it is bought.
+
+Cost of the same work = price of the new hour / (speed-up x price of today's hour). A price of an hour alone misleads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from statistics import median
+
+from bot.answers.migrate.obstacles import Standing
+from bot.errors import WrongInput
+from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
+from bot.model.fleet import InstanceType, Market
+from bot.model.price import Basis, Price
+
+Types = Mapping[str, InstanceType]
+
+
+@dataclass(frozen=True)
+class SpeedRange:
+    """Hold the work of one new node as a multiple of one of today's: the slowest, middle and fastest voice."""
+
+    low: float
+    mid: float
+    high: float
+    voices: tuple[SpeedUp, ...] = ()
+
+    def each(self) -> tuple[float, float, float]:
+        """Return low, mid and high."""
+        return self.low, self.mid, self.high
+
+
+SAME = SpeedRange(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """State one speed-up's outcome: whole nodes for today's pace, their USD an hour, cost of the same work (1 = today)."""
+
+    speedup: float
+    nodes: int
+    usd_per_hour: Decimal
+    relative_cost: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """State one way to buy one type, at the low, middle and high speed-up."""
+
+    price: Price
+    stays: bool
+    here: bool
+    """Whether the price is of the cluster's own region."""
+    age_days: int
+    scenarios: tuple[Scenario, Scenario, Scenario]
+
+    @property
+    def worst(self) -> float:
+        """Return the highest cost of the same work."""
+        return max(x.relative_cost for x in self.scenarios)
+
+    @property
+    def middle(self) -> float:
+        """Return the cost of the same work at the middle voice."""
+        return self.scenarios[1].relative_cost
+
+    @property
+    def best(self) -> float:
+        """Return the lowest cost of the same work."""
+        return min(x.relative_cost for x in self.scenarios)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """State the cost of the same work on the new type as a multiple of staying, at the fastest and slowest voice."""
+
+    market: Market
+    best: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """State how long every node compiles anew once; `seen` of the cluster's own compiles, else as long as the grace allows."""
+
+    hours: float
+    seen: bool = False
+
+    def usd(self, scenario: Scenario) -> Decimal:
+        """Return what it costs on the new nodes."""
+        return (scenario.usd_per_hour * Decimal(str(self.hours))).quantize(Decimal("0.01"))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Hold the comparison: options that move and that stay, cheapest first."""
+
+    standing: Standing
+    to: InstanceType
+    speeds: SpeedRange
+    options: tuple[Option, ...]
+    savings: tuple[Saving, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    cautions: tuple[str, ...] = field(default=())
+    recompile: Recompile | None = None
+    """None where compiled artifacts go on: the family stays the same."""
+
+    def moves(self) -> tuple[Option, ...]:
+        """Return the options of the new type."""
+        return tuple(option for option in self.options if not option.stays)
+
+    def stays(self) -> tuple[Option, ...]:
+        """Return the other ways to buy today's type."""
+        return tuple(option for option in self.options if option.stays)
+
+    def alike(self) -> Alike | None:
+        """Return the cheapest move against staying, both bought the same way: what the chip alone changes."""
+        assert self.standing.price
+        staying = {option.price.market: option.middle for option in self.stays()} | {self.standing.price.market: 1.0}
+        for move in self.moves():
+            if base := staying.get(move.price.market):
+                return Alike(move.price.market, move.best / base, move.worst / base)
+        return None
+
+
+def default_target(standing: InstanceType, types: Types, claims: Claims) -> InstanceType:
+    """Return the type of the family that voices speak of; raise `WrongInput` where none do."""
+    families = [x.to_family for x in claims.speedups if x.from_family == standing.family]
+    if not families:
+        known = ", ".join(sorted({x.from_family for x in claims.speedups}))
+        raise WrongInput(
+            f"No source compares {standing.family} with another family (known: {known}); name one: migrate X to TYPE."
+        )
+    sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
+    return sizes[0] if standing.chips == 1 else sizes[-1]
+
+
+def speed_range(old: InstanceType, new: InstanceType, types: Types, claims: Claims) -> SpeedRange:
+    """Return the range of speed-ups of a node; raise `WrongInput` when no source compares the two."""
+    said = [x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)]
+    share = _share(new, types) / _share(old, types)
+    voices = [replace(x, factor=x.factor * share) for x in said]
+    if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
+        voices.append(_peak(old, new))
+    if not voices:
+        raise WrongInput(
+            f"No source compares {old.name} with {new.name}; run the model on both and compare the cost of an epoch."
+        )
+    factors = [x.factor for x in voices]
+    return SpeedRange(min(factors), median(factors), max(factors), tuple(voices))
+
+
+def compare(
+    standing: Standing, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims, today: date
+) -> Migration:
+    """Return the comparison from every price of both types; `standing.price` must be known."""
+    assert standing.price
+    moving = _offers([x for x in quotes if x.instance_type == to.name], standing.region)
+    staying = _offers([x for x in quotes if x.instance_type == standing.type.name], standing.region)
+    others = [x for x in staying if x.market is not standing.price.market and x.region == standing.region]
+    options = [_option(standing, x, speeds, False, today) for x in moving] + [
+        _option(standing, x, SAME, True, today) for x in others
+    ]
+    return Migration(
+        standing,
+        to,
+        speeds,
+        tuple(sorted(options, key=lambda option: option.middle)),
+        tuple(x for x in claims.savings if (x.from_family, x.to_family) == (standing.type.family, to.family)),
+        tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
+        tuple(_cautions(standing, to, speeds, moving)),
+    )
+
+
+def break_even_hours(port_usd: Decimal, standing: Standing, relative_cost: float) -> float | None:
+    """Return the hours of today's work after which a port has paid for itself, None when it never does."""
+    saved = float(standing.usd_per_hour) * (1 - relative_cost)
+    return float(port_usd) / saved if saved > 0 else None
+
+
+def fp8_gain(kind: InstanceType) -> float | None:
+    """Return FP8's peak as a multiple of BF16's, None where it is not known."""
+    return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
+
+
+def _share(kind: InstanceType, types: Types) -> float:
+    """Return the type's part of its family's full node."""
+    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
+    return kind.chips / full
+
+
+def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
+    factor = new.bf16_tflops / old.bf16_tflops
+    says = f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS)"
+    source, asof = f"{new.source}; {old.source}", min(old.asof, new.asof)
+    return SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof)
+
+
+def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
+    """Return for each way to buy the best-founded price here, else the cheapest elsewhere."""
+    found = []
+    for market in Market:
+        offers = [x for x in quotes if x.market is market]
+        here = [x for x in offers if x.region == region]
+        if here:
+            found.append(min(here, key=_foundation))
+        elif offers:
+            found.append(min(offers, key=lambda x: (x.usd_per_hour, *_foundation(x))))
+    return found
+
+
+def _foundation(price: Price) -> tuple[int, int]:
+    """Order prices by what they rest on, the newest first."""
+    return list(Basis).index(price.basis), -price.asof.toordinal()
+
+
+def _option(standing: Standing, price: Price, speeds: SpeedRange, stays: bool, today: date) -> Option:
+    low, mid, high = (_scenario(standing, price, factor) for factor in speeds.each())
+    return Option(price, stays, price.region == standing.region, (today - price.asof).days, (low, mid, high))
+
+
+def _scenario(standing: Standing, price: Price, speedup: float) -> Scenario:
+    assert standing.price
+    nodes = math.ceil(standing.nodes / speedup - 1e-9)
+    relative = float(price.usd_per_hour / standing.price.usd_per_hour) / speedup
+    return Scenario(speedup, nodes, nodes * price.usd_per_hour, relative)
+
+
+def _cautions(standing: Standing, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]) -> list[str]:
+    found = []
+    if not moving:
+        found.append(f"No price of {to.name} is known in any market, so its cost cannot be compared.")
+    elif not any(x.region == standing.region for x in moving):
+        where = ", ".join(sorted({x.region for x in moving}))
+        found.append(
+            f"{to.name} has no known price in {standing.region}, only in {where}: data and storage would have to move too."
+        )
+    if len(speeds.voices) == 1:
+        found.append("Only one source compares the two: measure before you decide.")
+    if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
+        found.append("Today's hours are committed: what is not used is still paid until the commitment ends.")
+    fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
+    if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
+        found.append(f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits.")
+    return found

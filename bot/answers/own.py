@@ -1,0 +1,165 @@
+"""Answer what the bot itself costs at AWS, and how its watch stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.registry import command
+from bot.cards.alert_words import span
+from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.model.own import CallUse, OwnBill
+from bot.model.request import Request
+from bot.ports import Ports
+
+_COLUMNS = (
+    Column("AWS call"),
+    Column("calls", Align.RIGHT),
+    Column("billed", Align.RIGHT),
+    Column("$ today", Align.RIGHT),
+    Column("failed", Align.RIGHT),
+    Column("stopped", Align.RIGHT),
+)
+_LATE = 2
+"""Intervals without a tick from which the watch is late."""
+_MOST = 20
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Hold how the watch stands: the last whole tick, now, the interval, and what this process counted."""
+
+    ticked_at: datetime | None
+    now: datetime
+    interval: timedelta
+    facts: Mapping[str, Any]
+
+    @property
+    def late(self) -> bool:
+        """Tell whether the last tick is older than it should be."""
+        return self.ticked_at is not None and self.now - self.ticked_at > _LATE * self.interval
+
+
+def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) -> Card:
+    """Draw the watch's standing, then what was called, what it cost, and what the budget stopped."""
+    blocks: list[Block] = [
+        _watch(watched),
+        *(_bill(bill) if bill else [quiet("No AWS account is read here, so no call is made.")]),
+    ]
+    blocks += [quiet("• ", problem) for problem in problems[:5]]
+    blocks += [quiet(f"and {len(problems) - 5} more; type: about")] if len(problems) > 5 else []
+    stopped = _stopping(bill) if bill else False
+    title = f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month" if bill else "How the watch stands"
+    data = {"bill": _bill_data(bill) if bill else None, "watch": _watch_data(watched), "problems": list(problems)}
+    return Card(title, Tone.WARNING if watched.late or stopped or problems else Tone.GOOD, tuple(blocks), data)
+
+
+def _watch(watched: Watched) -> Facts:
+    age = f"{span(watched.now - watched.ticked_at)} ago{', late' if watched.late else ''}" if watched.ticked_at else "none yet"
+    told = [(name.replace("_", " "), _word(value)) for name, value in watched.facts.items() if value not in (None, "", (), [])]
+    return Facts((("last whole tick", age), ("a tick every", span(watched.interval)), *told))
+
+
+def _word(value: Any) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _bill(bill: OwnBill) -> list[Block]:
+    rows = sorted(bill.uses, key=lambda use: (-use.usd, -use.calls, use.operation))
+    total = ("total", f"{sum(x.calls for x in rows):,}", "", _cents(bill.usd), f"{sum(x.failed for x in rows):,}", _stopped(rows))
+    rest = f"and {len(rows) - _MOST} more calls, all cheaper" if len(rows) > _MOST else ""
+    table = Table(_COLUMNS, tuple(_row(use) for use in rows[:_MOST]), total, rest=rest)
+    dates = sorted({use.asof for use in rows if use.asof})
+    priced = f" at list prices of {dates[0]}" if dates else ""
+    tried = f" {bill.retries:,} attempts were repeated, {bill.throttled:,} calls given up for throttling."
+    said = quiet(f"An estimate: calls counted here{priced}, free tiers not deducted.", tried)
+    return [table, _budget(bill), said]
+
+
+def _budget(bill: OwnBill) -> Block:
+    if bill.budget_usd is None:
+        return quiet("No budget is set (TRNBOT_AWS_BUDGET), so nothing stops.")
+    share = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
+    order = "; ".join(f"at {percent} %: {_named(names)}" for percent, names in bill.stops)
+    return text(
+        Strong(f"{share:.0f} % of today's budget of {usd(bill.budget_usd)} is used."),
+        f" What stops, {order}. Metrics and inventory never.",
+    )
+
+
+def _stopping(bill: OwnBill) -> bool:
+    """Tell whether the budget stops anything today."""
+    percent = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(0 if bill.budget_usd is None else 100)
+    return any(use.stopped for use in bill.uses) or any(percent >= at for at, _ in bill.stops)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _row(use: CallUse) -> tuple[str, ...]:
+    billed = f"{use.units:,} {use.unit}{'' if use.units == 1 else 's'}" if use.price_usd else "free"
+    return (
+        use.operation,
+        f"{use.calls:,}",
+        billed,
+        _cents(use.usd) if use.price_usd else "–",
+        _count(use.failed),
+        _count(use.stopped),
+    )
+
+
+def _stopped(rows: Sequence[CallUse]) -> str:
+    return f"{sum(x.stopped for x in rows):,}"
+
+
+def _count(n: int) -> str:
+    return f"{n:,}" if n else "–"
+
+
+def _cents(amount: Decimal) -> str:
+    """Write small amounts so that they can be told from nothing."""
+    if 0 < amount < Decimal("0.0001"):
+        return "< $0.0001"
+    return usd(amount, 4) if 0 < amount < Decimal("0.1") else usd(amount)
+
+
+def _bill_data(bill: OwnBill) -> dict[str, Any]:
+    return {
+        "day": bill.day,
+        "usd": bill.usd,
+        "month_usd": bill.month_usd,
+        "budget_usd": bill.budget_usd,
+        "retries": bill.retries,
+        "throttled": bill.throttled,
+        "estimated": True,
+        "calls": [vars(use) for use in bill.uses],
+        "days": [{"day": day, "usd": amount} for day, amount in bill.days],
+    }
+
+
+def _watch_data(watched: Watched) -> dict[str, Any]:
+    lag = (watched.now - watched.ticked_at).total_seconds() if watched.ticked_at else None
+    return {"ticked_at": watched.ticked_at, "lag_seconds": lag, "late": watched.late, **watched.facts}
+
+
+@command("self", "What the bot's own AWS calls cost, and how its watch stands.", examples=("self",))
+async def self_(ports: Ports, request: Request) -> Card:
+    """Tell the bot's own bill by API with its budget, and the last tick, its age and what was missed."""
+    bill = await asyncio.to_thread(ports.own_bill)
+    memory = await asyncio.to_thread(ports.store.load, request.at)
+    facts = {name: value for name, value in ports.standing().items() if name not in _SAID}
+    return own_card(
+        bill, Watched(memory.ticked_at, request.at, ports.interval, facts), await asyncio.to_thread(ports.source.problems)
+    )
+
+
+_SAID = ("ticked_at", "ok", "open_alerts", "usd_per_hour")
+"""What stands elsewhere on the card, or is about the fleet."""

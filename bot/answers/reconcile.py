@@ -1,0 +1,111 @@
+"""Answer whether the estimates of past months held: each beside its final cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+
+from bot.answers.registry import arg, command
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.money import money_data, usd
+from bot.cards.words import about, counted, day
+from bot.costs.reconcile import Reconciled, reconciled
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports
+
+_COLUMNS = (
+    Column("month"),
+    Column("estimate", Align.RIGHT),
+    Column("made"),
+    Column("amortised", Align.RIGHT),
+    Column("difference", Align.RIGHT),
+    Column("net", Align.RIGHT),
+)
+_HOW = (
+    "The estimate is of amortised cost, as of the middle of its month; net is what the invoice says. Difference: final less "
+    "estimated. “again” stands where nobody asked then: the estimate is made from the figures that the bill has now."
+)
+
+
+def reconcile_card(found: Sequence[Reconciled], window: Window) -> Card:
+    """List the months, oldest first."""
+    del window
+    told = [one for one in found if one.money.amortised or one.money.net or one.estimate]
+    closed = [one for one in told if one.difference is not None]
+    data = {"months": [_data(one) for one in told]}
+    if not told:
+        return Card(
+            "The bill holds no month of that time", Tone.INFO, (text("Ask for another window, such as this-year."),), data
+        )
+    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(one) for one in told)), quiet(_HOW)]
+    held = sum(bool(one.within) for one in closed)
+    if closed:
+        blocks.insert(
+            0, text(f"{held} of {counted(len(closed), 'closed month')} ended within the range of {_its(closed)} estimate.")
+        )
+    return Card(_title(closed), Tone.INFO, (*blocks, Buttons((Button("This month", "cost mtd by line"),))), data)
+
+
+def _its(closed: Sequence[Reconciled]) -> str:
+    return "its" if len(closed) == 1 else "their"
+
+
+def _title(closed: Sequence[Reconciled]) -> str:
+    if not closed:
+        return "No closed month has an estimate to compare"
+    last = closed[-1]
+    assert last.difference is not None
+    return f"{last.month.start:%B %Y} cost {_signed(last.difference)}{_percent(last.ratio)} against its estimate"
+
+
+def _row(one: Reconciled) -> tuple[str, ...]:
+    estimate = one.estimate
+    made = f"{day(estimate.at)}{'' if estimate.remembered else ', again'}" if estimate else "–"
+    known = f"{_signed(one.difference)}{_percent(one.ratio)}" if one.difference is not None else _unknown(one)
+    guess = f"{about(estimate.forecast)}" if estimate else "–"
+    amortised = f"{'' if one.final else '~'}{usd(one.money.amortised)}"
+    return (f"{one.month.start:%Y-%m}", guess, made, amortised, known, f"{'' if one.final else '~'}{usd(one.money.net)}")
+
+
+def _unknown(one: Reconciled) -> str:
+    return "no estimate" if one.final else "not final"
+
+
+def _signed(amount: Decimal) -> str:
+    return f"{'+' if amount > 0 else ''}{usd(amount)}"
+
+
+def _percent(ratio: Decimal | None) -> str:
+    return "" if ratio is None else f" ({ratio * 100:+.1f} %)"
+
+
+def _data(one: Reconciled) -> dict[str, object]:
+    estimate = one.estimate
+    told = estimate and {
+        "at": estimate.at,
+        "amortised_usd": estimate.forecast,
+        "low_usd": estimate.low,
+        "high_usd": estimate.high,
+        "remembered": estimate.remembered,
+    }
+    return {
+        "month": f"{one.month.start:%Y-%m}",
+        "final": one.final,
+        "estimate": told,
+        **money_data(one.money),
+        "difference_usd": one.difference,
+        "difference_ratio": None if one.ratio is None else round(float(one.ratio), 4),
+        "within_range": one.within,
+    }
+
+
+@command(
+    "reconcile",
+    "What was estimated for each month against what it finally cost.",
+    examples=("reconcile", "reconcile this-year"),
+)
+async def reconcile(ports: Ports, request: Request, window: Window = arg("90d", "months that it touches")) -> Card:
+    """Print the difference for every month that AWS has closed."""
+    return reconcile_card(await asyncio.to_thread(reconciled, ports.billing, ports.shelf, window, request.at), window)

@@ -1,0 +1,152 @@
+"""Answer what is known of the next chips, and whether to wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from bot.answers.registry import arg, command
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.notes import note_lines, notes_data
+from bot.errors import WrongInput
+from bot.model.claims import Chip, Note
+from bot.model.request import Request
+from bot.ports import Ports
+
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """State both ways for the same work: USD and months, and what Trainium3 may cost an hour of a chip, Trainium2 = 1."""
+
+    speedup: float
+    now_usd: Decimal
+    now_months: Decimal
+    later_months: Decimal
+    """Waiting included."""
+    later_usd: Decimal
+    """At the same price an hour of a chip, and with what the delay costs."""
+    delay_usd: Decimal
+    most_price_ratio: Decimal
+    """The price of an hour of a chip, as a multiple of today's, up to which waiting costs no more."""
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether waiting is cheaper at the same price."""
+        return self.later_usd < self.now_usd
+
+
+def waiting(
+    now: Chip, later: Chip, fp8: bool, months: Decimal, bill_usd: Decimal, wait_months: Decimal, delay_usd: Decimal
+) -> Waiting:
+    """Return both ways: `months` of work at `bill_usd` a month on the chip of today; `delay_usd` is a later month's price."""
+    factor = later.fp8_tflops / now.fp8_tflops if fp8 else later.bf16_tflops / now.bf16_tflops
+    speed = Decimal(str(round(factor, 2)))
+    today, work = (months * bill_usd).quantize(_CENT), months * bill_usd / speed
+    end = wait_months + months / speed
+    delay = (max(Decimal(0), end - months) * delay_usd).quantize(_CENT)
+    ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
+    return Waiting(
+        float(speed), today, months, end.quantize(Decimal("0.1")), (work + delay).quantize(_CENT), delay, ratio.quantize(_CENT)
+    )
+
+
+_LONG_MONTHS = 6
+NO_FASTER = 1.05
+"""Speed-up under which two chips are called alike: trnbot's own default."""
+
+
+def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note]) -> Card:
+    """List the facts with their state and source; contradictions stand beside each other."""
+    blocks: list[Block] = [
+        *note_lines(notes),
+        *note_lines(energy, "Energy, as vendors state it: the lines contradict each other, and none is used in a sum"),
+        *note_lines(claims, "Other claims: none is used in a sum"),
+        quiet("Trn3 has no listed price: what it saves cannot be told, only what it may cost at most ('wait')."),
+        Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
+    ]
+    every = [*notes, *energy, *claims]
+    return Card("What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)})
+
+
+def wait_card(found: Waiting, now: Chip, later: Chip, precision: str, wait_months: Decimal) -> Card:
+    """Compare training now with waiting; Trainium3's price is a question, not a number."""
+    columns = (Column("way"), Column("done after", Align.RIGHT), Column("costs", Align.RIGHT), Column("of it delay", Align.RIGHT))
+    rows = (
+        (f"now, {now.name}", _months(found.now_months), usd(found.now_usd), "–"),
+        (f"wait, {later.name}", _months(found.later_months), usd(found.later_usd), usd(found.delay_usd)),
+    )
+    caption = f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
+    blocks: list[Block] = [text(_verdict(found, later)), Table(columns, rows, caption=caption)]
+    if found.now_months < _LONG_MONTHS:
+        blocks.append(text(f"For less than {_LONG_MONTHS} months of work the question seldom matters: train now."))
+    blocks += [quiet(_speed(found, now, later, precision)), Buttons((Button("All sources", "roadmap"),))]
+    title = f"{'Waiting' if found.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
+    title = f"Train now: in {precision.upper()} {later.name} is no faster a chip" if found.speedup < NO_FASTER else title
+    data = {
+        "precision": precision,
+        "speedup": found.speedup,
+        "now_usd": found.now_usd,
+        "wait_usd": found.later_usd,
+        "delay_usd": found.delay_usd,
+        "wait_months": wait_months,
+        "most_price_ratio": found.most_price_ratio,
+    }
+    return Card(title, Tone.INFO, tuple(blocks), data)
+
+
+def _verdict(found: Waiting, later: Chip) -> str:
+    if found.most_price_ratio <= 0:
+        return f"The delay alone costs more than all the work: waiting for {later.name} pays at no price."
+    return f"Waiting pays while an hour of a {later.name} chip costs less than {found.most_price_ratio}x one of today."
+
+
+def _speed(found: Waiting, now: Chip, later: Chip, precision: str) -> str:
+    name = precision.upper()
+    of = (now.fp8_tflops, later.fp8_tflops) if precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
+    peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {found.speedup:.2f}x"
+    return (
+        f"An estimate. {peak} ({later.source}; {now.source}; {later.asof}). Nobody reaches a peak; 4.4x is a whole UltraServer."
+    )
+
+
+def _months(months: Decimal) -> str:
+    return f"{months.normalize():f} months"
+
+
+_NOW, _LATER = "Trainium2", "Trainium3"
+
+
+@command("roadmap", "What AWS and others say of the next chips, with state, source and date.", examples=("roadmap",))
+async def roadmap(ports: Ports, request: Request) -> Card:
+    """List the sentences of others."""
+    claims = ports.knowledge.claims()
+    return roadmap_card(claims.of("roadmap"), claims.of("energy"), claims.of("claim"))
+
+
+@command(
+    "wait",
+    "Train on Trn2 now, or wait for Trn3: what each costs for the same work.",
+    examples=("wait", "wait months=9 bill_usd=80000 for=4 precision=fp8 delay_usd=20000"),
+)
+async def wait(
+    ports: Ports,
+    request: Request,
+    months: Decimal = arg("6", "months that the work takes on Trn2", keyword=True),
+    bill_usd: Decimal = arg("20000", "USD a month on Trn2", keyword=True),
+    for_: Decimal = arg("6", "months until Trn3 can be had", keyword=True),
+    precision: str = arg("bf16", "what it trains in", choices=("bf16", "fp8"), keyword=True),
+    delay_usd: Decimal = arg("0", "what each month of delay costs, in USD", keyword=True),
+) -> Card:
+    """Compare both ways; the price of Trn3 is left open, and the most that it may be is told."""
+    for name, amount, least in (("months", months, Decimal("0.1")), ("bill_usd", bill_usd, Decimal(1))):
+        if not least <= amount < 10**9:
+            raise WrongInput(f"{name} is {least} or more; got {amount}.")
+    if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
+        raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
+    chips = {chip.name: chip for chip in ports.knowledge.claims().chips}
+    now, later = chips[_NOW], chips[_LATER]
+    return wait_card(waiting(now, later, precision == "fp8", months, bill_usd, for_, delay_usd), now, later, precision, for_)

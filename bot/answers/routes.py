@@ -1,0 +1,159 @@
+"""Answer who hears which alerts, and let a channel subscribe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bot.answers.registry import arg, command
+from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.errors import WrongInput
+from bot.model.alert import Alert
+from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.request import Request, Role
+from bot.model.route import Route, Routes
+from bot.model.spend import Filter
+from bot.model.window import Window
+from bot.ports import Ports
+from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
+from bot.watch.route import MONEY, route
+
+_COLUMNS = (Column("alerts"), Column("go to"), Column("because"))
+_MOST = 20
+
+
+def routes_card(routes: Routes, always: Sequence[str]) -> Card:
+    """List every route in the order in which a person asks: mine, the rest, and the second ones."""
+    rows = [(str(one), ", ".join(one.to), f"{one.by} subscribed" if one.by else "settings") for one in routes.routes]
+    beside = (
+        ("what no route takes, or nobody owns", routes.default, "TRNBOT_ROUTE"),
+        ("causes of money too", routes.finops, "TRNBOT_FINOPS"),
+        ("critical, not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
+        ("every alert", always, "the console"),
+    )
+    shown = [*rows[:_MOST], *((what, ", ".join(to), why) for what, to, why in beside if to)]
+    rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
+    owners = [quiet("Owners with an address: ", ", ".join(sorted(routes.owners)))] if routes.owners else []
+    hint = quiet("A channel subscribes from within it: subscribe cluster=llama. Try one: routes test cluster=llama cause=idle")
+    blocks: tuple[Block, ...] = (Table(_COLUMNS, tuple(shown), rest=rest), *owners, hint)
+    data = {
+        "routes": [{"alerts": str(one), "to": list(one.to), "by": one.by} for one in routes.routes],
+        "default": list(routes.default),
+        "finops": list(routes.finops),
+        "escalate": list(routes.escalate),
+        "always": list(always),
+    }
+    return Card("Who hears which alerts", Tone.INFO, blocks, data)
+
+
+def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, money: bool) -> Card:
+    """Tell where an alert would go."""
+    name, address = owner
+    who = f"{name} is {address} and is mentioned." if address else f"'{name}' is nobody known, so nobody is mentioned."
+    blocks = [text("It goes to ", ", ".join(heard), ".")]
+    blocks += [text(f"Unacknowledged for too long, also to {', '.join(escalated)}.")] if escalated else []
+    blocks += [text(who if name else "Without an owner the default channel hears it too; try one with owner=NAME.")]
+    blocks += [quiet("It is a cause of money.")] if money else []
+    data = {"alerts": asked, "to": list(heard), "escalate": list(escalated), "owner": address}
+    return Card(f"Where it would go: {asked}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
+
+
+def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
+    """Confirm what a channel hears from the next look at the fleet on."""
+    words = "; ".join(map(str, routes))
+    title = f"This channel hears {words}" if routes else "This channel is subscribed to nothing"
+    told = "From the next look at the fleet on. " if routes else "What it was told of is still told to its end. "
+    return Card(title, Tone.GOOD, (quiet(told, channel),), {"channel": channel, "routes": [str(one) for one in routes]})
+
+
+_ASKED = "what is asked for: cluster=llama cause=idle severity=critical"
+
+
+@command("routes", "Which channels hear which alerts.", examples=("routes",))
+async def routes(ports: Ports, request: Request) -> Card:
+    """List every route, the default, the second audience and the escalation."""
+    found = await asyncio.to_thread(routes_now, ports.routes, ports.shelf)
+    return routes_card(found, ports.channels)
+
+
+@command(
+    "routes test",
+    "Where an alert with given labels would go.",
+    examples=("routes test cluster=llama cause=idle severity=critical",),
+)
+async def routes_test(
+    ports: Ports,
+    request: Request,
+    owner: str = arg("", "the owner's name as tags give it", keyword=True),
+    launcher: str = arg("", "who launched it, as CloudTrail names them", keyword=True),
+    where: tuple[Filter, ...] = arg("", _ASKED),
+) -> Card:
+    """Route an alert that does not exist, by the very function of the watch."""
+    found = await asyncio.to_thread(routes_now, ports.routes, ports.shelf)
+    tried = _asked(where)
+    alert = _imagined(tried, owner, launcher, request)
+    heard = (*ports.channels, *route(alert, found))
+    escalated = found.escalate if alert.severity is Severity.CRITICAL else ()
+    name = next((one for one in alert.owners if found.owner(one)), owner)
+    return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause in MONEY)
+
+
+@command(
+    "subscribe",
+    "Let this channel hear alerts, all or those with some labels.",
+    examples=("subscribe", "subscribe cluster=llama severity=critical"),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
+    """Add a subscription of the channel where it is typed; it holds from the next look at the fleet on."""
+    channel = _here(request)
+    wanted = replace(_asked(where), to=(channel,), by=request.user.id)
+    standing = await asyncio.to_thread(subscriptions, ports.shelf, channel)
+    if any(str(one) == str(wanted) for one in standing):
+        raise WrongInput(f"This channel hears {wanted} already.")
+    await asyncio.to_thread(subscribe, ports.shelf, channel, (*standing, wanted))
+    return subscribed_card(channel, (*standing, wanted))
+
+
+@command(
+    "unsubscribe",
+    "Take back what this channel subscribed to, all or one of it.",
+    examples=("unsubscribe", "unsubscribe cluster=llama severity=critical"),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
+    """Drop subscriptions; what was told here already is still told to its end."""
+    channel = _here(request)
+    standing = await asyncio.to_thread(subscriptions, ports.shelf, channel)
+    unwanted = str(_asked(where))
+    kept = tuple(one for one in standing if where and str(one) != unwanted)
+    if len(kept) == len(standing):
+        known = ", ".join(map(str, standing)) or "nothing"
+        raise WrongInput(f"This channel subscribed to {known}; a route of the settings is changed there.")
+    await asyncio.to_thread(subscribe, ports.shelf, channel, kept)
+    return subscribed_card(channel, kept)
+
+
+def _here(request: Request) -> str:
+    if not request.channel:
+        raise WrongInput("A channel is subscribed from within it; type this line there.")
+    return request.channel
+
+
+def _asked(where: tuple[Filter, ...]) -> Route:
+    for one in where:
+        if one.negated or len(one.values) != 1:
+            raise WrongInput(f"'{one}' asks for more than one value; write {one.dimension}=VALUE.")
+    return route_of([(one.dimension, one.values[0]) for one in where], ())
+
+
+def _imagined(asked: Route, owner: str, launcher: str, request: Request) -> Alert:
+    cause, severity = Cause(asked.cause or Cause.IDLE), Severity(asked.severity or Severity.WARNING)
+    labels, moment = asked.selector, Window(request.at, request.at)
+    anomaly = Anomaly(cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity)
+    claims = (("namespace", labels.namespace), ("launcher", launcher))
+    found = tuple(f"{kind}:{name}" for kind, name in claims if name)
+    return Alert("", anomaly, request.at, request.at, owner=owner, claims=found)

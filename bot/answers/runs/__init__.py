@@ -1,0 +1,1 @@
+"""Answer what training runs cost a unit, and compare two of them."""

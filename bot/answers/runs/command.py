@@ -1,0 +1,159 @@
+"""Answer what training runs cost a unit, compare two of them, keep baselines, and follow migrations week by week."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from bot.answers.registry import arg, command
+from bot.answers.runs.card import run_card, runs_card
+from bot.answers.runs.compare import compare_card, sentence
+from bot.answers.runs.costed import BASELINES, MIGRATIONS, MOST, Costed, costed_runs, find_run, kept, sample, side
+from bot.cards.card import Card, Tone, quiet, text
+from bot.costs.compare import compare as compared
+from bot.errors import Unavailable, WrongInput, nearest
+from bot.model.request import Request
+from bot.model.spend import Filter
+from bot.model.window import Window
+from bot.ports import Ports
+
+_NODES = {"EC2", "commitment"}
+
+
+@command(
+    "runs",
+    "What training runs cost: an epoch, tokens, parameters, checkpoints.",
+    examples=("runs", "runs llama-8b", "runs llama-8b storage=off"),
+)
+async def runs(
+    ports: Ports,
+    request: Request,
+    name: str = arg("", "one run"),
+    storage: bool = arg("on", "count FSx, S3, EBS and transfer from the bill too", keyword=True),
+) -> Card:
+    """List the runs that report, or one with every unit."""
+    return await asyncio.to_thread(_runs, ports, request, name, storage)
+
+
+@command(
+    "compare",
+    "Two runs or baselines: the cost of an epoch and of an equal loss, and how sure that is.",
+    examples=("compare vit-2b llama-8b",),
+)
+async def compare(
+    ports: Ports, request: Request, before: str = arg(None, "a run or a baseline"), after: str = arg(None, "another")
+) -> Card:
+    """Take the first as the base."""
+    if before == after:
+        raise WrongInput(f"'{before}' is named twice; name two runs or baselines.")
+    return await asyncio.to_thread(_compare, ports, request, before, after)
+
+
+@command("baselines", "Costs of runs that were kept to compare with.", examples=("baselines",))
+async def baselines(ports: Ports, request: Request) -> Card:
+    """List what is kept, the newest first."""
+    known = [key for key, _ in await asyncio.to_thread(ports.shelf.newest, BASELINES, MOST)]
+    words = text(f"Kept: {', '.join(known)}." if known else "None is kept yet; 'baseline keep RUN' keeps one.")
+    return Card("Baselines", Tone.INFO, (words,), {"baselines": known})
+
+
+@command(
+    "baseline keep",
+    "Keep a run's costs, to compare with when its metrics are gone.",
+    examples=("baseline keep gpu-run", "baseline keep gpu-run as before-port"),
+    changes=True,
+)
+async def baseline_keep(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the run"),
+    as_: str = arg("", "what to call it; the run's own name when left out", keyword=True),
+) -> Card:
+    """Write the epochs, losses and tokens of a run on the shelf."""
+    return await asyncio.to_thread(_keep, ports, request, name, as_ or name)
+
+
+@command(
+    "migration open",
+    "Follow a migration: the weekly digest compares its run with a baseline.",
+    examples=("migration open llama-8b baseline=gpu-run",),
+    changes=True,
+)
+async def migration_open(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the run on the new chips"),
+    baseline: str = arg(None, "the run or baseline on the old ones", keyword=True),
+) -> Card:
+    """Keep both names until it is closed."""
+
+    def begin() -> Card:
+        found = costed_runs(ports, request.at)
+        sides = side(ports, found, baseline), side(ports, found, name)
+        ports.shelf.put(MIGRATIONS, name, {"baseline": baseline, "opened": request.at.isoformat()})
+        line = sentence(compared(*sides))
+        return Card(
+            f"Migration {name} is open",
+            Tone.GOOD,
+            (text(line), quiet("The weekly digest tells this anew until 'migration close'.")),
+            {"name": name},
+        )
+
+    return await asyncio.to_thread(begin)
+
+
+@command("migration close", "Stop following a migration.", examples=("migration close llama-8b",), changes=True)
+async def migration_close(ports: Ports, request: Request, name: str = arg(None, "the run on the new chips")) -> Card:
+    """Forget it; baselines stay."""
+
+    def end() -> Card:
+        known = dict(ports.shelf.newest(MIGRATIONS, MOST))
+        if name not in known:
+            raise WrongInput(f"No migration '{name}' is open{nearest(name, known)}.")
+        ports.shelf.drop(MIGRATIONS, name)
+        return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
+
+    return await asyncio.to_thread(end)
+
+
+def _runs(ports: Ports, request: Request, name: str, storage: bool) -> Card:
+    found = costed_runs(ports, request.at)
+    if not name:
+        return runs_card([(x.name, x.cost) for x in found])
+    one = find_run(found, name)
+    beside = _beside(ports, one, found) if storage else None
+    return run_card(name, one.cost, one.instance_types, one.by, one.prices, one.unpriced, beside)
+
+
+def _beside(ports: Ports, one: Costed, found: tuple[Costed, ...]) -> dict[str, Decimal] | None:
+    """Return what the bill holds of the cluster beside its nodes, an equal part for each of its runs; None without a bill."""
+    cluster = one.cost.run.labels.cluster
+    sharers = sum(x.cost.run.labels.cluster == cluster for x in found)
+    window = Window(_hour(one.cost.since), max(_hour(one.cost.until), _hour(one.cost.since) + timedelta(hours=1)))
+    try:
+        rows = ports.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
+    except Unavailable:
+        return None
+    every = {row.key["line"]: (row.money.amortised / sharers).quantize(Decimal("0.01")) for row in rows}
+    return {line: amount for line, amount in every.items() if line not in _NODES and amount}
+
+
+def _hour(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def _compare(ports: Ports, request: Request, a: str, b: str) -> Card:
+    found = costed_runs(ports, request.at)
+    return compare_card(compared(side(ports, found, a), side(ports, found, b)))
+
+
+def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
+    if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
+        raise WrongInput(f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes.")
+    one = find_run(costed_runs(ports, request.at), name)
+    ports.shelf.put(BASELINES, kept_as, kept(sample(one)) | {"at": request.at.isoformat(), "types": list(one.instance_types)})
+    types = ", ".join(one.instance_types)
+    told = text(f"{len(one.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
+    return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (told,), {"name": kept_as, "epochs": len(one.cost.epochs)})

@@ -1,0 +1,162 @@
+"""Join training runs with the nodes that they ran on, and those with the price of an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from bot.costs.compare import Comparison, Sample, compare
+from bot.costs.pricing import Pricing
+from bot.costs.training import RunCost, paid, run_cost
+from bot.errors import WrongInput, nearest
+from bot.model.fleet import Instance
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.run import Run
+from bot.ports import Ports
+from bot.watch.tick import Watch
+
+BASELINES, MIGRATIONS = "baselines", "migrations"
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Costed:
+    """State a run with what it cost, whose nodes were counted by what, and the prices of their hours."""
+
+    cost: RunCost
+    instance_types: tuple[str, ...]
+    by: str
+    """How its nodes were found: `the job label`, `the project tag`, `the whole cluster`, `1/3 of the cluster`."""
+    prices: tuple[Price, ...]
+    unpriced: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return the run's name."""
+        return self.cost.run.labels.job
+
+
+def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
+    """Return every run that is seen at the time, the dearest first; may block."""
+    reading = Watch(ports, ()).read(at)
+    pricing = Pricing(ports).at(at)
+    found = [one for run in reading.runs if (one := _costed(run, reading, pricing))]
+    return tuple(sorted(found, key=lambda x: -x.cost.usd))
+
+
+def find_run(runs: Sequence[Costed], name: str) -> Costed:
+    """Return the run of that name; raise `WrongInput` with the nearest one."""
+    for one in runs:
+        if one.name == name:
+            return one
+    raise WrongInput(f"No run called '{name}' reports{nearest(name, [x.name for x in runs])}.")
+
+
+def sample(one: Costed) -> Sample:
+    """Return a run as one side of a comparison."""
+    cost = one.cost
+    epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
+    per_epoch = cost.run.tokens / cost.run.epochs if cost.run.tokens and cost.run.epochs and epochs else None
+    return Sample(
+        one.name,
+        tuple(x.usd for x in cost.epochs),
+        tuple(x.hours for x in cost.epochs),
+        per_epoch,
+        cost.usd_per_billion_tokens,
+        cost.losses,
+    )
+
+
+def kept(side: Sample) -> dict[str, Any]:
+    """Return a side as a document for the shelf."""
+    return {
+        "name": side.name,
+        "usd": [str(x) for x in side.usd],
+        "hours": list(side.hours),
+        "tokens_per_epoch": side.tokens_per_epoch,
+        "usd_per_billion_tokens": str(side.usd_per_billion_tokens) if side.usd_per_billion_tokens is not None else None,
+        "losses": [[loss, str(usd), hours] for loss, usd, hours in side.losses],
+    }
+
+
+def unkept(document: Mapping[str, Any]) -> Sample:
+    """Return the side that a document holds."""
+    tokens = document["usd_per_billion_tokens"]
+    return Sample(
+        document["name"],
+        tuple(Decimal(x) for x in document["usd"]),
+        tuple(document["hours"]),
+        document["tokens_per_epoch"],
+        Decimal(tokens) if tokens is not None else None,
+        tuple((loss, Decimal(usd), hours) for loss, usd, hours in document["losses"]),
+    )
+
+
+def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
+    """Return a run that reports, else a baseline of that name; raise `WrongInput` for neither."""
+    if any(x.name == name for x in runs):
+        return sample(find_run(runs, name))
+    document = ports.shelf.get(BASELINES, name)
+    if document is None:
+        known = [x.name for x in runs] + [key for key, _ in ports.shelf.newest(BASELINES, MOST)]
+        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{nearest(name, known)}.")
+    return replace(unkept(document), name=name)
+
+
+def parities(ports: Ports, at: datetime) -> tuple[tuple[str, Comparison | None], ...]:
+    """Return each open migration with its comparison, None where a side no longer tells; may block."""
+    opened = ports.shelf.newest(MIGRATIONS, MOST)
+    if not opened:
+        return ()
+    runs = costed_runs(ports, at)
+    return tuple(
+        (name, _parity(ports, runs, name, document["baseline"])) for name, document in sorted(opened, key=lambda x: x[0])
+    )
+
+
+def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> Comparison | None:
+    try:
+        return compare(side(ports, runs, baseline), side(ports, runs, name))
+    except WrongInput:
+        return None
+
+
+def _costed(run: Run, reading: Reading, pricing: Pricing) -> Costed | None:
+    frame = reading.frame("run")
+    row = (
+        next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)), None)
+        if frame
+        else None
+    )
+    if frame is None or row is None:
+        return None
+    mine, by, parts = _nodes(run, reading)
+    priced = [(one, price) for one in mine if (price := pricing.instance(one))]
+    nodes = paid([(one, price.usd_per_hour / parts) for one, price in priced])
+    cost = run_cost(run, frame.pick([row]), nodes)
+    if cost is None:
+        return None
+    types = tuple(sorted({one.labels.instance_type for one in mine}))
+    return Costed(cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced))
+
+
+def _nodes(run: Run, reading: Reading) -> tuple[list[Instance], str, int]:
+    """Return the nodes that a run is charged with, how they were found, and among how many runs they are shared."""
+    labels = run.labels
+    cluster = [x for x in reading.inventory.instances.values() if x.labels.cluster == labels.cluster]
+    for mine, by in (
+        ([x for x in cluster if x.labels.job == labels.job], "the job label"),
+        ([x for x in cluster if x.project == labels.job], "the project tag"),
+    ):
+        if mine:
+            return mine, by, 1
+    parts = sum(x.labels.cluster == labels.cluster for x in reading.runs)
+    return (
+        cluster,
+        "the whole cluster" if parts == 1 else f"1/{parts} of the cluster, as no tag tells whose nodes are whose",
+        parts,
+    )

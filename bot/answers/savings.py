@@ -1,0 +1,78 @@
+"""Answer what stopped because somebody acted: an estimate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+
+from bot.answers.registry import arg, command
+from bot.cards.alert_words import cause_words, where
+from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.words import counted, period
+from bot.model.labels import Labels
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports
+from bot.watch.savings import Saving, saved_within
+
+_COLUMNS = (
+    Column("stopped"),
+    Column("where"),
+    Column("because"),
+    Column("$/h", Align.RIGHT),
+    Column("not lost since", Align.RIGHT),
+)
+_MOST = 12
+
+
+def savings_card(found: Sequence[Saving], window: Window) -> Card:
+    """List the savings of a window, dearest first."""
+    per_hour = sum((one.usd_per_hour for one in found), Decimal(0))
+    so_far = sum((one.usd_so_far for one in found), Decimal(0))
+    data = {"savings": [_data(one) for one in found], "usd_per_hour": per_hour, "usd_so_far": so_far, "estimate": True}
+    if not found:
+        none = text("No alert ended in this time after somebody acknowledged it or took its nodes away.")
+        return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
+    rest = f"and {counted(len(found) - _MOST, 'more alert')}" if len(found) > _MOST else ""
+    totals = ("total", "", "", usd(per_hour), usd(so_far))
+    how = quiet(
+        "An estimate: what each alert wasted an hour when it ended, from its end until now or the end of that month, ",
+        "had nobody acted. What would have ended by itself is not told apart.",
+    )
+    title = f"About {usd(per_hour)} an hour stopped: {counted(len(found), 'alert')} ended after somebody acted · {period(window)}"
+    table = Table(_COLUMNS, tuple(_row(one) for one in found[:_MOST]), totals, rest=rest)
+    return Card(title, Tone.GOOD, (table, how, Buttons((Button("Alerts", "alerts"),))), data)
+
+
+def digest(found: Sequence[Saving]) -> str:
+    """Say the savings of the last week in one line, "" where there are none."""
+    per_hour = sum((one.usd_per_hour for one in found), Decimal(0))
+    ended = counted(len(found), "alert")
+    return f"Last 7 days: {ended} ended after somebody acted, about {usd(per_hour)} an hour (estimate)." if found else ""
+
+
+def _row(one: Saving) -> tuple[str, ...]:
+    because = f"acknowledged by {one.by}" if one.by else "its nodes are gone"
+    return (cause_words(one.alert.cause), where(one.alert), because, usd(one.usd_per_hour), usd(one.usd_so_far))
+
+
+def _data(one: Saving) -> dict[str, object]:
+    alert = one.alert
+    return {
+        "id": alert.id,
+        "key": alert.key,
+        "closed_at": alert.closed,
+        "by": one.by,
+        "usd_per_hour": one.usd_per_hour,
+        "usd_so_far": one.usd_so_far,
+    }
+
+
+@command("savings", "What stopped because somebody acted, by estimate.", examples=("savings", "savings 7d"))
+async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended within it")) -> Card:
+    """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
+    known = await asyncio.to_thread(ports.store.history, window, Labels())
+    reading = await asyncio.to_thread(ports.source.read, request.at)
+    return savings_card(saved_within(known, window, reading.inventory.running, request.at), window)

@@ -1,0 +1,1 @@
+"""Answer where spot capacity is cheapest for a job."""

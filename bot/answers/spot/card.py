@@ -1,0 +1,233 @@
+"""Show where spot is cheapest for a job, with the odds, the loss by reclaims, and what caps would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.spot.ranking import Job, Offer
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
+from bot.cards.money import usd
+from bot.cards.words import clock, counted, day, period
+from bot.model.claims import Transfer
+from bot.model.price import Interruption, PlacementScore
+from bot.model.window import Window
+
+_MOST = 12
+_R = Align.RIGHT
+
+
+@dataclass(frozen=True)
+class SpotAnswer:
+    """Hold what `spot` found: offers, the cheapest first."""
+
+    instance_type: str
+    window: Window
+    job: Job
+    offers: tuple[Offer, ...]
+    bands: tuple[Interruption, ...]
+    scores: tuple[PlacementScore, ...]
+    route: Transfer
+    cap: Decimal | None
+    at: datetime
+
+
+def spot_card(answer: SpotAnswer) -> Card:
+    """Draw the ranking; without any price, the Spot Advisor's bands alone."""
+    if not answer.offers:
+        return _bands_card(answer)
+    best = answer.offers[0]
+    blocks: list[Block] = [_lead(answer, best), _ranking(answer), _prices(answer), _caps(answer, best)]
+    blocks += _move(answer) + _sources(answer)
+    other = "spot " + answer.instance_type + " nodes=16 checkpoint=30m"
+    blocks.append(
+        Buttons((Button("16 nodes, checkpoint every 30 min", other), Button("Quotas", f"quota {answer.instance_type}")))
+    )
+    title = f"{answer.instance_type} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
+    return Card(title, Tone.INFO, tuple(blocks), _data(answer))
+
+
+def _lead(answer: SpotAnswer, best: Offer) -> Text:
+    job = answer.job
+    what = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
+    lost = "reclaims not counted: no band is known" if best.lost_share is None else f"{_lost(best)} of the work done twice"
+    moved = f", {usd(best.transfer)} to move the data" if best.transfer else ""
+    return text("Expected ", Strong(usd(best.expected)), f" for {what} in {best.zone.zone} ({lost}{moved}). An estimate.")
+
+
+def _ranking(answer: SpotAnswer) -> Table:
+    columns = (
+        Column("zone"),
+        Column("expected", _R),
+        Column("compute", _R),
+        Column("lost", _R),
+        Column("moving", _R),
+        Column("off list", _R),
+        Column("reclaimed a month"),
+        Column("score", _R),
+    )
+    rows = tuple(
+        (
+            x.zone.zone,
+            usd(x.expected),
+            usd(x.compute),
+            _lost(x) if x.lost_share is not None else "?",
+            usd(x.transfer, 0) if x.transfer else "–",
+            f"{x.off * 100:.0f} %" if x.off is not None else "?",
+            x.band.band.replace("%", " %") if x.band else "not known",
+            f"{x.score.score}/10" if x.score else "?",
+        )
+        for x in answer.offers[:_MOST]
+    )
+    more = len(answer.offers) - _MOST
+    rest = f"and {counted(more, 'dearer zone')}" if more > 0 else ""
+    return Table(
+        columns, rows, caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data", rest=rest
+    )
+
+
+def _prices(answer: SpotAnswer) -> Table:
+    columns = (Column("$ an hour"), *(Column(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")))
+    rows = tuple(
+        (
+            x.zone.zone,
+            *(usd(price, 4) for price in (x.zone.last.usd_per_hour, x.zone.median, x.zone.p95, x.zone.highest)),
+            f"{x.zone.changes}",
+            _age(answer.at - x.zone.changed_at),
+        )
+        for x in answer.offers[:_MOST]
+    )
+    return Table(columns, rows, caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change")
+
+
+def _caps(answer: SpotAnswer, best: Offer) -> Table:
+    caps = [("p95", best.zone.p95)]
+    caps += (
+        [("half of on-demand", best.on_demand.usd_per_hour / 2), ("on-demand", best.on_demand.usd_per_hour)]
+        if best.on_demand
+        else []
+    )
+    caps += [("yours", answer.cap)] if answer.cap is not None else []
+    rows = []
+    for name, cap in caps:
+        crossed = best.zone.over(cap)
+        rows.append((name, usd(cap, 4), f"{crossed.times}", f"{crossed.share * 100:.1f} %"))
+    columns = (Column("cap"), Column("$ an hour", _R), Column("crossed", _R), Column("time above", _R))
+    return Table(columns, tuple(rows), caption=f"What a highest price would have done in {best.zone.zone}")
+
+
+def _move(answer: SpotAnswer) -> list[Block]:
+    """Quote a move away from home: the saving, less moving the data."""
+    home = [x for x in answer.offers if x.zone.region == answer.job.home]
+    best = answer.offers[0]
+    advice = "Set no highest price: AWS advises against one, as it only adds interruptions; you pay the spot price either way."
+    cap = f" If a policy wants one, take the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}." if best.on_demand else ""
+    blocks: list[Block] = [text(advice + cap)]
+    if home and best.zone.region != answer.job.home:
+        here, there = home[0].expected, best.expected - best.transfer
+        saved = f"{usd(here - there)} less work cost, {usd(best.transfer)} to move {answer.job.data_gb:,f} GB"
+        blocks.append(
+            text(f"From {home[0].zone.zone} to {best.zone.zone}: {saved}; {usd(here - best.expected)} saved. Advice only.")
+        )
+    return blocks
+
+
+def _sources(answer: SpotAnswer) -> list[Block]:
+    job = answer.job
+    loss = f"A reclaim loses half of {_span(job.checkpoint)} between checkpoints and {_span(job.restart)} of restart; "
+    loss += "a band counts with its upper end."
+    newest = max((x.asof for x in answer.bands), default=None)
+    said = (
+        f" Bands: AWS Spot Advisor of {day(newest)}, {newest.year}."
+        if newest
+        else " No Spot Advisor band is known here, so reclaims are not counted."
+    )
+    scored = max((x.asof for x in answer.scores), default=None)
+    score = (
+        f" Scores: EC2 placement scores of {clock(scored)}; they want three types or more, so they say little of one."
+        if scored
+        else ""
+    )
+    listed = next((x.on_demand for x in answer.offers if x.on_demand), None)
+    against = f" List: {listed}, {listed.region}." if listed else " No on-demand price is known to compare with."
+    route = (
+        f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})." if job.data_gb else ""
+    )
+    price = "Prices: EC2 spot price history. A price is no promise of capacity."
+    return [quiet(loss + said + score), quiet(price + against + route)]
+
+
+def _bands_card(answer: SpotAnswer) -> Card:
+    rows = tuple((x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %") for x in _by_band(answer.bands)[:_MOST])
+    columns = (Column("region"), Column("reclaimed a month"), Column("off list", _R))
+    newest = max(x.asof for x in answer.bands)
+    notes = quiet(
+        f"AWS Spot Advisor of {day(newest)}, {newest.year}. No spot price history is known here, so nothing is ranked in dollars."
+    )
+    return Card(
+        f"{answer.instance_type} on spot: {counted(len(answer.bands), 'region')}, no prices",
+        Tone.INFO,
+        (Table(columns, rows), notes),
+        _data(answer),
+    )
+
+
+def _by_band(bands: Sequence[Interruption]) -> list[Interruption]:
+    order = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
+    return sorted(bands, key=lambda x: (order.index(x.band) if x.band in order else len(order), -x.savings_ratio))
+
+
+def _lost(offer: Offer) -> str:
+    assert offer.lost_share is not None
+    return f"{'at least ' if offer.at_least else ''}{offer.lost_share * 100:.2g} %"
+
+
+def _age(span: timedelta) -> str:
+    return f"{span / timedelta(days=1):.0f} d" if span >= timedelta(days=2) else f"{span / timedelta(hours=1):.0f} h"
+
+
+def _span(span: timedelta) -> str:
+    minutes = span // timedelta(minutes=1)
+    return f"{minutes // 60} h" if minutes and minutes % 60 == 0 else f"{minutes} min"
+
+
+def _data(answer: SpotAnswer) -> dict[str, Any]:
+    job = answer.job
+    return {
+        "instance_type": answer.instance_type,
+        "window": {"start": answer.window.start, "end": answer.window.end},
+        "job": {
+            "nodes": job.nodes,
+            "hours": job.hours,
+            "checkpoint_seconds": job.checkpoint.total_seconds(),
+            "data_gb": job.data_gb,
+            "from": job.home,
+        },
+        "zones": [_offer_data(x, answer) for x in answer.offers],
+        "bands": [{"region": x.region, "band": x.band, "savings_ratio": x.savings_ratio, "asof": x.asof} for x in answer.bands],
+    }
+
+
+def _offer_data(offer: Offer, answer: SpotAnswer) -> dict[str, Any]:
+    zone, cap = offer.zone, answer.cap
+    crossed = zone.over(cap) if cap is not None else None
+    return {
+        "region": zone.region,
+        "zone": zone.zone,
+        "last_usd_per_hour": zone.last.usd_per_hour,
+        "mean_usd_per_hour": zone.mean,
+        "median_usd_per_hour": zone.median,
+        "p95_usd_per_hour": zone.p95,
+        "changed_at": zone.changed_at,
+        "on_demand_usd_per_hour": offer.on_demand.usd_per_hour if offer.on_demand else None,
+        "band": offer.band.band if offer.band else None,
+        "score": offer.score.score if offer.score else None,
+        "lost_share": offer.lost_share,
+        "compute_usd": offer.compute,
+        "transfer_usd": offer.transfer,
+        "expected_usd": offer.expected,
+        "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share} if crossed else None,
+    }

@@ -1,0 +1,196 @@
+"""Answer what a year of the same training costs on two instance types, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from bot.answers.migrate.comparison import SpeedRange, speed_range
+from bot.answers.registry import arg, command
+from bot.answers.values import known_type
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.money import usd
+from bot.costs.pricing import Pricing
+from bot.errors import Unavailable, WrongInput
+from bot.model.claims import SpeedUp, Transfer
+from bot.model.fleet import InstanceType, Market
+from bot.model.labels import Labels
+from bot.model.price import Basis, Price
+from bot.model.request import Request
+from bot.ports import Ports
+
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Work:
+    """State a year's training as the first type does it: node-hours a month, data out, compiling, engineering."""
+
+    nodes: int
+    hours_a_month: Decimal
+    months: int
+    egress_gb_a_month: Decimal
+    compile_hours_a_month: Decimal
+    """Of one node, while the others wait for nothing; Neuron types only."""
+    engineering_usd: Decimal
+    """Once, on the second type alone: the port."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """State one option's four lines in USD, and the hours that they stand for."""
+
+    price: Price
+    speed: float
+    hours: Decimal
+    instances: Decimal
+    egress: Decimal
+    compiling: Decimal
+    engineering: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        """Return the sum of the four lines."""
+        return self.instances + self.egress + self.compiling + self.engineering
+
+
+def total(work: Work, price: Price, speed: float, usd_per_gb: Decimal, compiles: bool, engineering_usd: Decimal) -> Total:
+    """Return the cost of the work at a speed (1 = the first type's): fewer hours where it is faster, never fewer nodes."""
+    hours = work.hours_a_month * work.months * work.nodes / Decimal(str(speed))
+    compiling = work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
+    egress = work.egress_gb_a_month * work.months * usd_per_gb
+    parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
+    return Total(price, speed, hours, *(x.quantize(_CENT, ROUND_HALF_EVEN) for x in parts))
+
+
+def listed(quotes: Sequence[Price], market: Market, region: str) -> Price | None:
+    """Return the best-founded price of a market, of the region where there is one; None where nobody states one."""
+    mine = [x for x in quotes if x.market is market]
+    order = list(Basis)
+    return min(mine, key=lambda x: (x.region != region, order.index(x.basis), -x.asof.toordinal()), default=None)
+
+
+_LINES = ("instances", "egress", "compiling", "engineering")
+
+
+def tco_card(
+    work: Work, options: Sequence[Total], voices: Sequence[SpeedUp], route: Transfer, today: date, stale_days: float
+) -> Card:
+    """Draw the first type, and the second at each speed that somebody states."""
+    base, moved = options[0], options[1:]
+    columns = (Column("USD"), Column(base.price.instance_type, Align.RIGHT), *(Column(_name(x), Align.RIGHT) for x in moved))
+    rows = [(line, *(usd(getattr(x, line)) for x in options)) for line in _LINES]
+    rows.append(("node $/h", *(usd(x.price.usd_per_hour) for x in options)))
+    rows.append(("node-hours", *(f"{x.hours:,.0f}" for x in options)))
+    table = Table(columns, tuple(rows), ("total", *(usd(x.total) for x in options)), f"{work.months} months of the same work")
+    blocks: list[Block] = [text(_verdict(base, moved)), table]
+    blocks += [quiet(_source(x, today, stale_days)) for x in dict.fromkeys(x.price for x in options)]
+    blocks += [quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({x.source}, {x.asof}).") for x in voices]
+    blocks.append(
+        quiet(
+            f"An estimate. Egress {usd(route.usd_per_gb, 2)} a GB ({route.source}, {route.asof}). Storage is the same for both."
+        )
+    )
+    blocks.append(Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide"))))
+    low, high = min(x.total for x in moved), max(x.total for x in moved)
+    span = usd(low) if low == high else f"{usd(low)} to {usd(high)}"
+    title = f"{work.months} months: {base.price.instance_type} {usd(base.total)}, {moved[0].price.instance_type} {span}"
+    return Card(title, Tone.INFO, tuple(blocks), {"options": [_data(x) for x in options], "months": work.months})
+
+
+def _name(option: Total) -> str:
+    return f"{option.price.instance_type.partition('.')[0]} at {option.speed:.2f}x"
+
+
+def _verdict(base: Total, moved: Sequence[Total]) -> str:
+    cheaper = [x for x in moved if x.total < base.total]
+    if len(cheaper) == len(moved):
+        return f"{moved[0].price.instance_type} costs less for the same work at every speed that is stated."
+    if not cheaper:
+        return f"{base.price.instance_type} costs less for the same work at every speed that is stated."
+    return "It depends on the speed that your model gets: measure a short run on both."
+
+
+def _source(price: Any, today: date, stale_days: float) -> str:
+    age = (today - price.asof).days
+    stale = f" {age} days old: look it up again." if age > stale_days else ""
+    return f"{price.instance_type}: {price}, {price.region}.{stale}"
+
+
+def _data(option: Total) -> dict[str, Any]:
+    lines: dict[str, Decimal] = {f"{line}_usd": getattr(option, line) for line in _LINES}
+    price = option.price
+    named = {"instance_type": price.instance_type, "speed": option.speed, "usd_per_hour": price.usd_per_hour, "asof": price.asof}
+    return (
+        named
+        | {"market": price.market.value, "region": price.region, "node_hours": option.hours}
+        | lines
+        | {"total_usd": option.total}
+    )
+
+
+_MOST = Decimal(10**9)
+
+
+@command(
+    "tco",
+    "A year of the same training on two types: instances, egress, compiling, engineering.",
+    examples=("tco p5.48xlarge trn1.32xlarge", "tco p5.48xlarge trn2.48xlarge nodes=8 engineering_usd=50000 buy=capacity-block"),
+)
+async def tco(
+    ports: Ports,
+    request: Request,
+    old: str = arg(None, "the type it runs on"),
+    new: str = arg(None, "the type to compare"),
+    nodes: int = arg("1", "nodes", keyword=True),
+    hours: Decimal = arg("730", "hours a month that they work", keyword=True),
+    months: int = arg("12", "months", keyword=True),
+    speed: Decimal | None = arg("", "work of the new type as a multiple; what sources state when left out", keyword=True),
+    egress_gb: Decimal = arg("0", "GB a month that leave AWS", keyword=True),
+    compile_hours: Decimal = arg("10", "hours a month that a Neuron node compiles", keyword=True),
+    engineering_usd: Decimal = arg("33333", "what porting costs, once", keyword=True),
+    region: str = arg("", "where prices are looked up first", keyword=True),
+    buy: str = arg("on-demand", "how hours are bought", choices=tuple(market.value for market in Market), keyword=True),
+) -> Card:
+    """Compare totals, never an hour alone."""
+    for name, amount in (
+        ("hours", hours),
+        ("egress_gb", egress_gb),
+        ("compile_hours", compile_hours),
+        ("engineering_usd", engineering_usd),
+    ):
+        if not 0 <= amount < _MOST:
+            raise WrongInput(f"{name} is 0 or more; got {amount}.")
+    if not 1 <= nodes <= 100_000 or not 1 <= months <= 120 or (speed is not None and not 0 < speed <= 100):
+        raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
+    work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
+    return await asyncio.to_thread(_answer, ports, request, (old, new), work, speed, region, Market(buy))
+
+
+def _answer(
+    ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market
+) -> Card:
+    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    old, new = (known_type(name, types) for name in names)
+    if old.name == new.name:
+        raise WrongInput(f"{old.name} is named twice; name two types.")
+    speeds = speed_range(old, new, types, claims) if speed is None else SpeedRange(float(speed), float(speed), float(speed))
+    pricing, route = Pricing(ports).at(request.at), claims.transfer("internet")
+    prices = [_price(pricing, kind, market, region) for kind in (old, new)]
+    options = [total(work, prices[0], 1.0, route.usd_per_gb, old.has_neuron, Decimal(0))]
+    options += [
+        total(work, prices[1], x, route.usd_per_gb, new.has_neuron, work.engineering_usd) for x in dict.fromkeys(speeds.each())
+    ]
+    stale = ports.policy.at(Labels()).number("advice.stale_days")
+    return tco_card(work, options, speeds.voices, route, request.at.date(), stale)
+
+
+def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) -> Price:
+    found = listed(pricing.quotes(kind.name, ""), market, region)
+    if found is None:
+        raise Unavailable(f"No {market.value} price of {kind.name} is known; try buy=capacity-block, or another type.")
+    return found

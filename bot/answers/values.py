@@ -1,0 +1,132 @@
+"""Turn the text of an argument into the type its signature asks for, and look up what it names."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from bot.answers.registry import Parameter
+from bot.errors import WrongInput, nearest
+from bot.model.fleet import InstanceType
+from bot.model.hours import read_moment
+from bot.model.spend import Filter
+from bot.model.window import Window, parse_duration
+
+FILTERS = tuple[Filter, ...]
+WORDS = tuple[str, ...]
+_SWITCH = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+def convert(parameter: Parameter, text: str, now: datetime) -> Any:
+    """Return the typed value of `text`; raise `WrongInput` naming the argument and its right form."""
+    kind, optional = _bare(parameter.type)
+    if optional and not text:
+        return None
+    read = _READERS.get(kind)
+    if read is None:
+        raise TypeError(f"no reader for {kind} of '{parameter.name}'")
+    value = read(text, parameter.name, now)
+    choices = parameter.arg.choices
+    for word in value if isinstance(value, tuple) else (value,):
+        if choices and word not in choices:
+            raise WrongInput(f"'{word}' does not fit {parameter.name}{nearest(str(word), choices)}.")
+    return value
+
+
+def filter_of(text: str) -> Filter:
+    """Read `dimension=value[,value]` or `dimension!=value`; raise `WrongInput` when the dimension is missing."""
+    name, _, value = text.partition("=")
+    negated = name.endswith("!")
+    name = name.removesuffix("!").lstrip("-")
+    if not name:
+        raise WrongInput(f"'{text}' is not a filter; write dimension=value, for example team=search.")
+    return Filter(name, tuple(part.strip() for part in value.split(",")), negated)
+
+
+def type_name(parameter: Parameter) -> str:
+    """Name the type for help and docs."""
+    kind, _ = _bare(parameter.type)
+    if parameter.arg.choices:
+        return " or ".join(parameter.arg.choices)
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _bare(kind: Any) -> tuple[Any, bool]:
+    """Take `| None` off a type."""
+    if typing.get_origin(kind) in {types.UnionType, typing.Union}:
+        rest = [part for part in typing.get_args(kind) if part is not type(None)]
+        return rest[0], True
+    return kind, False
+
+
+def _number(text: str, name: str, _: datetime) -> Decimal:
+    try:
+        value = Decimal(text.strip().lstrip("$").replace(",", ""))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite():
+        raise WrongInput(f"'{text}' is not a number for {name}; write it like 12 or 2.5.")
+    return value
+
+
+def _whole(text: str, name: str, now: datetime) -> int:
+    value = _number(text, name, now)
+    if value != value.to_integral_value():
+        raise WrongInput(f"'{text}' is not a whole number for {name}.")
+    return int(value)
+
+
+def _switch(text: str, name: str, _: datetime) -> bool:
+    if text.lower() not in _SWITCH:
+        raise WrongInput(f"{name} is on or off; got '{text}'.")
+    return _SWITCH[text.lower()]
+
+
+def _words(text: str, _: str, __: datetime) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _moment(text: str, _: str, now: datetime) -> datetime:
+    return read_moment(text, now)
+
+
+_READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
+    str: lambda text, _, __: text,
+    int: _whole,
+    float: lambda text, name, now: float(_number(text, name, now)),
+    bool: _switch,
+    Decimal: _number,
+    Window: lambda text, _, now: Window.parse(text, now),
+    timedelta: lambda text, _, __: parse_duration(text),
+    datetime: _moment,
+    WORDS: _words,
+}
+_NAMES: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "on/off",
+    Decimal: "amount",
+    Window: "window",
+    timedelta: "duration",
+    datetime: "time",
+    WORDS: "list",
+    FILTERS: "filters",
+}
+
+
+def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
+    """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
+    found = types.get(name.lower())
+    if found is None:
+        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
+    return found
+
+
+def no_cluster(name: str, known: Iterable[str]) -> WrongInput:
+    """Return what to raise for a cluster that does not run."""
+    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(known))}.")

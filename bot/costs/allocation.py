@@ -1,0 +1,260 @@
+"""Split what Neuron nodes cost among the pods that held their cores: whole to the last digit, and called derived."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+
+from bot.costs.occupancy import Occupancy, Shares, occupancy_of
+from bot.costs.owners import OwnerHint, derived_owner, owner_hints
+from bot.errors import TrnbotError, WrongInput
+from bot.model.labels import Labels
+from bot.model.reading import Reading
+from bot.model.spend import Derived, Filter, Money, Spend, Tally
+from bot.model.window import Window
+from bot.ports import Ports
+
+QUANTUM = Decimal("0.000001")
+"""USD: an hour of a core costs less than a dollar, and its parts shall still add up over a month."""
+
+
+def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
+    """Return parts in the ratio of `weights` (signs as they are, their sum not 0) by the largest remainder.
+
+    Each part is whole quanta, but for what of the total lies below one: that is the largest part's. No weights, or a sum of 0:
+    the last part has all.
+    """
+    whole = sum(weights)
+    if not weights or not whole:
+        return [*[Decimal(0)] * (len(weights) - 1), total]
+    # Whole quanta in binary: up to $9 billion they are exact integers, and a remainder is only compared.
+    exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
+    quanta = [math.floor(x) for x in exact]
+    left = total - QUANTUM * sum(quanta)
+    spare = max(0, int(left / QUANTUM))
+    for n in sorted(range(len(quanta)), key=lambda n: (quanta[n] - exact[n], n))[:spare]:
+        quanta[n] += 1
+    parts = [QUANTUM * n for n in quanta]
+    largest = max(range(len(parts)), key=lambda n: abs(exact[n]))
+    parts[largest] += total - QUANTUM * sum(quanta)
+    return parts
+
+
+Key = tuple[str, ...]
+OWNERS = ("pod", "namespace", "team")
+"""The dimensions that a pod says."""
+_STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+
+
+@dataclass
+class _Pool:
+    """Hold what one key's nodes of one cluster cost, by time: to be split at once."""
+
+    spend: Spend
+    total: Money = field(default_factory=Money)
+    by_time: dict[int, Money] = field(default_factory=lambda: defaultdict(Money))
+    estimated: bool = False
+
+    def add(self, at: int, row: Spend) -> None:
+        self.total += row.money
+        self.by_time[at] += row.money
+        self.estimated |= row.estimated
+
+
+def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, seen: Occupancy) -> list[Spend]:
+    """Return `rows` (keyed by `by`, cluster and `step`) in parts by pod, as changes: each whole once less, its parts once more.
+
+    Rows of clusters without pods, and of hours that were not read, are left as they are.
+    """
+    shares = {cluster: seen.of(cluster) for cluster in {x.cluster for x in seen.pods}}
+    pools: dict[Key, _Pool] = {}
+    for row in rows:
+        known, at = shares.get(row.key["cluster"]), _place(row.key[step], seen, step)
+        if known and at is not None and known.read[at]:
+            key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
+            pools.setdefault(key, _Pool(row)).add(at, row)
+    return [change for pool in pools.values() for change in _changes(pool, shares[pool.spend.key["cluster"]])]
+
+
+def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
+    """Return `rows` of pods that carry no team as changes that give them a derived one."""
+    changes = []
+    for row in rows:
+        owner, way = derived_owner(_pod(row.key))
+        if owner:
+            derived = Derived(row.money.amortised, owners=((owner, way),))
+            changes += [_less(row, row.money), replace(row, key={**row.key, "team": owner}, derived=derived)]
+    return changes
+
+
+def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
+    """Return the tally with changes that pass the filters; rows of nothing fall away."""
+    rows: dict[Key, Spend] = {tuple(row.key.values()): row for row in tally.rows}
+    for change in changes:
+        if all(_keeps(one, change.key) for one in where):
+            key = {name: change.key[name] for name in tally.by}
+            rows[tuple(key.values())] = _joined(rows.get(tuple(key.values())), replace(change, key=key))
+    kept = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
+    kept.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+    return replace(tally, rows=tuple(kept), total=sum((row.money for row in kept), Money()))
+
+
+def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
+    times = list(pool.by_time)
+    held, unused = shares.held[:, times], shares.unused[:, times]
+    mine = np.flatnonzero(held.any(axis=1))
+    if not len(mine):
+        return
+    amounts = np.array([[float(x) for x in (*_amounts(pool.by_time[at]), pool.by_time[at].amortised)] for at in times])
+    parts = held[mine] @ amounts
+    weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
+    lost, idle = unused[mine] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
+    # Nothing is idle where pods held it all: a rest of floating point is no cost.
+    weights[-1][np.abs(weights[-1]) < float(QUANTUM)] = 0
+    gross, discounts, credits, tax, amortised = (
+        apportion(whole, column)
+        for whole, column in zip((*_amounts(pool.total), pool.total.amortised), weights.T.tolist(), strict=True)
+    )
+    moneys = [
+        Money(g, d, c, t, g + d + c + t, a) for g, d, c, t, a in zip(gross, discounts, credits, tax, amortised, strict=True)
+    ]
+    yield _less(pool.spend, pool.total)
+    yield replace(pool.spend, money=moneys[-1], estimated=pool.estimated, derived=Derived(idle=_rounded(idle)))
+    for n, row in enumerate(mine):
+        yield _part(pool, shares.pods[row], moneys[n], _rounded(lost[n]))
+
+
+def _part(pool: _Pool, pod: Labels, money: Money, unused: Decimal) -> Spend:
+    said = pool.spend.key.get("team", "") or pod.team
+    owner, way = (said, "") if said else derived_owner(pod)
+    key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": owner}
+    return Spend(key, money, pool.estimated, Derived(money.amortised, unused, owners=((owner, way),) if way else ()))
+
+
+def _rounded(amount: float) -> Decimal:
+    return Decimal(float(amount)).quantize(QUANTUM)
+
+
+def _less(row: Spend, money: Money) -> Spend:
+    return replace(row, money=-money, estimated=False, derived=None)
+
+
+def _joined(one: Spend | None, other: Spend) -> Spend:
+    if one is None:
+        return other
+    derived = one.derived + other.derived if one.derived and other.derived else one.derived or other.derived
+    return Spend(one.key, one.money + other.money, one.estimated or other.estimated, derived)
+
+
+def _keeps(one: Filter, key: Mapping[str, str]) -> bool:
+    """Tell whether a filter on an owner keeps a key; the bill has applied every other."""
+    return one.dimension not in OWNERS or (key[one.dimension] in one.values) is not one.negated
+
+
+def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
+    return money.gross, money.discounts, money.credits, money.tax
+
+
+def _pod(key: Mapping[str, str]) -> Labels:
+    return Labels(cluster=key.get("cluster", ""), namespace=key["namespace"], pod=key["pod"])
+
+
+def _place(text: str, seen: Occupancy, step: str) -> int | None:
+    """Return which column of the occupancy a time is, None where nothing was read of it."""
+    at = datetime.fromisoformat(text)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    length = _STEPS[step]
+    n = (at - seen.start) // length
+    return n if 0 <= n < seen.held.shape[1] else None
+
+
+_NOBODY = ("",)
+
+
+class Allocation:
+    """Answer tallies as `Billing` does, as of `at`; metrics are read only for a question about pods, or nodes of no team."""
+
+    def __init__(self, ports: Ports, at: datetime) -> None:
+        self._ports, self._at = ports, at
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window; nodes in parts by pod, and pods under a derived team where they carry none."""
+        tally = self._ports.billing.tally(window, by, where)
+        asked = {*tally.by, *(one.dimension for one in where)} & set(OWNERS)
+        if not asked:
+            return tally
+        others = [one for one in where if one.dimension not in OWNERS]
+        kept = [one for one in where if one.dimension in OWNERS]
+        teamless = [Filter("team", _NOBODY)] if asked == {"team"} else []
+        parts, seen = self._parts(window, tally.by, [*others, *teamless])
+        owned = self._owned(window, tally.by, others) if "team" in asked else []
+        found = changed(tally, [*parts, *owned], kept) if parts or owned else tally
+        return replace(found, split=seen.known if parts and seen else None)
+
+    def _parts(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> tuple[list[Spend], Occupancy | None]:
+        """Return the changes that split what the bill does not, and the readings they rest on."""
+        for step in ("hour", "day"):
+            try:
+                rows = self._nodes(window, by, where, step)
+            except WrongInput:
+                # The bill does not tell hours, or clusters at all: it stands as it is.
+                continue
+            seen = self._seen if rows else None
+            if seen is None:
+                return [], None
+            return split_rows(rows, by, step, seen if step == "hour" else seen.by_day()), seen
+        return [], None
+
+    def _nodes(self, window: Window, by: tuple[str, ...], where: list[Filter], step: str) -> list[Spend]:
+        """Return what Neuron nodes cost by cluster and time, of hours in which the bill names no pod of the cluster."""
+        kinds = tuple(name for name, kind in self._ports.knowledge.types().items() if kind.has_neuron)
+        asked = _dimensions_with(by, ("cluster", step, *OWNERS))
+        nodes = [Filter("instance_type", kinds), Filter("cluster", _NOBODY, negated=True), Filter("pod", _NOBODY)]
+        rows = self._ports.billing.tally(window, asked, [*where, *nodes]).rows
+        if not rows:
+            return []
+        split = self._ports.billing.tally(window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]).rows
+        told = {(row.key["cluster"], row.key[step]) for row in split}
+        return [row for row in rows if (row.key["cluster"], row.key[step]) not in told]
+
+    def _owned(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> list[Spend]:
+        """Return the changes that give the bill's own pods a derived team where they have none."""
+        teamless = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
+        try:
+            rows = self._ports.billing.tally(window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]).rows
+        except WrongInput:
+            return []
+        return owned_rows(rows)
+
+    def hints(self, window: Window, where: Sequence[Filter]) -> Sequence[OwnerHint]:
+        """Return whose the cost of no team may be; nothing where the bill names no resources, or there is no inventory."""
+        if self._reading is None:
+            return ()
+        try:
+            rows = self.tally(window, ("resource", "cluster", "namespace"), [*where, Filter("team", _NOBODY)]).rows
+        except WrongInput:
+            return ()
+        return owner_hints(rows, self._reading.inventory)
+
+    @cached_property
+    def _reading(self) -> Reading | None:
+        try:
+            return self._ports.source.read(self._at)
+        except TrnbotError:
+            # A bill without metrics is answered as it is.
+            return None
+
+    @cached_property
+    def _seen(self) -> Occupancy | None:
+        return occupancy_of(self._reading, self._ports.knowledge.types()) if self._reading else None
+
+
+def _dimensions_with(by: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*by, *more)))

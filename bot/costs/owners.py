@@ -1,0 +1,102 @@
+"""Derive who owns a pod, and guess who may own what carries no team: a hint for a person, never a charge to a team."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from bot.model.fleet import FileSystem, Inventory, Volume
+from bot.model.labels import Labels
+from bot.model.spend import Spend
+
+_SHARED = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease", "amazon-cloudwatch", "karpenter"})
+"""Namespaces that say nothing of an owner."""
+_ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
+"""What controllers of Kubernetes put behind a job's name: hash and suffix of a ReplicaSet, suffix of a Job, ordinal."""
+
+
+def derived_owner(pod: Labels) -> tuple[str, str]:
+    """Return an owner of a pod and what it was derived from, ("", "") where nothing tells one."""
+    if pod.namespace not in _SHARED:
+        return pod.namespace, "namespace"
+    job = pod.job or _ENDING.sub("", pod.pod)
+    return (job, "job") if job else ("", "")
+
+
+_NONE = ""
+
+
+@dataclass(frozen=True)
+class OwnerHint:
+    """State whose some untagged cost may be: `owner` "" where nothing tells; `things` are the resources it is about."""
+
+    owner: str
+    by: str
+    amortised: Decimal
+    things: tuple[str, ...]
+
+
+def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
+    """Return hints for rows keyed by resource, cluster and namespace, dearest first; rows of one hint are one."""
+    teams = _teams(inventory)
+    names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
+    found: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
+    for row in rows:
+        hint = _hint(row.key, inventory, teams, names)
+        amount, things = found.get(hint, (Decimal(0), ()))
+        resource = row.key["resource"]
+        found[hint] = amount + row.money.amortised, (*things, resource) if resource and resource not in things else things
+    hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in found.items()]
+    return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
+
+
+def _hint(
+    key: Mapping[str, str], inventory: Inventory, teams: Mapping[str, Counter[str]], names: Mapping[str, Sequence[str]]
+) -> tuple[str, str]:
+    """Return the surest of what is known: a person who launched it, an owner tag, a name, its namespace, its neighbours."""
+    resource = key["resource"].rpartition("/")[2]
+    launcher = inventory.launcher(resource)
+    if launcher and launcher.person:
+        return launcher.person, f"launched it ({launcher.event or 'tag'})"
+    instance = inventory.instances.get(resource)
+    if instance and instance.owner:
+        return instance.owner, "owner tag"
+    name = _name(resource, inventory)
+    if like := next((team for team, words in sorted(names.items()) if words and _inside(words, _words(name))), _NONE):
+        return like, f"named {name}"
+    if key["namespace"]:
+        return key["namespace"], "namespace"
+    cluster = key["cluster"] or (instance.labels.cluster if instance else _NONE)
+    if neighbours := teams.get(cluster):
+        team, n = neighbours.most_common(1)[0]
+        return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
+    return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
+
+
+def _teams(inventory: Inventory) -> dict[str, Counter[str]]:
+    """Count the teams of each cluster's nodes."""
+    found: dict[str, Counter[str]] = {}
+    for instance in inventory.instances.values():
+        if instance.labels.cluster and instance.labels.team:
+            found.setdefault(instance.labels.cluster, Counter())[instance.labels.team] += 1
+    return found
+
+
+def _name(resource: str, inventory: Inventory) -> str:
+    if resource in inventory.instances:
+        return inventory.instances[resource].tags.get("Name", "")
+    stored: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
+    return next((x.tags.get("Name", "") for x in stored if x.labels.resource == resource), "")
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _inside(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Tell whether the words of one name follow each other in another."""
+    n = len(part)
+    return any(tuple(whole[i : i + n]) == tuple(part) for i in range(len(whole) - n + 1))

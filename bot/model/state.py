@@ -1,0 +1,47 @@
+"""Hold the state that the watch keeps between ticks, the update that one step writes, and the result of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bot.model.alert import Alert, Decision, Notification, NotificationLogEntry, Silence
+from bot.model.window import Window
+
+
+@dataclass(frozen=True)
+class State:
+    """Hold what the watch remembers between ticks."""
+
+    alerts: tuple[Alert, ...] = ()
+    """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
+    said: tuple[NotificationLogEntry, ...] = ()
+    """What channels were told of incidents not over, or over within the last day."""
+    silences: tuple[Silence, ...] = ()
+    """What people keep quiet now."""
+    ticked_at: datetime | None = None
+    """The last tick that was saved whole."""
+    slept: tuple[Silence, ...] = ()
+    """Silences that time has ended within the last day: who asked to be woken, and when."""
+
+
+@dataclass(frozen=True)
+class StateUpdate:
+    """Hold what one step writes, in one transaction; existing ids are replaced."""
+
+    alerts: Sequence[Alert] = ()
+    said: Sequence[NotificationLogEntry] = ()
+    silences: Sequence[Silence] = ()
+    decisions: Sequence[Decision] = ()
+    ticked_at: datetime | None = None
+
+
+@dataclass
+class ReplayResult:
+    """Hold what a replay saw: every opening of every alert as it stood last, every notice, the ticks run."""
+
+    window: Window
+    ticks: int = 0
+    alerts: dict[str, Alert] = field(default_factory=dict)
+    notices: list[Notification] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""Hold how an installation is set up: the settings file, the environment, and the routes."""

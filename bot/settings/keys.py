@@ -1,0 +1,137 @@
+"""List the settings of an installation: the schema that the file, the environment, `default.toml` and the docs page follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bot.model.hours import read_weekly
+from bot.model.window import parse_duration
+from bot.settings.readers import SOURCES, count, interval, metric_names, port, source, speed, switch, usd, web_address, words
+from bot.settings.routes import addresses, read_owners, read_routes
+from bot.settings.secret import Secret
+
+
+@dataclass(frozen=True)
+class Key:
+    """Describe one setting: name in the file, variable, default as text, what it means, how it is read."""
+
+    name: str
+    variable: str
+    default: str
+    meaning: str
+    read: Callable[[str], Any]
+
+    @property
+    def secret(self) -> bool:
+        """Tell whether its value must never be shown."""
+        return self.read is Secret
+
+
+_addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
+
+KEYS: tuple[Key, ...] = (
+    Key("source", "TRNBOT_SOURCE", "", f"what is watched: {SOURCES}", source),
+    Key("database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret),
+    Key("host", "TRNBOT_HOST", "127.0.0.1", "the address of the one HTTP port; loopback unless you open it", str),
+    Key("port", "TRNBOT_PORT", "8080", "the one HTTP port; 0 = any that is free", port),
+    Key("public_url", "TRNBOT_PUBLIC_URL", "", "the https address at which a proxy offers this port", web_address),
+    Key("route", "TRNBOT_ROUTE", "", "channels that hear what no route takes, such as slack:C02FIN (a comma list)", _addresses),
+    Key("routes", "TRNBOT_ROUTES", "", "who hears which alerts: cluster=llama -> slack:C1; cause=idle -> slack:C2", read_routes),
+    Key("finops", "TRNBOT_FINOPS", "", "channels that hear causes of money too (a comma list)", _addresses),
+    Key("escalate", "TRNBOT_ESCALATE", "", "channels that hear a critical alert nobody acknowledged (a comma list)", _addresses),
+    Key("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
+    Key("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when they get it: mon 09:00 Europe/Berlin", read_weekly),
+    Key("owners", "TRNBOT_OWNERS", "", "who owners are: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
+    Key("admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
+    Key("speed", "TRNBOT_SPEED", "1", "recorded time per real time, for a recording or a simulation", speed),
+    Key("interval", "TRNBOT_INTERVAL", "5m", "time from one look at the fleet to the next", interval),
+    Key("retention", "TRNBOT_RETENTION", "90d", "how long messages are remembered; alerts are kept", parse_duration),
+    Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "how long after its period a metric can be read", parse_duration),
+    Key("billing.lag", "TRNBOT_BILLING_LAG", "24h", "how long after its usage a replay sees a bill row", parse_duration),
+    Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions that are read; none = the one of AWS_REGION", words),
+    Key("aws.roles", "TRNBOT_AWS_ROLES", "", "roles to assume, by ARN, one an account; self = no role", words),
+    Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
+    Key("aws.athena", "TRNBOT_AWS_ATHENA", "", "or the table over it, DATABASE.TABLE, rolled up by day in Athena", str),
+    Key("aws.athena_workgroup", "TRNBOT_AWS_ATHENA_WORKGROUP", "primary", "the workgroup that Athena's queries run in", str),
+    Key("aws.athena_output", "TRNBOT_AWS_ATHENA_OUTPUT", "", "where results go when the workgroup has no place, s3://...", str),
+    Key(
+        "aws.explorer_calls",
+        "TRNBOT_AWS_EXPLORER_CALLS",
+        "60",
+        "calls to Cost Explorer a day, $0.01 each; 0 = none",
+        count,
+    ),
+    Key("aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls, then optional ones stop", usd),
+    Key(
+        "aws.spot_advisor",
+        "TRNBOT_AWS_SPOT_ADVISOR",
+        "",
+        "where the Spot Advisor's interruption bands are read: a file, or an https address; none = they are not",
+        str,
+    ),
+    Key("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    Key(
+        "aws.logs",
+        "TRNBOT_AWS_LOGS",
+        "",
+        "log groups that hold Neuron's compiler lines, each GROUP or REGION:GROUP (a comma list); none = no log is read",
+        words,
+    ),
+    Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
+    Key(
+        "monitor.metrics",
+        "TRNBOT_MONITOR_METRICS",
+        "neuroncore_utilization -> neuroncore_utilization_ratio in percent, "
+        "neuroncore_utilization_ratio -> neuroncore_utilization_ratio in ratio, "
+        "neuron_runtime_memory_used_bytes -> neuron_runtime_memory_used_bytes in bytes, "
+        "execution_errors_total -> neuron_execution_errors_count in count, "
+        "execution_latency_seconds -> neuron_execution_latency_seconds in seconds, "
+        "hardware_ecc_events_total -> neuron_hardware_ecc_events_count in count",
+        "what its metrics mean, each NAME -> METRIC in UNIT",
+        metric_names,
+    ),
+    Key("monitor.instance", "TRNBOT_MONITOR_INSTANCE", "InstanceId", "its dimension that holds the instance id", str),
+    Key("monitor.core", "TRNBOT_MONITOR_CORE", "NeuronCore", "its dimension that holds the core, where there is one", str),
+    Key("web.token", "TRNBOT_WEB_TOKEN", "", "what the console asks for; needed wherever others can reach it", Secret),
+    Key(
+        "tags.cluster",
+        "TRNBOT_TAGS_CLUSTER",
+        "eks:cluster-name, aws:eks:cluster-name, cluster",
+        "tags that name the cluster, first found wins",
+        words,
+    ),
+    Key("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
+    Key("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words),
+    Key("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name who is pinged", words),
+    Key("slack.bot_token", "SLACK_BOT_TOKEN", "", "turns Slack on (xoxb-...)", Secret),
+    Key("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
+    Key(
+        "slack.signing_secret", "SLACK_SIGNING_SECRET", "", "HTTP instead of Socket Mode: checks who calls /slack/events", Secret
+    ),
+    Key("slack.client_id", "SLACK_CLIENT_ID", "", "instead of a bot token: several workspaces install by OAuth", str),
+    Key("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
+    Key(
+        "slack.workspaces", "TRNBOT_SLACK_WORKSPACES", "", "workspaces that may install, the one meant first: T0123, T0456", words
+    ),
+    Key("slack.api_url", "SLACK_API_URL", "", "another address of Slack's API, for tests", str),
+    Key("teams.app_id", "MicrosoftAppId", "", "turns Teams on", str),
+    Key("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
+    Key("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
+    Key(
+        "teams.tenants",
+        "TRNBOT_TEAMS_TENANTS",
+        "",
+        "tenants that are served beside that one (a comma list; * = every one)",
+        words,
+    ),
+    Key(
+        "teams.development",
+        "TRNBOT_TEAMS_DEVELOPMENT",
+        "0",
+        "1 = an empty app id on a loopback host, for the Playground",
+        switch,
+    ),
+)

@@ -1,0 +1,195 @@
+"""Read the settings of this installation once: environment first, then one TOML file, then defaults.
+
+`KEYS` is the schema: the file, the environment, `default.toml` and the docs page follow it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from bot.errors import WrongInput, nearest
+from bot.model.names import OwnNames
+from bot.model.policy import Policy
+from bot.model.route import Routes
+from bot.policy.file import policy_of
+from bot.settings.keys import KEYS, Key
+from bot.settings.readers import SOURCES
+from bot.settings.routes import tables_as_text
+from bot.settings.rules import conflicts, serving_conflicts
+from bot.settings.secret import Secret
+
+_SERVICE_LINK = re.compile(
+    r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)", re.DOTALL
+)
+"""What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it: not said by a person."""
+
+
+_BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+_VARIABLES = ("TRNBOT_CONFIG", *(key.variable for key in KEYS))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hold every setting by name, read once and never written."""
+
+    values: Mapping[str, Any]
+    policy: Policy = field(repr=False)
+    unservable: tuple[str, ...] = ()
+    """Why `serve` must not start with these settings; a single line is answered all the same."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one value, typed as its key reads it; `KeyError` for a name outside the schema."""
+        return self.values[name]
+
+    def text(self, name: str) -> str:
+        """Return a word, or a secret revealed."""
+        value = self.values[name]
+        return value.reveal() if isinstance(value, Secret) else str(value)
+
+    @property
+    def source(self) -> str:
+        """Return what is watched; raise `WrongInput` when nobody said."""
+        if not self.values["source"]:
+            raise WrongInput(
+                f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
+            )
+        return str(self.values["source"])
+
+    @property
+    def slack(self) -> bool:
+        """Tell whether Slack is on."""
+        return bool(self.values["slack.bot_token"] or self.values["slack.client_id"])
+
+    @property
+    def teams(self) -> bool:
+        """Tell whether Teams is on."""
+        return bool(self.values["teams.app_id"] or self.values["teams.development"])
+
+    @property
+    def routes(self) -> Routes:
+        """Return who hears what."""
+        return Routes(
+            self["routes"],
+            self["route"],
+            self["finops"],
+            self["escalate"],
+            self["owners"],
+            self["digest"],
+            str(self["digest_at"]),
+        )
+
+    @property
+    def own_names(self) -> OwnNames | None:
+        """Return the namespace that this installation chose for neuron-monitor and what its metrics mean, None without one."""
+        if not self["monitor.namespace"]:
+            return None
+        return OwnNames(self["monitor.namespace"], self["monitor.metrics"], self["monitor.instance"], self["monitor.core"])
+
+    def tags(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the tag names of cluster, team, project and owner."""
+        return {name.removeprefix("tags."): value for name, value in self.values.items() if name.startswith("tags.")}
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what an answer may show of this installation: no secret, no address of a database."""
+        database = self.text("database_url").partition(":")[0].partition("+")[0]
+        listening = [name for name, on in (("Slack", self.slack), ("Teams", self.teams)) if on]
+        shown = {"source": self.values["source"], "database": database, "chat": ", ".join(listening) or "none"}
+        return shown | {"route": ", ".join(self["route"]), "interval": f"{self['interval'].total_seconds() / 60:g} min"}
+
+
+def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> Settings:
+    """Return the settings; an environment variable wins over the file.
+
+    Raises one `WrongInput` that tells every mistake by its key, with the nearest right one and no secret.
+    """
+    mistakes: list[str] = []
+    document = tables_as_text(_parsed(toml_text or "", mistakes))
+    policy = _policy(document.pop("policy", {}), mistakes)
+    texts = {key.name: (key.default, key.name) for key in KEYS}
+    texts |= _from_file(document, mistakes) | _from_environment(environ, mistakes)
+    values = {key.name: _value(key, *texts[key.name], mistakes) for key in KEYS}
+    if not mistakes:
+        mistakes += conflicts(values)
+    if mistakes:
+        raise WrongInput(" ".join(mistakes))
+    asked = texts["teams.app_id"][1] == "MicrosoftAppId"
+    return Settings(values, policy, tuple(serving_conflicts(values, asked=asked)))
+
+
+def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
+    """Return the text of the settings file: `TRNBOT_CONFIG`, else `trnbot.toml` in `folder`, else None.
+
+    Raises `WrongInput` for a file that was named and cannot be read.
+    """
+    named = environ.get("TRNBOT_CONFIG", "")
+    path = folder / (named or "trnbot.toml")
+    try:
+        return path.read_text(encoding="utf-8") if named or path.exists() else None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise WrongInput(f"The settings file '{path}' cannot be read: {reason}.") from None
+
+
+def _parsed(text: str, mistakes: list[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        mistakes.append(f"The settings file is not TOML: {error}.")
+        return {}
+
+
+def _policy(table: Any, mistakes: list[str]) -> Policy:
+    try:
+        if not isinstance(table, Mapping):
+            raise WrongInput("'policy' is a table; write [policy.idle].")
+        return policy_of(table)
+    except WrongInput as error:
+        mistakes.append(str(error))
+        return policy_of({})
+
+
+def _from_file(document: Mapping[str, Any], mistakes: list[str]) -> dict[str, tuple[str, str]]:
+    """Return (text, where it was said) by name."""
+    found = {}
+    for name, raw in _flat(document).items():
+        if name not in _BY_NAME:
+            mistakes.append(f"'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
+        elif isinstance(raw, str | int | float):
+            found[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), name)
+        elif isinstance(raw, list) and all(isinstance(x, str) for x in raw):
+            found[name] = (",".join(raw), name)
+        else:
+            mistakes.append(f"{name} takes a text, a number or a list of texts.")
+    return found
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with dotted names, one table deep."""
+    flat: dict[str, Any] = {}
+    for name, value in document.items():
+        flat |= {f"{name}.{inner}": x for inner, x in value.items()} if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, tuple[str, str]]:
+    said = {name: value for name, value in environ.items() if not _SERVICE_LINK.fullmatch(f"{name}={value}")}
+    for variable in said:
+        if variable.startswith("TRNBOT_") and variable not in _VARIABLES:
+            close = get_close_matches(variable, _VARIABLES, n=1, cutoff=0.6)
+            mistakes.append(f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else "."))
+    return {key.name: (said[key.variable], key.variable) for key in KEYS if key.variable in said}
+
+
+def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:
+    """Read one value; an empty one stands for the default."""
+    try:
+        return key.read(text.strip() or key.default)
+    except WrongInput as error:
+        mistakes.append(f"{where}: {error}")
+        return key.read(key.default)

@@ -1,0 +1,1 @@
+"""Watch: one tick, one pure step a file, and all that follows from it."""

@@ -1,0 +1,144 @@
+"""Mark alerts that should not speak, and by whom; nothing is dropped, and only firing alerts are muted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from bot.model.alert import Alert, Silence
+from bot.model.anomaly import Cause, Severity
+from bot.model.hours import read_quiet_hours
+from bot.model.labels import Labels
+from bot.model.policy import Policy
+from bot.watch.feedback import fits
+
+_SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
+_SLOW = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.MEMORY_PRESSURE)
+_STILL = (Cause.IDLE, Cause.ALLOCATED_UNUSED, Cause.LONG_COMPILE, Cause.COLD_CACHE)
+_OF_HEALTH = {
+    Cause.HARDWARE_FAULT,
+    Cause.EXECUTION_ERRORS,
+    Cause.CHECKPOINT_AT_RISK,
+    Cause.MEMORY_PRESSURE,
+    Cause.NO_DATA,
+    Cause.ODD,
+    Cause.BUDGET_BURN,
+}
+"""Causes that are told however little they waste now: what they put at risk is worth more, or somebody asked to hear of it."""
+_EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
+    Cause.ODD: tuple(cause for cause in Cause if cause is not Cause.ODD),
+    Cause.STARVED: (*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, *_STILL),
+    Cause.NETWORK_BOUND: _SICK,
+    Cause.IDLE: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE),
+    Cause.ALLOCATED_UNUSED: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE, Cause.IDLE),
+    Cause.LONG_COMPILE: (Cause.COLD_CACHE,),
+    Cause.CHECKPOINT_AT_RISK: _SICK,
+    Cause.EXECUTION_ERRORS: (Cause.HARDWARE_FAULT,),
+    Cause.SPEND_NEW: (Cause.SPEND_JUMP,),
+}
+"""Which causes explain a cause away where they hold most of the same things: a sick whole mutes its parts."""
+_BOUGHT = {Cause.SPEND_JUMP, Cause.SPEND_NEW}
+_WORKLESS = {*_STILL, Cause.HUNG}
+"""Nodes that do nothing are bought all the same: days later the bill grows by what their own alert has told."""
+_ADDED_UP = {Cause.ORPHANED_STORAGE}
+"""Causes of many small things: what lies in one cluster and account counts together against the least waste."""
+
+
+def mute(
+    alerts: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime, ended: Sequence[Alert] = ()
+) -> list[Alert]:
+    """Return the alerts with `muted_by` set anew on every firing one.
+
+    What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long to be over as it did.
+    """
+    quiet = policy.duration("alert.resolve_after")
+    causes = [a for a in alerts if a.firing] + [a for a in (*alerts, *ended) if a.closed and now - a.closed < quiet]
+    over = [*alerts, *ended]
+    return [replace(a, muted_by=_muted_by(a, causes, over, silences, policy, now)) if a.firing else a for a in alerts]
+
+
+def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
+    """Tell whether the silence holds for the alert now: in time, selected, of its pattern, and under its dollar ceiling."""
+    if not silence.starts <= now < silence.ends or silence.ended_at is not None:
+        return False
+    if silence.pattern and not fits(silence.pattern, alert):
+        return False
+    if silence.alert and silence.alert != alert.id:
+        return False
+    if silence.cause and silence.cause != alert.cause.value:
+        return False
+    spent = alert.waste.so_far if alert.waste else None
+    if silence.ceiling_usd is not None and spent is not None and spent >= silence.ceiling_usd:
+        return False
+    return silence.selector.selects(alert.anomaly.labels)
+
+
+def _muted_by(
+    alert: Alert,
+    causes: Sequence[Alert],
+    over: Sequence[Alert],
+    silences: Sequence[Silence],
+    policy: Policy,
+    now: datetime,
+) -> str:
+    """Return the first mark that applies: silence, inhibition, policy; `over` are all alerts, those that ended before too."""
+    for silence in silences:
+        if silences_alert(silence, alert, now):
+            return f"silence:{silence.id}"
+    for other in causes:
+        if other.id != alert.id and _explains(other, alert):
+            return f"inhibit:{other.key}"
+    workless = _workless(alert, over)
+    if workless:
+        return f"inhibit:{workless.key}"
+    least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
+    if alert.cause not in _OF_HEALTH and alert.waste is not None and _added_up(alert, over) < least:
+        return "policy:alert.least_usd_per_hour"
+    hours = read_quiet_hours(policy.at(alert.anomaly.labels).text("alert.quiet_hours"))
+    if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
+        return "policy:alert.quiet_hours"
+    return ""
+
+
+def _added_up(alert: Alert, alerts: Sequence[Alert]) -> Decimal:
+    """Return USD an hour of the alert, with its like in the same cluster and account where many small things count.
+
+    Of what is lost already it is all of it.
+    """
+    like = [alert]
+    if alert.cause in _ADDED_UP:
+        like = [a for a in alerts if a.firing and a.cause is alert.cause and _lot(a) == _lot(alert)]
+    return sum((a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste), Decimal(0))
+
+
+def _lot(alert: Alert) -> Labels:
+    return alert.anomaly.labels.only(("account", "cluster"))
+
+
+def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
+    """Return the dearest alert about nodes that did nothing, when such alerts hold half of what more hours of their type cost."""
+    kind = alert.anomaly.labels.instance_type
+    if alert.cause not in _BOUGHT or not kind or alert.waste is None:
+        return None
+    idle = [a for a in alerts if a.cause in _WORKLESS and a.waste and a.anomaly.labels.instance_type == kind and _meets(a, alert)]
+    lost = sum((a.waste.per_hour for a in idle if a.waste), Decimal(0))
+    return max(idle, key=lambda a: (a.waste.per_hour if a.waste else 0, a.key)) if 2 * lost >= alert.waste.per_hour > 0 else None
+
+
+def _meets(nodes: Alert, spend: Alert) -> bool:
+    """Tell whether nodes could be what was bought: no label contradicts, and they were there since the bill grew."""
+    one, other = nodes.anomaly.labels, spend.anomaly.labels
+    places = ("region", "account", "cluster", "team")
+    there = all(one.get(name) in ("", other.get(name)) or not other.get(name) for name in places)
+    return there and (nodes.closed is None or nodes.closed >= spend.anomaly.window.start)
+
+
+def _explains(other: Alert, alert: Alert) -> bool:
+    if other.cause not in _EXPLAINED_BY.get(alert.cause, ()):
+        return False
+    mine, theirs = set(alert.anomaly.things), set(other.anomaly.things)
+    if not mine or not theirs:
+        return other.anomaly.scope.selects(alert.anomaly.labels) and bool(str(other.anomaly.scope))
+    return 2 * len(mine & theirs) >= len(mine)

@@ -1,0 +1,209 @@
+"""Try a policy: the watch itself over the last days, as things stand and as they would, and how the two differ."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from statistics import median
+from threading import Lock
+from typing import Any
+
+from bot.errors import Unavailable, WrongInput
+from bot.model.alert import Alert, Silence
+from bot.model.codec import decode, encode
+from bot.model.policy import Policy
+from bot.model.request import Request
+from bot.model.state import ReplayResult, StateUpdate
+from bot.model.version import Doing, Draft, Override
+from bot.model.window import Window
+from bot.policy.change import applied, edits
+from bot.ports import Ports
+from bot.settings.routes import routes_now
+from bot.watch.replay import ticking
+from bot.watch.tick import grid
+
+
+@dataclass(frozen=True)
+class Side:
+    """Hold what one policy came to."""
+
+    told: tuple[Alert, ...]
+    """Alerts that some channel heard of, oldest first."""
+    muted: int
+    notices: Mapping[str, int]
+    """Messages and edits by channel."""
+    usd: Decimal
+    """Waste of the told alerts."""
+    delay: timedelta | None
+    """Median time from the beginning of an anomaly to its alert, None without any."""
+    digest: str
+    """Fingerprint of every alert and notice: the same fingerprint is the same run."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Hold both sides, and the alerts that only one of them tells."""
+
+    window: Window
+    ticks: int
+    before: Side
+    after: Side
+    appear: tuple[Alert, ...]
+    disappear: tuple[Alert, ...]
+
+
+def compare(before: ReplayResult, after: ReplayResult) -> Comparison:
+    """Compare; two alerts are one when they have the same key and overlap in time, sooner or later told."""
+    one, other = side_of(before), side_of(after)
+    appear, disappear = _without(other.told, one.told), _without(one.told, other.told)
+    return Comparison(after.window, after.ticks, one, other, appear, disappear)
+
+
+def side_of(seen: ReplayResult) -> Side:
+    """Sum up one replay."""
+    heard = {alert.id for notice in seen.notices for alert in notice.alerts}
+    alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
+    told = tuple(a for a in alerts if a.id in heard)
+    delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in told]
+    return Side(
+        told=told,
+        muted=len(alerts) - len(told),
+        notices=dict(sorted(Counter(notice.channel for notice in seen.notices).items())),
+        usd=spent(told),
+        delay=timedelta(seconds=median(delays)) if delays else None,
+        digest=digest(seen),
+    )
+
+
+def digest(seen: ReplayResult) -> str:
+    """Return a fingerprint of every alert and notice of a replay."""
+    alerts = sorted(seen.alerts.values(), key=lambda a: a.id)
+    told = [(a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in alerts]
+    said = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in seen.notices]
+    return hashlib.sha256(repr((told, said)).encode()).hexdigest()[:16]
+
+
+def spent(alerts: Iterable[Alert]) -> Decimal:
+    """Return what alerts have wasted so far."""
+    return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
+
+
+def summary(seen: Comparison) -> dict[str, Any]:
+    """Return what a version remembers of its preview; lists hold the value before and after."""
+    before, after = seen.before, seen.after
+    channels = sorted({*before.notices, *after.notices})
+    return {
+        "start": seen.window.start.isoformat(),
+        "end": seen.window.end.isoformat(),
+        "alerts": [len(before.told), len(after.told)],
+        "muted": [before.muted, after.muted],
+        "appear": len(seen.appear),
+        "disappear": len(seen.disappear),
+        "notices": {name: [before.notices.get(name, 0), after.notices.get(name, 0)] for name in channels},
+        "waste_usd": [f"{before.usd:.2f}", f"{after.usd:.2f}"],
+        "found_usd": f"{spent(seen.appear):.2f}",
+        "missed_usd": f"{spent(seen.disappear):.2f}",
+        "delay_minutes": [side.delay and side.delay.total_seconds() / 60 for side in (before, after)],
+        "digest": after.digest,
+    }
+
+
+def _without(alerts: Sequence[Alert], others: Sequence[Alert]) -> tuple[Alert, ...]:
+    spans: dict[str, list[tuple[datetime, datetime]]] = {}
+    for other in others:
+        spans.setdefault(other.key, []).append(_span(other))
+    return tuple(a for a in alerts if not any(_overlap(_span(a), span) for span in spans.get(a.key, ())))
+
+
+def _span(alert: Alert) -> tuple[datetime, datetime]:
+    return alert.anomaly.window.start, alert.closed or max(alert.seen, alert.anomaly.window.end)
+
+
+def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+SPAN = timedelta(days=14)
+SHELF = "previews"
+KEPT = 50
+"""Previews that can still be applied; older ones are forgotten."""
+_RUNNING = Lock()
+
+
+def draft(
+    ports: Ports, request: Request, doing: Doing, changes: Sequence[Override], overrides: Sequence[Override]
+) -> tuple[Draft, Comparison]:
+    """Preview what `overrides` would do in place of those that stand, and keep it to be applied; may run for a minute.
+
+    Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
+    """
+    newest = ports.versions.versions(1)
+    standing = newest[0].overrides if newest else ()
+    now, then = applied(ports.base, standing), applied(ports.base, overrides)
+    made = edits(now, then, (*standing, *overrides, *((*o[:2], "") for o in ports.base.overrides)))
+    if not made:
+        raise WrongInput("Nothing would change: all of it stands so already.")
+    if not _RUNNING.acquire(blocking=False):
+        raise Unavailable("Another preview runs just now; try again in a minute.")
+    try:
+        seen = preview(ports, (now, then), request.at)
+    finally:
+        _RUNNING.release()
+    stamp = repr((request.at, request.user.id, made, newest[0].number if newest else 0))
+    kept = Draft(
+        id="p" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
+        at=request.at,
+        by=request.user.id,
+        over=newest[0].number if newest else 0,
+        doing=doing,
+        changes=tuple(changes),
+        overrides=tuple(overrides),
+        edits=made,
+        shown=summary(seen),
+    )
+    _keep(ports, kept)
+    return kept, seen
+
+
+def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> Comparison:
+    """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
+    window = _window(ports.source.extent(), until)
+    times = [now for now in grid(window.start, window.end, ports.interval) if now <= until]
+    silences = [held_since(silence, window.start) for silence in ports.store.load(until).silences]
+    routes = routes_now(ports.routes, ports.shelf)
+    runs = [(replace(again, routes=routes), ReplayResult(window)) for again in ports.replays.again(policies)]
+    for again, _ in runs:
+        again.store.save(StateUpdate(silences=silences))
+    for _ in zip(*(ticking(again, ports.channels, times, seen) for again, seen in runs), strict=True):
+        pass
+    return compare(runs[0][1], runs[1][1])
+
+
+def held_since(silence: Silence, start: datetime) -> Silence:
+    """Return a remembered pattern as if it had been judged by `start`: it tells what people want to hear, at any time."""
+    return replace(silence, starts=min(silence.starts, start)) if silence.pattern else silence
+
+
+def kept_draft(ports: Ports, name: str) -> Draft:
+    """Return a preview that can still be applied; raise `WrongInput` for any other."""
+    document = ports.shelf.get(SHELF, name)
+    if document is None:
+        raise WrongInput(f"There is no preview '{name}' to apply; it was cancelled, is too old, or never was. Preview it again.")
+    return decode(Draft, document)
+
+
+def _keep(ports: Ports, made: Draft) -> None:
+    ports.shelf.put(SHELF, made.id, encode(made))
+    for name, _ in ports.shelf.newest(SHELF, 2 * KEPT)[KEPT:]:
+        ports.shelf.drop(SHELF, name)
+
+
+def _window(extent: Window | None, until: datetime) -> Window:
+    start, end = max(until - SPAN, extent.start) if extent else until - SPAN, min(until, extent.end) if extent else until
+    if start >= end:
+        raise Unavailable(f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC, so nothing can be previewed.")
+    return Window(start, end)

@@ -1,0 +1,61 @@
+"""Run the watch over recorded time: a simulated month is a `for` loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+
+from bot.errors import Unavailable
+from bot.model.state import ReplayResult
+from bot.model.window import Window
+from bot.ports import Ports
+from bot.watch.notify import log_entry_of
+from bot.watch.tick import TickResult, Watch, grid
+
+
+def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None) -> ReplayResult:
+    """Tick from the first metric to the last (or to `until`), on the store of `ports`; may run for seconds.
+
+    Raises `Unavailable` for a source without an end.
+    """
+    extent = opened(ports)
+    seen = ReplayResult(extent)
+    times = grid(extent.start, extent.end, ports.interval)
+    for _ in ticking(ports, channels, [now for now in times if not until or now <= until], seen):
+        pass
+    return seen
+
+
+def opened(ports: Ports) -> Window:
+    """Open the source and, beside it, what else a replay needs; return the first metric to the last.
+
+    Raises `Unavailable` for a source without an end.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside:
+        prepared = beside.submit(ports.prepare)
+        extent = ports.source.extent()
+    prepared.result()
+    if extent is None:
+        raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
+    return extent
+
+
+def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: ReplayResult) -> Iterator[datetime]:
+    """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
+    watch = Watch(ports, channels)
+    for now in times:
+        look = watch.look(now)
+        _keep(ports, look, now)
+        seen.ticks += 1
+        seen.alerts.update((alert.id, alert) for alert in look.outcome.alerts)
+        seen.notices.extend(look.outcome.notices)
+        yield now
+
+
+def _keep(ports: Ports, look: TickResult, now: datetime) -> None:
+    """Save what the tick came to, as if every notice had been delivered."""
+    changes = look.changes()
+    said = [log_entry_of(notice, f"m{notice.id}") for notice in look.outcome.notices]
+    ports.store.save(replace(changes, said=[*changes.said, *said], ticked_at=now))

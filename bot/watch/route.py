@@ -1,0 +1,56 @@
+"""Choose the channels of an alert by its labels; told apart from who hears everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.model.alert import Alert, NotificationLogEntry
+from bot.model.anomaly import Cause, Severity
+from bot.model.policy import Policy
+from bot.model.route import Route, Routes
+
+MONEY = frozenset(
+    {
+        Cause.SPEND_JUMP,
+        Cause.SPEND_NEW,
+        Cause.BUDGET_BURN,
+        Cause.COMMITMENT_UNUSED,
+        Cause.TRANSFER_ROUTE,
+        Cause.UNUSED_CAPACITY,
+        Cause.ORPHANED_STORAGE,
+    }
+)
+"""Causes that the second audience hears too: what is bought or kept for nothing, not what runs badly."""
+
+
+def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
+    """Return the channels that the alert is for, each once.
+
+    Every route that fits adds its channels. The default hears what no route of the settings takes, and what has no owner.
+    """
+    fitting = [one for one in routes.routes if fits(one, alert)]
+    taken = any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners))
+    channels = [*(() if taken else routes.default), *(channel for one in fitting for channel in one.to)]
+    return tuple(dict.fromkeys([*channels, *(routes.finops if alert.cause in MONEY else ())]))
+
+
+def fits(one: Route, alert: Alert) -> bool:
+    """Tell whether the alert has everything that the route asks for."""
+    labels = alert.anomaly.scope.merge(alert.anomaly.labels)
+    return one.selector.selects(labels) and one.cause in {"", alert.cause.value} and one.severity in {"", alert.severity.value}
+
+
+def audience(alert: Alert, routes: Routes, policy: Policy, now: datetime) -> tuple[str, ...]:
+    """Return the channels of the alert at `now`: those of a second route too, once it stood unacknowledged for too long."""
+    late = now - alert.opened >= policy.duration("alert.escalate_after")
+    urgent = alert.firing and alert.severity is Severity.CRITICAL and alert.acknowledged is None
+    return (*route(alert, routes), *(routes.escalate if urgent and late else ()))
+
+
+def listeners(
+    said: Sequence[NotificationLogEntry], channels: Sequence[str], audiences: Sequence[tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return every channel to think of: who hears everything, who is meant, and who heard the beginning of what goes on."""
+    told = (one.channel for one in said if one.message)
+    return tuple(dict.fromkeys([*channels, *(channel for some in audiences for channel in some), *told]))

@@ -1,0 +1,134 @@
+"""Open, keep and end alerts: anomalies come and go, an alert is one stay, remembered at its peak."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.model.alert import Alert, Peak
+from bot.model.anomaly import Anomaly, Cause, Detection, NodeState
+from bot.model.fleet import LauncherKind
+from bot.model.reading import Reading
+from bot.model.window import Window
+
+
+def track(
+    open_alerts: Sequence[Alert], detection: Detection, reading: Reading, resolve_after: timedelta, ended: Sequence[Alert] = ()
+) -> list[Alert]:
+    """Return every alert that is open or ends at `reading.now`, oldest first.
+
+    An alert ends when its anomaly was not seen for `resolve_after` although its things could be seen: a source that failed
+    or a node that fell silent is no recovery. Of the `ended`, one whose anomaly is seen again is the same alert again.
+    """
+    found = {anomaly.key: anomaly for anomaly in detection.anomalies}
+    kept = [_follow(alert, found.pop(alert.key, None), detection, reading, resolve_after) for alert in open_alerts]
+    before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
+    again = [_seen_again(before[key], anomaly, reading) for key, anomaly in found.items() if key in before]
+    return kept + again + [_open(anomaly, reading) for key, anomaly in found.items() if key not in before]
+
+
+def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:
+    """Return the alerts that ended less than `reopen_within` ago."""
+    return [alert for alert in alerts if alert.closed and now - alert.closed < reopen_within]
+
+
+def alert_id(key: str, opened: datetime) -> str:
+    """Return the id of one opening: the same for the same key and time, so that a repeated tick repeats nothing."""
+    return "a" + hashlib.sha256(f"{key}|{opened.isoformat()}".encode()).hexdigest()[:9]
+
+
+def owner_of(things: Iterable[str], reading: Reading) -> str:
+    """Return the owner that most of the things name in their tags, "" where none does."""
+    return _most(reading.inventory.instances[thing].owner for thing in things if thing in reading.inventory.instances)
+
+
+def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
+    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of it."""
+    namespace = anomaly.scope.namespace or anomaly.labels.namespace
+    launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
+    launcher = _most(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
+    return tuple(f"{kind}:{found}" for kind, found in (("namespace", namespace), ("launcher", launcher)) if found)
+
+
+def _most(names: Iterable[str]) -> str:
+    """Return the name said most often, the first in the alphabet of those said as often."""
+    votes = Counter(name for name in names if name)
+    return max(sorted(votes), key=lambda name: votes[name], default="")
+
+
+def launcher_of(things: Iterable[str], reading: Reading) -> str:
+    """Return in words who or what launched most of the things, "" where nobody tells."""
+    return _most(str(by) for thing in things if (by := reading.inventory.launcher(thing)))
+
+
+def _open(anomaly: Anomaly, reading: Reading) -> Alert:
+    now = reading.now
+    return Alert(
+        id=alert_id(anomaly.key, now),
+        anomaly=anomaly,
+        opened=now,
+        seen=now,
+        owner=owner_of(anomaly.things, reading),
+        claims=claims_of(anomaly, reading),
+        things_at_worst=len(anomaly.things),
+        launched_by=launcher_of(anomaly.things, reading),
+    )
+
+
+def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
+    newest = replace(anomaly, window=Window(min(alert.anomaly.window.start, anomaly.window.start), anomaly.window.end))
+    worst = max(alert.things_at_worst, len(anomaly.things))
+    by = alert.launched_by or launcher_of(anomaly.things, reading)
+    claims = alert.claims if by == alert.launched_by else claims_of(anomaly, reading)
+    seen = replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_worst=worst)
+    return replace(seen, launched_by=by, claims=claims)
+
+
+def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading: Reading, quiet: timedelta) -> Alert:
+    if anomaly is not None:
+        return _seen_again(alert, anomaly, reading)
+    if reading.now - alert.seen < quiet or _unseen(alert, detection.states, reading):
+        return alert
+    return replace(alert, closed=reading.now)
+
+
+def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
+    """Tell whether the end could not be seen: its part of the source failed, the bill is away, or a running thing is silent."""
+    if reading.hidden(alert.anomaly.labels) or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames):
+        return True
+    silent = NodeState.NO_DATA
+    return alert.cause is not Cause.NO_DATA and any(states.get(thing) is silent for thing in alert.anomaly.things)
+
+
+_NEAR = Decimal("0.8")
+"""Share of the most things and of the dearest hour from which a sight still shows the incident, and no recovery."""
+
+
+def at_peak(alert: Alert, now: datetime) -> Alert:
+    """Return the alert with its worst as of `now`; one that has ended is described by it.
+
+    The newest sight near the most things and the dearest hour counts: the longer an incident lasts, the surer is its verdict.
+    """
+    if alert.closed:
+        return _ended(alert)
+    return replace(alert, worst=_newest(alert)) if alert.seen == now else alert
+
+
+def _newest(alert: Alert) -> Peak:
+    per_hour = alert.waste.per_hour if alert.waste else Decimal(0)
+    most = max(per_hour, alert.worst.most_usd_per_hour) if alert.worst else per_hour
+    near = per_hour >= _NEAR * most and len(alert.anomaly.things) >= _NEAR * alert.things_at_worst
+    if alert.worst is None or near:
+        return Peak(alert.anomaly, per_hour, most)
+    return replace(alert.worst, most_usd_per_hour=most)
+
+
+def _ended(alert: Alert) -> Alert:
+    if alert.worst is None:
+        return alert
+    told = replace(alert, anomaly=replace(alert.worst.anomaly, window=alert.anomaly.window))
+    return replace(told, waste=replace(alert.waste, per_hour=alert.worst.usd_per_hour)) if alert.waste else told

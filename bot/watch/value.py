@@ -1,0 +1,121 @@
+"""Put dollars on an alert: an hour, so far, and by month end; and escalate by cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from bot.model.alert import Alert, Waste
+from bot.model.anomaly import Anomaly
+from bot.model.fleet import Inventory
+from bot.model.policy import Policy
+from bot.model.price import Basis, Price
+from bot.model.window import month_of
+
+PriceOf = Callable[[str, Inventory], Price | None]
+"""Return the price of an hour of a thing: an instance, a volume, a file system, what a reservation leaves unused."""
+CENT = Decimal("0.01")
+_UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
+"""How far the true price may lie from the quoted one, as a share; our own estimate, shown as a range on the card."""
+_UNSURE_ELSE = Decimal("0.25")
+
+
+def value(
+    alert: Alert, before: Alert | None, inventory: Inventory, price_of: PriceOf, now: datetime, onset: datetime | None = None
+) -> Alert:
+    """Return the alert with its waste at `now`; `before` is the same alert as last saved, None when it just opened.
+
+    Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
+    those since the onset; it stands still while the anomaly is not seen. Month end = so far + waste an hour x hours left
+    in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what lies between its end
+    and the new `onset` is not counted.
+    """
+    earlier = before.waste if before else None
+    priced = _per_hour(alert.anomaly, inventory, price_of)
+    if priced is None or alert.seen != now:
+        return replace(alert, waste=_stopped(earlier) if alert.closed and earlier else earlier)
+    per_hour, price = priced
+    since = before.seen if before and earlier else alert.anomaly.window.start
+    if before and before.closed and onset:
+        since = max(since, onset)
+    so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
+    so_far = max(so_far, _lost(alert.anomaly, inventory, price_of))
+    return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, price, now))
+
+
+def _stopped(waste: Waste) -> Waste:
+    """Return the final waste of an alert that ended: nothing more will be lost."""
+    total = _cents(waste.so_far)
+    return replace(waste, month_end=total, month_end_low=total, month_end_high=total)
+
+
+def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime) -> Waste:
+    left = _hours(now, month_of(now).end)
+    low, high = _range(anomaly, price)
+    return Waste(
+        per_hour=_cents(per_hour),
+        so_far=so_far.quantize(Decimal("0.000001"), ROUND_HALF_EVEN),
+        month_end=_cents(so_far + per_hour * left),
+        month_end_low=_cents(so_far + per_hour * low * left),
+        month_end_high=_cents(so_far + per_hour * high * left),
+        basis=str(price.basis) if price else "the bill",
+        priced_at=price.asof if price else None,
+    )
+
+
+def _per_hour(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> tuple[Decimal, Price | None] | None:
+    """Return USD an hour and the least sure price it rests on; None when nothing has a price."""
+    if anomaly.usd_per_hour is not None:
+        return anomaly.usd_per_hour, None
+    total, weakest = Decimal(0), None
+    for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False):
+        price = price_of(thing, inventory)
+        if price is None:
+            continue
+        total += price.usd_per_hour * Decimal(str(round(share, 6)))
+        weakest = price if weakest is None or _rank(price) > _rank(weakest) else weakest
+    return (total, weakest) if weakest else None
+
+
+def _lost(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> Decimal:
+    """Return the USD of the hours that were lost before the anomaly was told."""
+    priced = ((price_of(thing, inventory), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
+    return sum((price.usd_per_hour * Decimal(str(round(hours, 6))) for price, hours in priced if price), Decimal(0))
+
+
+def _range(anomaly: Anomaly, price: Price | None) -> tuple[Decimal, Decimal]:
+    """Return the factors of the low and high estimate: how unsure the price is, and how wide the usual is."""
+    unsure = Decimal(0) if price is None else _UNSURE.get(price.basis, _UNSURE_ELSE)
+    low, high = 1 - unsure, 1 + unsure
+    if anomaly.usual and anomaly.wasted_shares and 0 < anomaly.value < anomaly.usual[0]:
+        middle = 1 - 2 * anomaly.value / (anomaly.usual[0] + anomaly.usual[1])
+        low *= Decimal(str((1 - anomaly.value / anomaly.usual[0]) / middle))
+        high *= Decimal(str((1 - anomaly.value / anomaly.usual[1]) / middle))
+    return low, high
+
+
+def _rank(price: Price) -> int:
+    return list(Basis).index(price.basis)
+
+
+def _hours(start: datetime, end: datetime) -> Decimal:
+    return max(Decimal(0), Decimal(str((end - start).total_seconds())) / 3600)
+
+
+def _cents(amount: Decimal) -> Decimal:
+    return amount.quantize(CENT, ROUND_HALF_EVEN)
+
+
+_CALM = Decimal("0.5")
+"""Share of the limit under which what was costly is so no more: what swings about the limit does not change its mind."""
+
+
+def escalated(alert: Alert, policy: Policy) -> Alert:
+    """Return the alert marked as costly when it wastes `alert.critical_usd_per_hour`; an ended one stays as it was."""
+    if alert.closed or alert.waste is None:
+        return alert
+    limit = policy.at(alert.anomaly.labels).usd("alert.critical_usd_per_hour")
+    least = limit * _CALM if alert.costly else limit
+    return replace(alert, costly=alert.waste.per_hour >= max(least, CENT))

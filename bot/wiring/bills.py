@@ -1,0 +1,164 @@
+"""Join settings and bills: a recording's, or a live account's by export, Athena or Cost Explorer. A part of `build`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from bot.errors import Unavailable
+from bot.knowledge import load_knowledge
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+from bot.ports import Billing
+from bot.ports.outlook import NoOutlook, Outlook
+from bot.settings.settings import Settings
+from bot.wiring.lazy import AtMostEvery
+
+if TYPE_CHECKING:
+    from adapters.aws.bill.answers import ExplorerAnswers
+    from adapters.aws.live import Live
+
+
+FOLDER = Path(".trnbot/aws")
+"""Where copies of what a live account answered lie."""
+_EXPORTS = (".parquet", ".csv", ".csv.gz", ".zip")
+_MONTH = timedelta(days=30)
+_LOOK_SECONDS = 1.0
+
+
+def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
+    """Return the bill of a recording: its exports, or what Cost Explorer answered where it has none."""
+    from adapters.billing.open import has_only_answers, open_billing, open_explorer
+
+    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
+    return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given, due=_now_and_then())
+
+
+def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
+    """Return the bill over local copies under `folder`, brought up to date when it is asked: hourly from S3, else less often."""
+    if settings["aws.athena"]:
+        return _by_athena(settings, live, folder / "athena")
+    if settings["aws.billing"] or not settings["aws.explorer_calls"]:
+        return _by_export(settings, live, folder / "billing")
+    return _by_explorer(settings, live, folder / "cost-explorer")
+
+
+def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> ExplorerAnswers:
+    """Return what keeps Cost Explorer's answers, for the bill and for what AWS itself says of it."""
+    from adapters.aws.api.calls import Place
+    from adapters.aws.bill.answers import ExplorerAnswers
+
+    return ExplorerAnswers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
+
+
+def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
+    """Return what AWS itself says of the bill: asked once a day of a live account, else read from a recording's `folder`."""
+    from adapters.aws.bill.outlook import RecordedOutlook
+
+    services = load_knowledge().services()
+    if live is None:
+        return RecordedOutlook(folder, services, due=_now_and_then())
+    if not settings["aws.explorer_calls"]:
+        return NoOutlook()
+    from adapters.aws.bill.explorer import OutlookPoller
+
+    answers = open_answers(settings, live)
+    return RecordedOutlook(answers.folder, services, OutlookPoller(answers).refresh)
+
+
+def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> tuple[int, list[str]]:
+    """Write the bill and what AWS says of it into a recording that ends at `end`; return how many files, and what is missing."""
+    billed = open_account_bill(settings, live)
+    outlook = open_outlook(settings, live, FOLDER)
+    missing = []
+    try:
+        billed.tally(Window(end - _MONTH, end), ())
+    except Unavailable as error:
+        missing.append(str(error))
+    outlook.findings(end)
+    kept = FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"
+    files = [path for path in kept.rglob("*") if path.name.endswith(_EXPORTS)]
+    for path in files:
+        target = folder / "billing" / path.relative_to(kept)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    # Figures of whole days, so the hour is enough; metrics may end some minutes before the recording does.
+    copied = open_answers(settings, live).copy_to(folder, end.replace(minute=0))
+    return len(files) + copied, [*missing, *outlook.problems()]
+
+
+def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Return which tags name an owner of costs."""
+    return {name: settings.tags()[name] for name in ("team", "project", "cluster")}
+
+
+def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.bill.exports import ExportCache
+    from adapters.billing.open import open_billing
+
+    folder.mkdir(parents=True, exist_ok=True)
+    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings))
+    address = settings["aws.billing"]
+    if not address:
+        return bill
+    cache = ExportCache(live.calls, address, folder, live.home)
+    return FreshBilling(bill, cache.keep_fresh, cache.problems)
+
+
+def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.bill.athena import AthenaCopy
+    from adapters.billing.export_query import day_query
+    from adapters.billing.open import open_billing
+
+    named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
+    copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
+    (folder / "billing").mkdir(parents=True, exist_ok=True)
+    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings), by_day="Athena")
+    return FreshBilling(bill, copy.keep_fresh, copy.problems)
+
+
+def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
+    from adapters.aws.bill.explorer import Explorer
+    from adapters.billing.open import open_explorer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    explorer = Explorer(open_answers(settings, live, folder.parent))
+    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
+    return open_explorer(folder, **given, fresh=explorer.keep_fresh)
+
+
+def _now_and_then() -> Callable[[], bool]:
+    """Tell that a recording's folder is to be looked at: ticks of a replay ask hundreds of times a second."""
+    return AtMostEvery(_LOOK_SECONDS, monotonic)
+
+
+class FreshBilling:
+    """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
+
+    def __init__(self, bill: Billing, fresh: Callable[[], None], also: Callable[[], Sequence[str]] = tuple) -> None:
+        self._bill, self._fresh, self._also = bill, fresh, also
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window."""
+        self._fresh()
+        return self._bill.tally(window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        self._fresh()
+        return self._bill.deltas(now, days)
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        """Return the account's own rates."""
+        self._fresh()
+        return self._bill.rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be read, and why the copy is old where it is."""
+        return (*self._also(), *self._bill.problems())

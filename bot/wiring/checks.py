@@ -1,0 +1,105 @@
+"""Look at what the bot needs, and say what to do about what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bot.errors import TrnbotError
+from bot.model.window import NO_TIME
+from bot.ports import Billing, Check, Source
+from bot.settings.settings import Settings
+
+
+def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[], Billing]) -> list[Check]:
+    """Return every check; a part that fails becomes its own sentence. A live source examines itself."""
+    live = settings["source"] == "aws"
+    export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if live else "Put a CUR or FOCUS export under billing/ of it."
+    return [
+        *(_account(recording) if live else [_metrics(recording)]),
+        _billing(bill, export),
+        *_serving(settings),
+        _slack(settings),
+        _teams(settings),
+        _route(settings),
+        _admins(settings),
+    ]
+
+
+def _account(source: Callable[[], Any]) -> Sequence[Check]:
+    try:
+        return list(source().examine())
+    except TrnbotError as error:
+        return [Check("AWS", False, str(error), "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.")]
+
+
+def _metrics(recording: Callable[[], Source]) -> Check:
+    read = _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.")
+    problems = recording().problems() if read.ok else ()
+    if not problems:
+        return read
+    return Check(read.name, False, f"{read.found}; {_some(problems)}", "'about' names what could not be read; fetch it again.")
+
+
+def _some(problems: Sequence[str]) -> str:
+    """Return the first sentence and how many follow."""
+    more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
+def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
+    try:
+        return Check(name, True, look())
+    except TrnbotError as error:
+        return Check(name, False, str(error), remedy)
+
+
+def _billing(bill: Callable[[], Billing], export: str) -> Check:
+    """Look at the bill: a file that is left out makes it smaller than the invoice, so it is not well."""
+    read = _tried("billing", lambda: _billed(bill()), export)
+    problems = bill().problems() if read.ok else ()
+    if not problems:
+        return read
+    remedy = "'about' names every file; have it delivered again as parquet or csv, or take a second copy away."
+    return Check(read.name, False, f"{read.found}; {_some(problems)}", remedy)
+
+
+def _billed(bill: Billing) -> str:
+    newest = bill.tally(NO_TIME, ()).billed_through
+    return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+
+
+def _serving(settings: Settings) -> list[Check]:
+    return [Check("serve", False, sentence, "Until then only single lines are answered.") for sentence in settings.unservable]
+
+
+def _slack(settings: Settings) -> Check:
+    if not settings.slack:
+        remedy = "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
+        return Check("Slack", False, "not set up", remedy)
+    if settings["slack.client_id"]:
+        where = f"{settings['public_url'] or 'the public address'}/slack/install"
+        return Check("Slack", True, f"installed by OAuth at {where}, by {', '.join(settings['slack.workspaces'])}")
+    if settings["slack.app_token"]:
+        return Check("Slack", True, "Socket Mode: outbound connections only, no public address needed")
+    return Check("Slack", True, "signed HTTP: Slack must reach /slack/events at a public https address")
+
+
+def _teams(settings: Settings) -> Check:
+    if not settings.teams:
+        remedy = "Register a bot, set MicrosoftAppId and MicrosoftAppPassword, and upload the package of 'trnbot manifest'."
+        return Check("Teams", False, "not set up", remedy)
+    how = "development: unsigned, this machine only" if settings["teams.development"] else "Teams must reach /api/messages"
+    return Check("Teams", True, f"{how}; there is no outbound-only mode, so production needs a public https address")
+
+
+def _route(settings: Settings) -> Check:
+    if settings["route"]:
+        return Check("route", True, ", ".join(settings["route"]))
+    return Check("route", False, "only the console hears alerts", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
+
+
+def _admins(settings: Settings) -> Check:
+    if settings["admins"]:
+        return Check("admins", True, ", ".join(settings["admins"]))
+    return Check("admins", False, "nobody in chat may change things", "Set TRNBOT_ADMINS, for example slack:U01ALICE.")

@@ -1,0 +1,227 @@
+"""Do one thing in a terminal and end: answer a line, score files, write a simulation, a recording or the manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bot.answers.line import Call, understand
+from bot.cards.card import Card
+from bot.errors import Unavailable, WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.codec import encode
+from bot.model.request import Request, User
+from bot.model.spend import Filter
+from bot.model.window import Window, parse_duration, parse_instant
+from bot.settings.options import Options, typed_line
+from bot.settings.settings import Settings
+from bot.wiring.bills import record_bill
+from bot.wiring.build import terminal_app
+from bot.wiring.environment import settings_of, terminal_user, wall_clock
+from bot.wiring.source import OpenedSource, open_account
+from bot.wiring.surfaces import command_hints
+
+SOURCELESS = {"breakeven", "checklist", "config", "cuda", "decide", "help", "roadmap", "wait"}
+"""Lines that need nothing to watch."""
+EXAMINING = {"about", "doctor"}
+"""Lines that say what is wrong with a source."""
+PREVIEWED = {"set", "import"}
+"""Lines about the policy that run the watch."""
+
+
+def answer_line(options: Options) -> int:
+    """Answer one command line, as text or as JSON."""
+    options.words = options.words or ["help"]
+    understand(typed_line(options.words), wall_clock())  # a line that means nothing is told before a source is asked for
+    settings = settings_of(options.values)
+    named = options.values.get("source", "")
+    about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""
+    helped = {"--help", "-h"} & set(options.words)
+    needs = not helped and (about in PREVIEWED or options.verb not in {*SOURCELESS, "backtest"})
+    source = settings.source if needs else named or settings["source"]
+    state = has_database(settings, about) if options.verb == "config" else needs and not named
+    app, opened = terminal_app(settings, source, replays=not state)
+    at = _at(options) or (_end(opened, options.verb) if needs and source != "aws" else None) or wall_clock()
+    request = Request(typed_line(options.words), User(terminal_user(), ""), at, "terminal")
+    call, card = asyncio.run(app.run(request))
+    if "json" in options.switches:
+        print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
+    else:
+        _print(card)
+    return 0
+
+
+def _end(opened: OpenedSource, verb: str) -> datetime | None:
+    """Return the time that "now" means; a source of which nothing can be read has none, and is still looked at."""
+    try:
+        return opened.end()
+    except Unavailable:
+        if verb in EXAMINING:
+            return None
+        raise
+
+
+def has_database(settings: Settings, about: str) -> bool:
+    """Tell whether a line about the policy works on the database: one that only reads makes none."""
+    from adapters.store.open import file_of, read_address
+
+    address = read_address(settings.text("database_url"))
+    reads = about in {"", "show", "export", "history"}
+    return not (reads and address.drivername == "sqlite" and not file_of(address).exists())
+
+
+def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
+    """Return what `--json` prints; a backtest's keys stand at the top as well, where scripts look for them."""
+    data = dict(card.data)
+    drawn = encode(card)
+    drawn.pop("data", None)
+    body = {"command": call.command.name, "arguments": call.arguments, "asof": at, "data": data, "card": drawn}
+    return {**data, **body} if call.command.name == "backtest" else body
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON has no word for: money as strings, times as ISO 8601 UTC."""
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case Window():
+            return {"start": value.start, "end": value.end}
+        case Filter() | date() | Path():
+            return str(value)
+        case Enum():
+            return value.value
+        case timedelta():
+            return value.total_seconds()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def score_files(options: Options) -> int:
+    """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels."""
+    from adapters.series_csv import score_tree
+    from detectors.series.score import score_series
+
+    if len(options.words) != 3:
+        raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
+    pictures, truth, history = (
+        Path(given) if (given := options.values.get(name)) else None for name in ("plot", "truth", "history")
+    )
+    if truth and not pictures:
+        raise WrongInput("'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR.")
+    draw = _drawing(pictures, truth) if pictures else None
+    empty: list[str] = []
+
+    def seen(name: str, times: Any, *told: Any) -> None:
+        empty.extend([] if len(times) else [name])
+        if draw and len(times):
+            draw(name, times, *told)
+
+    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
+    without = (
+        f"; no row to score in {', '.join(empty[:3])}{f' and {len(empty) - 3} more' if len(empty) > 3 else ''}" if empty else ""
+    )
+    print(f"{count - len(empty)} series scored{without}")
+    return 0
+
+
+def _drawing(folder: Path, truth: Path | None) -> Any:
+    """Return what leaves one picture a series in the folder."""
+    from adapters.charts.scored import draw_scored
+    from adapters.series_csv import read_truth
+    from detectors.series.score import THRESHOLD
+
+    labels = read_truth(truth) if truth else {}
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
+        picture = folder / "-".join(Path(name).with_suffix(".png").parts)
+        picture.write_bytes(draw_scored(name, times, values, scores, flags, THRESHOLD, labels.get(name, ())))
+
+    return draw
+
+
+def write_simulation(options: Options) -> int:
+    """Write a simulated recording; the words are those of the simulator itself."""
+    from adapters.simulator.__main__ import write
+
+    named = [word for name, value in options.values.items() for word in (f"--{name}", value)]
+    write([*options.words[1:], *named])
+    return 0
+
+
+def write_manifests(options: Options) -> int:
+    """Write manifest/slack.yaml and the Teams package into a folder."""
+    from adapters.slack.manifest import manifest_yaml
+    from adapters.teams.manifest import build_package
+
+    settings = settings_of(options.values)
+    folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
+    folder.mkdir(parents=True, exist_ok=True)
+    slack, teams = folder / "slack.yaml", folder / "teams.zip"
+    public = settings["public_url"]
+    events = "" if settings["slack.app_token"] else public
+    slack.write_text(manifest_yaml(command_hints(), events), encoding="utf-8")
+    host = urlsplit(public).hostname or ""
+    build_package(teams, app_id=settings.text("teams.app_id"), hints=command_hints(), host=host)
+    print(slack, teams, sep="\n")
+    return 0
+
+
+def _at(options: Options) -> datetime | None:
+    text = options.values.get("at")
+    if text is None:
+        return None
+    try:
+        return parse_instant(text)
+    except ValueError:
+        raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.") from None
+
+
+def _print(card: Card) -> None:
+    if "toml" in card.data:
+        print(card.data["toml"], end="")
+        return
+    from adapters.terminal.render import render
+
+    print(render(card, colour=sys.stdout.isatty()), end="")
+
+
+def record_account(options: Options) -> int:
+    """Write a recording of the account: `trnbot record DIR [--days 7]`."""
+    from adapters.aws.live.record import record
+
+    if len(options.words) != 2:
+        raise WrongInput("'record' takes one new folder: trnbot record DIR [--days 7].")
+    days = _days(options)
+    settings = settings_of(options.values)
+    types = load_knowledge().types()
+    end = wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
+    folder, live = Path(options.words[1]), open_account(settings, types)
+    done = record(live, folder, end - days, end, print)
+    billed, unbilled = record_bill(settings, live, folder, end)
+    missing = [*done.missing, *unbilled]
+    usd = f"${live.calls.tab.today().usd:.2f}"
+    print(f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}.")
+    for sentence in missing:
+        print(f"missing: {sentence}")
+    if missing:
+        raise Unavailable("The recording is not whole; see above.")
+    return 0
+
+
+def _days(options: Options) -> timedelta:
+    from adapters.aws.live.record import MINUTES_KEPT
+
+    text = options.values.get("days", "7")
+    length = parse_duration(f"{text}d" if text.isdecimal() else text)
+    if not timedelta(0) < length <= MINUTES_KEPT:
+        raise WrongInput(f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days.")
+    return length

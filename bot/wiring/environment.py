@@ -1,0 +1,36 @@
+"""Read the environment of this process: its settings, its clock, who types, and the installed version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from bot.settings.settings import Settings, read_settings, settings_text
+
+
+def settings_of(options: Mapping[str, str]) -> Settings:
+    """Read the environment, the settings file, and what the terminal said over both."""
+    said = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
+    environ = {**os.environ, **{name: value for name, value in said.items() if value is not None}}
+    return read_settings(environ, settings_text(environ, Path.cwd()))
+
+
+def product_version() -> str:
+    """Return the installed version."""
+    try:
+        return version("trnbot")
+    except PackageNotFoundError:
+        return "unpacked"
+
+
+def terminal_user() -> str:
+    """Name who types here."""
+    return f"terminal:{os.environ.get('USER') or os.environ.get('LOGNAME') or 'you'}"
+
+
+def wall_clock() -> datetime:
+    """Return the real now: the only clock the bot ever reads."""
+    return datetime.now(UTC)

@@ -1,0 +1,111 @@
+"""Serve: the watch on its clock and every surface on one port, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from adapters.http import serve
+from adapters.store.open import open_store
+from bot.errors import Unavailable, WrongInput
+from bot.settings.options import Options
+from bot.settings.settings import Settings
+from bot.watch.retention import Prunes, Retention
+from bot.wiring.build import running_bot
+from bot.wiring.environment import settings_of, wall_clock
+from bot.wiring.source import OpenedSource
+from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
+
+log = logging.getLogger("trnbot")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tell how to serve."""
+
+    demo: bool = False
+    browser: bool = False
+
+
+def run(options: Options, plan: Plan) -> int:
+    """Serve until a signal; return the exit code."""
+    level = logging.DEBUG if "verbose" in options.switches else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for noisy in ("apscheduler", "alembic", "botocore", "urllib3"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    settings = settings_of(_with_defaults(options, plan))
+    with asyncio.Runner() as runner:
+        runner.run(_serve(settings, plan))
+        _end()
+    return 0
+
+
+def _end() -> None:
+    """End now: threads that still read would hold the process for as long as they read, and whatever writes has ended."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _with_defaults(options: Options, plan: Plan) -> dict[str, str]:
+    """Give a demo something to watch where nobody said what."""
+    return {"source": "simulator:7", **options.values} if plan.demo and not os.environ.get("TRNBOT_SOURCE") else options.values
+
+
+async def _serve(settings: Settings, plan: Plan) -> None:
+    if settings.unservable:
+        raise WrongInput(" ".join(settings.unservable))
+    url = database(settings, demo=plan.demo)
+    store = await asyncio.to_thread(open_store, url)
+    if not store.acquire_lead() and not url.startswith("postgres"):
+        raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
+    print("Opening the source…", flush=True)
+    opened = OpenedSource(settings.source, settings)
+    extent = await asyncio.to_thread(lambda: opened.recording().extent())
+    tempo = _tempo(settings, plan)
+    play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
+    bot = running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)
+    play.app = bot.app
+    try:
+        await serve(
+            [*bot.listeners, play, tidy(settings, store)],
+            settings["host"],
+            settings["port"],
+            lambda address: _ready(address, plan),
+        )
+    finally:
+        store.release_lead()
+
+
+def _tempo(settings: Settings, plan: Plan) -> Tempo:
+    if not plan.demo:
+        return Tempo(settings["interval"], settings["speed"])
+    return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], DEMO_SHOWN)
+
+
+def tidy(settings: Settings, store: Prunes) -> Retention:
+    """Return what keeps the database small: events of a day, messages of the retention."""
+    repeats = ("slack.seen", "slack.oauth", "teams.seen")
+    return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
+
+
+def _ready(address: str, plan: Plan) -> None:
+    print(f"trnbot is at {address}", flush=True)
+    if plan.browser:
+        webbrowser.open(address)
+
+
+def database(settings: Settings, *, demo: bool) -> str:
+    """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
+    url = settings.text("database_url")
+    if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
+        for path in Path(".trnbot").glob("demo.db*"):
+            if not path.name.endswith(".lead"):
+                path.unlink()
+        return "sqlite:///.trnbot/demo.db"
+    return url

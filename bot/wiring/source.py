@@ -1,0 +1,234 @@
+"""Open the parts of a source, each when it is first asked: a recording, a simulation, a live account, and replays of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot.errors import TrnbotError, Unavailable, WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.fleet import InstanceType
+from bot.model.own import OwnBill
+from bot.model.policy import Policy
+from bot.model.route import Routes
+from bot.model.state import ReplayResult
+from bot.model.window import NO_TIME
+from bot.ports import Billing, Ports, Store
+from bot.ports.outlook import LazyOutlook, Outlook
+from bot.settings.settings import Settings
+from bot.wiring.bills import FOLDER
+from bot.wiring.environment import wall_clock
+from bot.wiring.lazy import LazyBilling, LazyPrices, LazySource, Once, SharedSource
+
+if TYPE_CHECKING:
+    from adapters.aws.live import Live
+    from adapters.aws.recording.recording import Recording
+
+
+def folder_of(source: str) -> Path:
+    """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
+    kind, _, name = source.partition(":")
+    if kind == "recording":
+        return Path(name).expanduser()
+    if kind == "simulator":
+        seed, _, scenario = name.partition("/")
+        if not seed.isdecimal():
+            raise WrongInput(f"'{seed}' is not a seed; write simulator:7 or simulator:7/calm.")
+        return _simulated(int(seed), scenario or "demo")
+    raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files under the folder, 0 where it is missing."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _simulated(seed: int, scenario: str) -> Path:
+    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
+    from adapters.simulator import generate
+
+    target = Path(".trnbot/simulator") / f"{scenario}-{seed}"
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as made:
+            generate(Path(made) / "recording", seed, scenario)
+            (Path(made) / "recording").rename(target)
+    return target
+
+
+HISTORY = timedelta(days=15)
+
+
+def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
+    """Return the live source; nothing is called yet."""
+    from adapters.aws.inventory.ownership import TagNames
+    from adapters.aws.live import open_live
+
+    return open_live(
+        interval=settings["interval"],
+        lag=settings["metrics.lag"],
+        history=HISTORY,
+        types=types,
+        tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
+        own=settings.own_names,
+        streams=settings["aws.stream"],
+        logs=settings["aws.logs"],
+        regions=settings["aws.regions"],
+        roles=settings["aws.roles"],
+        clock=wall_clock,
+        daily_usd=settings["aws.budget"],
+        journal=FOLDER / "journal",
+        advisor=settings["aws.spot_advisor"],
+        usage=FOLDER / "usage.json",
+    )
+
+
+_MANY_BYTES = 32 << 20
+"""Bytes of metrics that take longer to read than the forest's library to load."""
+
+
+CONSOLE = ("web:alerts",)
+"""Hears every alert; who else hears which is said by routes."""
+
+
+class OpenedSource:
+    """Open a source's parts when they are first asked."""
+
+    def __init__(self, source: str, settings: Settings) -> None:
+        self.knowledge = load_knowledge()
+        self._settings = settings
+        self._folder = Once(lambda: folder_of(source))
+        self.live = source == "aws"
+        self.recording: Callable[[], Any] = Once(self._open_live if self.live else self._open_recording)
+        self.bill: Callable[[], Billing] = Once(self._open_bill)
+        self.outlook: Callable[[], Outlook] = Once(self._open_outlook)
+
+    def ports(self, store: Store, base: Policy, kept: Any = None, **more: Any) -> Ports:
+        """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
+        from detectors import Detector
+
+        kept, detector = kept or memory_store(), Detector()
+        return Ports(
+            source=LazySource(self.recording),
+            billing=LazyBilling(self.bill),
+            prices=LazyPrices(self.recording),
+            knowledge=self.knowledge,
+            store=store,
+            detect=detector,
+            compiles=detector.compiles,
+            base=base,
+            versions=kept,
+            shelf=kept,
+            replays=Replays(self._settings, self),
+            interval=self._settings["interval"],
+            channels=CONSOLE,
+            routes=self._settings.routes,
+            outlook=LazyOutlook(self.outlook),
+            prepare=self._prepare,
+            **more,
+        )
+
+    def _prepare(self) -> None:
+        """Load the bill, and beside metrics that take longer to read than it, the library of the forest.
+
+        Whoever asks the bill next is told what is wrong with it.
+        """
+        if self.live:
+            return
+        with suppress(TrnbotError):
+            if size_of(self._folder() / "metrics") > _MANY_BYTES:
+                from detectors.forest import load_library
+
+                load_library()
+            self.bill().problems()
+
+    def own_bill(self) -> OwnBill | None:
+        """Return what the bot's own calls cost, None where no account is read."""
+        found: OwnBill | None = self.recording().calls.tab.bill() if self.live else None
+        return found
+
+    def end(self) -> datetime | None:
+        """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
+        try:
+            end: datetime | None = self.recording().extent().end
+            return end
+        except Unavailable as no_metrics:
+            try:
+                return self.bill().tally(NO_TIME, ()).billed_through
+            except Unavailable as no_bill:
+                raise Unavailable(f"{no_metrics} {no_bill}") from None
+
+    def _open_live(self) -> Live:
+        from bot.wiring.source import open_account
+
+        return open_account(self._settings, self.knowledge.types())
+
+    def _open_recording(self) -> Recording:
+        from adapters.aws.inventory.ownership import TagNames
+        from adapters.aws.recording.opening import open_recording
+
+        s = self._settings
+        tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})
+        spans = {"interval": s["interval"], "lag": s["metrics.lag"], "history": HISTORY}
+        return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags, own=s.own_names)
+
+    def _open_bill(self) -> Billing:
+        from bot.wiring.bills import open_account_bill, open_recorded_bill
+
+        if self.live:
+            return open_account_bill(self._settings, self.recording())
+        return open_recorded_bill(self._settings, self._folder())
+
+    def _open_outlook(self) -> Outlook:
+        from bot.wiring.bills import FOLDER, open_outlook
+
+        return (
+            open_outlook(self._settings, self.recording(), FOLDER)
+            if self.live
+            else open_outlook(self._settings, None, self._folder())
+        )
+
+
+class Replays:
+    """Implement `bot.ports.Replays`: each replay has a source, a detector and a store of its own."""
+
+    def __init__(self, settings: Settings, watched: OpenedSource) -> None:
+        self._settings, self._watched = settings, watched
+
+    def open(self, source: str, policy: Policy) -> Ports:
+        """Return ports over another source with an empty store; no route of this installation speaks of it."""
+        return replace(OpenedSource(source, self._settings).ports(memory_store(), policy), routes=Routes())
+
+    def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
+        """Return ports over the watched source for each policy; they go on side by side and read once."""
+        made = [self._watched.ports(memory_store(), policy) for policy in policies]
+        shared = SharedSource(made[0].source)
+        return [replace(ports, source=shared) for ports in made]
+
+    def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
+        """Return the labelled incidents of a recording, None when it has none."""
+        import orjson
+
+        path = folder_of(source) / "labels.json"
+        try:
+            return list(orjson.loads(path.read_bytes())) if path.is_file() else None
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise WrongInput(f"{path} is not a list of labelled incidents: {error}.") from None
+
+    def grade(self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+        """Return how well the alerts of a replay over so many clusters meet the truth."""
+        from detectors.grade import grade
+
+        return grade(list(seen.alerts.values()), truth, seen.notices, seen.window, clusters)
+
+
+def memory_store() -> Any:
+    """Return an empty store that lives as long as this process."""
+    from adapters.store.memory import MemoryStore
+
+    return MemoryStore()
