@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from bot.chats import command_hints
 from jsonschema import validate
 
 from adapters.slack.manifest import manifest, manifest_yaml, usage_hint
