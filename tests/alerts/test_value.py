@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+
 from bot.model.price import Basis
 from bot.watch.value import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
@@ -19,6 +21,34 @@ def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
     hours_left = Decimal(10 * 24 + 12)
     assert waste.month_end == Decimal(10) + Decimal(60) * hours_left
     assert waste.month_end_low < waste.month_end < waste.month_end_high
+
+
+@pytest.mark.parametrize(
+    ("basis", "low", "high"),
+    [(Basis.BILLED, "57.00", "63.00"), (Basis.LISTED, "54.00", "66.00"), (Basis.FALLBACK, "45.00", "75.00")],
+)
+def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(basis: Basis, low: str, high: str) -> None:
+    found = alert(anomaly(usual=None))
+    waste = value(found, None, FLEET, lambda *_: price("20.00", basis=basis), NOON).waste
+    hours_left = Decimal(10 * 24 + 12)
+    assert waste is not None
+    assert waste.month_end_low == Decimal(10) + Decimal(low) * hours_left
+    assert waste.month_end_high == Decimal(10) + Decimal(high) * hours_left
+
+
+def test_the_range_is_as_wide_as_the_usual_is() -> None:
+    """At 20 % of a usual 85-95 %, between 13/17 and 15/19 is lost, where the middle is 7/9."""
+    waste = value(alert(), None, FLEET, lambda *_: price("20.00", basis=Basis.BILLED), NOON).waste
+    lost = Decimal(60) * Decimal(10 * 24 + 12)
+    assert waste is not None
+    assert waste.month_end_low == pytest.approx(10 + lost * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02"))
+    assert waste.month_end_high == pytest.approx(10 + lost * Decimal("1.05") * 15 * 9 / (19 * 7), abs=Decimal("0.02"))
+
+
+def test_dollars_of_the_bill_have_no_range() -> None:
+    waste = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, FLEET, lambda *_: None, NOON).waste
+    assert waste is not None
+    assert waste.month_end_low == waste.month_end == waste.month_end_high
 
 
 def test_so_far_grows_by_the_hours_since_it_was_seen_and_a_repeated_tick_adds_nothing() -> None:

@@ -53,6 +53,8 @@ async def test_one_change_many_ways_to_write_it(bot: App, line: str) -> None:
         ("config set compiling.cpu 40% for 10m", "'compiling.for' is not a setting; did you mean 'compiling"),
         ("config set idle.below=15% hung.on=off for 10m", "'for' belongs to one rule"),
         ("config set idle.below!=15%", "write idle.below=VALUE"),
+        ("config set idle.below=15% cluster!=tiny", "'cluster!=' compares"),
+        ("config set idle.below 15% team!=search", "'team!=' compares"),
         ("config set idle.below 5%", "Nothing would change"),
         ("config set idle.below 15% clutser=tiny", "'clutser' is neither a setting nor a scope; did you mean 'cluster'"),
         ("config set alert.usual_days 7 cluster=tiny", "holds for everything at once; leave out cluster=tiny"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bot.answers import line, registry
 from bot.answers.line import split, understand
 from bot.answers.registry import arg, command
+from bot.answers.values import filter_of
 from bot.cards.lines import form_line, quote
 from bot.errors import WrongInput
 from bot.model.request import Request
@@ -95,6 +96,27 @@ def test_filters_are_what_names_no_argument() -> None:
         Filter("tag:owner", ("dana x",)),
     )
     assert found["most"] == 3
+
+
+def test_an_argument_is_never_set_by_what_excludes_a_value() -> None:
+    found = read("probe most!=3 by!=team")
+    assert (found["most"], found["by"]) == (None, ("instance_type",))
+    assert found["where"] == (Filter("most", ("3",), True), Filter("by", ("team",), True))
+    assert read("note down name!=a1")["name"] == "name!=a1"
+
+
+@pytest.mark.parametrize(
+    ("text", "negated", "values"),
+    [
+        ("team=search", False, ("search",)),
+        ("team!=search", True, ("search",)),
+        ("--team!=search, ads", True, ("search", "ads")),
+        ("team=a!=b", False, ("a!=b",)),
+        ("team!=", True, ("",)),
+    ],
+)
+def test_a_filter_excludes_by_an_exclamation_mark_alone(text: str, negated: bool, values: tuple[str, ...]) -> None:
+    assert filter_of(text) == Filter("team", values, negated)
 
 
 def test_a_comma_goes_on_with_the_next_word() -> None:

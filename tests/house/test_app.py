@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.registry import COMMANDS
 from bot.cards.card import Buttons, Tone
 from bot.errors import Unavailable
+from bot.knowledge import load_knowledge
 from bot.model.delays import Delays
 from bot.model.reading import Reading
+from bot.model.request import Role
 from tests.builders import FIVE, NOON, anomaly, reading
 from tests.house.fakes import Chat, Crash, Fleet, Script, app, ask
 
@@ -231,3 +234,16 @@ async def test_an_estimate_that_cannot_be_kept_fails_no_tick() -> None:
     assert await bot.tick(NOON)
     assert (len(chat.messages), bot.health.failures) == (1, 0)
     assert bot.ports.store.load(NOON).ticked_at == NOON
+
+
+HIDDEN = sorted(made.name for made in COMMANDS.values() if made.hidden and made.who is Role.ADMIN)
+
+
+@pytest.mark.parametrize("name", sorted({made.name for made in COMMANDS.values() if made.who is Role.ADMIN}))
+async def test_nobody_but_an_admin_runs_what_is_theirs_hidden_or_not(name: str) -> None:
+    assert HIDDEN, "some are typed by buttons alone, and anybody can type what a button types"
+    bot = app(Script(), Chat(), admins=("chat:U9",))
+    bot.ports = replace(bot.ports, knowledge=load_knowledge())
+    for line in (COMMANDS[name].examples[0], f"share {COMMANDS[name].examples[0]}"):
+        refused = await bot.answer(ask(line))
+        assert f"'{name}' is for admins (chat:U9), and you are chat:U1" in str(refused.data.get("error"))

@@ -134,6 +134,35 @@ async def test_only_the_newest_state_is_told_after_a_storm() -> None:
     assert shown.count("Acknowledged by ") == 1
 
 
+class Closed(Chat):
+    """Takes messages and edits, and refuses what is to stand in a thread."""
+
+    closed = True
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        if self.closed:
+            raise Refused("The thread is locked.")
+        await super().reply(channel, message, card)
+
+
+async def test_a_line_that_a_thread_refused_is_said_by_a_later_tick_and_once() -> None:
+    chat = Closed()
+    bot = app(Incidents(NOON, NOON + 40 * MINUTE), chat)  # type: ignore[arg-type]
+    await minutes(bot, 0, 2)
+    (first, *_) = bot.ports.store.load(NOON).alerts
+    before = bot.ports.store.load(NOON).said
+    await bot.answer(ask(f"ack {first.id}", at=NOON + 2 * MINUTE))
+    await minutes(bot, 3, 5)
+    assert chat.threads == []
+    assert bot.ports.store.load(NOON).said == before, "what was refused counts as never said"
+    assert [words for words in bot.health.undelivered if "The thread is locked." in words]
+    chat.closed = False
+    await minutes(bot, 5, 8)
+    assert len(chat.threads) == 1
+    assert "Acknowledged by " in repr([card.blocks for card in chat.messages.values()])
+    assert bot.health.undelivered == ()
+
+
 async def test_unsaid_notices_survive_a_restart() -> None:
     chat, store = Stormy(), MemoryStore()
     chat.storm = True
