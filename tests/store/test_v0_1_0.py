@@ -26,6 +26,8 @@ from adapters.teams.auth import UnknownTenants
 from adapters.teams.conversations import Conversations, Person
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
+from bot.answers.digest import due, wanted
+from bot.answers.runs.costed import parities, side
 from bot.app import App
 from bot.cards.card import (
     Align,
@@ -52,8 +54,7 @@ from bot.cards.card import (
     When,
 )
 from bot.costs.compare import Sample
-from bot.deliver import Delivered
-from bot.digest import due, wanted
+from bot.costs.reconcile import reconciled
 from bot.model.alert import Doing as Deciding
 from bot.model.alert import Pattern, Reason, Waste
 from bot.model.anomaly import Anomaly, Cause, Detection, Severity
@@ -63,12 +64,11 @@ from bot.model.spend import Money, Spend, Tally
 from bot.model.version import Attempt, Doing, Edit
 from bot.model.window import Window
 from bot.ports import Ports
-from bot.ports.seen import Seen
-from bot.preview import kept_draft
-from bot.reconcile import reconciled
-from bot.routes import subscriptions
-from bot.runs import parities, side
-from bot.troubles import attend
+from bot.ports.seen import Deduplicator
+from bot.settings.routes import subscriptions
+from bot.watch.deliver import Delivered
+from bot.watch.health import watch_channels
+from bot.watch.preview import kept_draft
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.fakes import Script, app, ask
 
@@ -322,7 +322,7 @@ async def _troubles(store: SqlStore) -> None:
         told.append(sentence)
 
     (one, *_) = store.load(LAST).said
-    await attend(Delivered((replace(one, channel="slack:C0GONE"),), ()), store, LATER, tell)
+    await watch_channels(Delivered((replace(one, channel="slack:C0GONE"),), ()), store, LATER, tell)
     assert told == ["Messages reach slack:C0GONE again."]
 
 
@@ -357,11 +357,11 @@ async def _teams_unknown_tenants(store: SqlStore) -> None:
 
 
 async def _teams_seen(store: SqlStore) -> None:
-    assert await Seen(store, "teams.seen").again("19:ops|7")
+    assert await Deduplicator(store, "teams.seen").again("19:ops|7")
 
 
 async def _slack_seen(store: SqlStore) -> None:
-    assert await Seen(store, "slack.seen").again("Ev01")
+    assert await Deduplicator(store, "slack.seen").again("Ev01")
 
 
 async def _slack_states(store: SqlStore) -> None:
