@@ -7,7 +7,7 @@ SOURCE ?= simulator:7
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test e2e check format docs goldens lock clean
+.PHONY: help run aws test test-all e2e check format docs goldens lock clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -17,8 +17,12 @@ run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) fas
 aws: $(VENV)/dev.ready  ## a local stand-in for AWS with a fleet that idles, and `trnbot serve` against it
 	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin --run $(CURDIR)/$(BIN)/trnbot serve
 
-test: $(VENV)/dev.ready  ## every test that needs no Node and no browser
-	$(BIN)/python -m pytest -m "not e2e" -n 2
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15
+test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length
+	$(PYTEST) -m "not e2e and not slow"
+
+test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: each kill, storm, seed and fault
+	$(PYTEST) -m "not e2e"
 
 e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
 	$(BIN)/python -m pytest -m e2e

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,25 @@ class Stored:
     period: int
 
 
+@cache
+def _read(folder: Path) -> dict[str, dict[Key, Stored]]:
+    """Return the series of each region; a recording that is served does not change, so it is read once a process."""
+    found: dict[str, dict[Key, Stored]] = {}
+    rows = duckdb.connect().execute(
+        "SELECT region, namespace, metric_name, CAST(to_json(dimensions) AS VARCHAR) d,"
+        ' list(CAST("timestamp" AS BIGINT) // 1000 ORDER BY "timestamp"), list(value.count ORDER BY "timestamp"),'
+        ' list(value.sum ORDER BY "timestamp"), list(value.max ORDER BY "timestamp"), list(value.min ORDER BY "timestamp")'
+        f" FROM read_parquet('{folder}/metrics/**/*.parquet', union_by_name=true) GROUP BY ALL"
+    )
+    for region, namespace, metric, dimensions, *columns in rows.fetchall():
+        pairs = tuple(sorted((k, v) for k, v in json.loads(dimensions).items() if v is not None))
+        table = np.array(columns, dtype=np.float64).T
+        spacing = np.diff(table[:13, 0])
+        period = int(np.median(spacing)) if len(spacing) else 60
+        found.setdefault(region, {})[namespace, metric, pairs] = Stored(table, 300 if period >= 300 else 60)
+    return found
+
+
 @dataclass
 class CloudWatch:
     """Serve metrics by region; times are recorded ones."""
@@ -38,20 +58,8 @@ class CloudWatch:
 
     @staticmethod
     def of(folder: Path) -> CloudWatch:
-        found: dict[str, dict[Key, Stored]] = {}
-        rows = duckdb.connect().execute(
-            "SELECT region, namespace, metric_name, CAST(to_json(dimensions) AS VARCHAR) d,"
-            ' list(CAST("timestamp" AS BIGINT) // 1000 ORDER BY "timestamp"), list(value.count ORDER BY "timestamp"),'
-            ' list(value.sum ORDER BY "timestamp"), list(value.max ORDER BY "timestamp"), list(value.min ORDER BY "timestamp")'
-            f" FROM read_parquet('{folder}/metrics/**/*.parquet', union_by_name=true) GROUP BY ALL"
-        )
-        for region, namespace, metric, dimensions, *columns in rows.fetchall():
-            pairs = tuple(sorted((k, v) for k, v in json.loads(dimensions).items() if v is not None))
-            table = np.array(columns, dtype=np.float64).T
-            spacing = np.diff(table[:13, 0])
-            period = int(np.median(spacing)) if len(spacing) else 60
-            found.setdefault(region, {})[namespace, metric, pairs] = Stored(table, 300 if period >= 300 else 60)
-        return CloudWatch(found)
+        """Return the metrics of a recording; a test may add and take out series without another test seeing it."""
+        return CloudWatch({region: dict(every) for region, every in _read(folder).items()})
 
     def list_metrics(self, region: str, given: dict[str, Any], now: float) -> dict[str, Any]:
         since = now - (3 * 3600 if given.get("RecentlyActive") else 14 * 86_400)

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +69,7 @@ def _no_pause(_: float) -> None:
     """Do not wait between lookups: the stand-in has no limit of calls a second."""
 
 
+@cache
 def open_tiny(folder: Path) -> Recording:
+    """Return the recording behind the stand-in, which no test changes, opened once."""
     return open_recording(folder, interval=FIVE, types=TYPES)

@@ -6,6 +6,7 @@ import csv
 import re
 import threading
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,27 @@ class NoData(Exception):
     """Stand for AWS's DataUnavailableException."""
 
 
+def _files(folder: Path) -> list[str]:
+    """Return the export's Parquet files; an export of text is none that AWS could be asked about."""
+    return sorted(str(path) for path in (folder / "billing").rglob("*.parquet"))
+
+
+@cache
+def _export(folder: Path) -> duckdb.DuckDBPyConnection:
+    """Return a database that holds the export; a recording that is served does not change, so it is read once a process."""
+    db = duckdb.connect()
+    if files := _files(folder):
+        db.execute(f"CREATE TABLE line AS SELECT * FROM read_parquet({files})")
+    rows = list(csv.DictReader((ROOT / "bot/knowledge/services.csv").read_text().splitlines()))
+    names = {row["code"]: row["said"] for row in rows if row["said"] != "EC2 - Other"}
+    db.execute("CREATE TABLE service (code VARCHAR, said VARCHAR)")
+    db.executemany("INSERT INTO service VALUES (?, ?)", list(names.items()))
+    # Where Trino and DuckDB differ in what the query says.
+    db.execute("CREATE MACRO element_at(m, k) AS m[k]")
+    db.execute("CREATE MACRO json_format(x) AS x::VARCHAR")
+    return db
+
+
 class Costs:
     """Hold the export as a table; `page_days` is how many days one page of Cost Explorer holds."""
 
@@ -48,24 +70,9 @@ class Costs:
         self.nothing: set[str] = set()
         """Operations that AWS has no data for."""
         self._lock = threading.Lock()
-        self.db = duckdb.connect()
-        files = sorted(path for path in (folder / "billing").rglob("*") if path.suffix in (".parquet", ".csv"))
-        source = f"read_parquet({[str(p) for p in files]})" if files and files[0].suffix == ".parquet" else ""
-        self.columns: list[tuple[str, str]] = []
-        if source:
-            self.db.execute(f"CREATE TABLE line AS SELECT * FROM {source}")
-            rows = self.db.execute("DESCRIBE line").fetchall()
-            self.columns = [(str(row[0]).lower(), str(row[1])) for row in rows if row[0] != "BILLING_PERIOD"]
-        self._services()
-        # Where Trino and DuckDB differ in what the query says.
-        self.db.execute("CREATE MACRO element_at(m, k) AS m[k]")
-        self.db.execute("CREATE MACRO json_format(x) AS x::VARCHAR")
-
-    def _services(self) -> None:
-        rows = list(csv.DictReader((ROOT / "bot/knowledge/services.csv").read_text().splitlines()))
-        names = {row["code"]: row["said"] for row in rows if row["said"] != "EC2 - Other"}
-        self.db.execute("CREATE TABLE service (code VARCHAR, said VARCHAR)")
-        self.db.executemany("INSERT INTO service VALUES (?, ?)", list(names.items()))
+        self.db = _export(folder).cursor()
+        rows = self.db.execute("DESCRIBE line").fetchall() if _files(folder) else []
+        self.columns = [(str(row[0]).lower(), str(row[1])) for row in rows if row[0] != "BILLING_PERIOD"]
 
     def cost_and_usage(self, given: dict[str, Any], today: date) -> dict[str, Any]:
         """Group and filter as asked, a page of so many days at a time."""

@@ -1,6 +1,5 @@
 """Watch a live account that misbehaves: no gap afterwards, no false silence, the same alerts, each change of state said once."""
 
-import os
 import time
 from datetime import timedelta
 
@@ -22,7 +21,7 @@ KINDS = {
 }
 """Shares of calls; nothing is retried within a tick here, so that every one of them reaches the watch.
 
-`SOAK=1` runs every kind; `python -m benchmarks.soak` for hours.
+`make test` tries all kinds at once, `make test-all` each alone; `python -m benchmarks.soak` for hours.
 """
 
 
@@ -48,7 +47,7 @@ def peace(tiny):
     return replay(ports_of(tiny, source=Cut()), ("web:alerts",))
 
 
-@pytest.mark.parametrize("kind", KINDS if os.environ.get("SOAK") else ("throttled and reset", "all"))
+@pytest.mark.parametrize("kind", ["all", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "all")])
 def test_faults_of_every_kind_cost_nothing_in_the_end(world, tiny, tmp_path, peace, kind):
     faults = world.standin.faults
     faults.seed = 3
@@ -71,7 +70,7 @@ def test_faults_of_every_kind_cost_nothing_in_the_end(world, tiny, tmp_path, pea
     assert differences(reading, open_tiny(tiny).read(now)) == []
 
 
-@pytest.mark.parametrize("hours", [0.5, 1.75])
+@pytest.mark.parametrize("hours", [0.5, pytest.param(1.75, marks=pytest.mark.slow)])
 def test_an_outage_is_no_silence_of_the_fleet_and_leaves_no_gap(world, tiny, tmp_path, peace, hours):
     live, span = world.live(attempts=1), window(world, 2.75, 4 + hours)
     begin = span.start + timedelta(hours=1)
@@ -94,7 +93,14 @@ def test_an_outage_is_no_silence_of_the_fleet_and_leaves_no_gap(world, tiny, tmp
     assert differences(reading, open_tiny(tiny).read(now)) == []
 
 
-@pytest.mark.parametrize("operation", ["ec2:DescribeInstances", "cloudwatch:ListMetrics", "cloudwatch:GetMetricData"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "ec2:DescribeInstances",
+        pytest.param("cloudwatch:ListMetrics", marks=pytest.mark.slow),
+        pytest.param("cloudwatch:GetMetricData", marks=pytest.mark.slow),
+    ],
+)
 def test_a_slow_source_costs_its_part_and_no_tick(world, operation):
     real = []
     live = world.live(haste=30)

@@ -37,7 +37,7 @@ def test_every_chart_is_a_whole_picture(chart):
 
 
 def test_readings_leave_ink():
-    assert len(np.unique(pixels(draw(samples.line_chart())).reshape(-1, 4), axis=0)) > 50
+    assert len(set(Image.open(io.BytesIO(draw(samples.line_chart()))).convert("RGBA").getdata())) > 50
 
 
 def test_the_same_chart_gives_the_same_bytes():

@@ -16,7 +16,7 @@ from bot.model.request import Request, User
 from tests.babble import lines
 from tests.guarded import Guarded, guarded, later
 
-LINES = 6_000
+LINES = (1_500, pytest.param(6_000, marks=pytest.mark.slow))
 ADMIN = "U1"
 
 
@@ -35,10 +35,11 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("count", LINES)
 @pytest.mark.usefixtures("quiet")
-async def test_no_line_breaks_the_bot_or_changes_what_its_person_may_not(behind: Guarded) -> None:
+async def test_no_line_breaks_the_bot_or_changes_what_its_person_may_not(behind: Guarded, count: int) -> None:
     dice = random.Random(5)
-    for n, line in zip(range(LINES), lines(dice, behind.alert), strict=False):
+    for n, line in zip(range(count), lines(dice, behind.alert), strict=False):
         user = f"{dice.choice(('slack', 'teams', 'web'))}:{dice.choice((ADMIN, 'U2', ''))}"
         await behind.answer(Request(line, User(user, "dana"), later(), user.partition(":")[0], dice.choice(("", "chat:ops")), ""))
         if n % 500 == 0:

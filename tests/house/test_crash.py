@@ -35,7 +35,6 @@ from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SECRET, free_port
 from tests.storm.faults import Faults
 from tests.storm.slackside import SlackSide
 
-KILLS = 5
 HANDOVER_S = 30
 
 
@@ -52,10 +51,11 @@ def kill_somewhere(folder: Path, port: int, environment: dict[str, str], dice: r
 
 
 @pytest.mark.timeout(240)
-def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url: str, kills: int) -> None:
     source, dice, port = f"recording:{recording('tiny')}", random.Random(7), free_port()
     environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000", "TRNBOT_DATABASE_URL": url}
-    for _ in range(KILLS):
+    for _ in range(kills):
         kill_somewhere(tmp_path, port, environment, dice)
     settings = settings_of({"source": source})
     truth = replay(Replays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
@@ -127,6 +127,7 @@ def press(bot: Product, side: SlackSide, value: str) -> None:
         assert answer.status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path: Path, postgres_url: str) -> None:
     environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": "900", "TRNBOT_DATABASE_URL": postgres_url}

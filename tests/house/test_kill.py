@@ -1,7 +1,8 @@
 """Kill the process at every step of the watch and of a button's work, start it again: as if nothing had happened.
 
 Each kill is a process of its own that ends by `os._exit` at its n-th step, on a real database and a chat in a file; then another
-goes on where it stopped. `make test` kills at a sample that holds every kind of step; TRNBOT_KILLS=all kills at every step.
+goes on where it stopped. `make test` kills once each database, `make test-all` at a sample that holds every kind of step;
+TRNBOT_KILLS=all kills at every step.
 """
 
 from __future__ import annotations
@@ -237,8 +238,10 @@ def threads(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((one["message"], one["title"]) for one in log if one["doing"] == "reply")
 
 
-def sample(steps: Sequence[str]) -> list[int]:
-    """Return the steps to be killed at: all, or the first, the middle and the last of every kind."""
+def sample(steps: Sequence[str], most: int | None) -> list[int]:
+    """Return the steps to be killed at: all, the first and the middle of every kind, or as few of the middle as asked for."""
+    if most is not None:
+        return list(range(len(steps) // 2, len(steps) // 2 + most))
     if EVERY_STEP:
         return list(range(1, len(steps) + 1))
     kinds: dict[str, list[int]] = {}
@@ -260,9 +263,10 @@ def emptied(url: str, template: Path | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("most", [1, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_killed_anywhere_it_ends_as_if_nothing_had_happened(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest, nursery: Nursery
+    kind: str, most: int | None, tmp_path: Path, request: pytest.FixtureRequest, nursery: Nursery
 ) -> None:
     template = tmp_path / "template.db" if kind == "sqlite" else None
     url = f"sqlite:///{tmp_path}/now.db" if template else request.getfixturevalue("postgres_url")
@@ -274,7 +278,7 @@ def test_killed_anywhere_it_ends_as_if_nothing_had_happened(
     truth, told = state(url, whole), threads(whole)
     assert [len(truth["alerts"]), len(truth["posts"])] == [3, 6]
     assert {title[:4] for title in truth["messages"].values()} == {"OVER"}
-    kills = sample(fuse.steps or ())
+    kills = sample(fuse.steps or (), most)
     for at in kills:
         emptied(url, template, tmp_path)
         (folder := tmp_path / f"{at}").mkdir()

@@ -1,9 +1,14 @@
+import json
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from adapters.simulator import generate
+from adapters.simulator import SCENARIOS, generate
+from adapters.simulator.api import write_api
+from adapters.simulator.bill import write_bill
+from adapters.simulator.fleet import build_fleet
+from adapters.simulator.generate import truth
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +20,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def causes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of every cause without its metrics, which take longest to write."""
     folder = tmp_path_factory.mktemp("recordings") / "causes"
-    generate(folder, 7, "causes", period_seconds=300)
+    spec = SCENARIOS["causes"]
+    fleet = build_fleet(spec, spec.start, round(spec.days * 1440), 7)
+    write_api(folder, spec, fleet)
+    write_bill(folder, spec, fleet)
+    (folder / "labels.json").write_text(json.dumps(truth(spec, fleet), indent=1) + "\n", encoding="utf-8")
     return folder
 
 

@@ -101,6 +101,14 @@ def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(tiny: Path, sql
     assert "node_neuron_execution_latency" not in rows
 
 
+@pytest.mark.slow
+def test_a_whole_recording_holds_the_parts_that_are_tested_alone(tmp_path: Path, causes: Path) -> None:
+    generate(tmp_path / "whole", 7, "causes", period_seconds=300)
+    parts, whole = digests(causes), digests(tmp_path / "whole")
+    assert parts
+    assert parts.items() <= whole.items()
+
+
 def test_every_cause_is_labelled(causes: Path) -> None:
     labels = json.loads((causes / "labels.json").read_text())
     assert {x["cause"] for x in labels} == {str(c) for c in Cause if c is not Cause.KILLED_COMPILE}

@@ -13,7 +13,7 @@ from tests.babble import lines, spoilt
 from tests.guarded import guarded
 from tests.teams.test_forged import pressed, said
 
-ACTIVITIES = 2_000
+ACTIVITIES = (400, pytest.param(2_000, marks=pytest.mark.slow))
 
 
 def filled(bot: Any, line: str) -> dict[str, Any]:
@@ -31,14 +31,15 @@ def filled(bot: Any, line: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("activities", ACTIVITIES)
 async def test_no_activity_breaks_the_door_or_changes_what_its_person_may_not(
-    new_bot: Any, caplog: pytest.LogCaptureFixture
+    new_bot: Any, caplog: pytest.LogCaptureFixture, activities: int
 ) -> None:
     caplog.set_level(logging.INFO)
     behind = await guarded("teams:29:dana", store=MemoryStore())
     bot = await new_bot(shelf=behind.store)
     bot.answer, dice = behind.answer, random.Random(7)
-    for n, line in zip(range(ACTIVITIES), lines(dice, behind.alert), strict=False):
+    for n, line in zip(range(activities), lines(dice, behind.alert), strict=False):
         activity = dice.choice((said, pressed, filled))(bot, line) | {"id": f"a{n}"}
         activity["conversation"] = activity["conversation"] | {"id": f"a:{n}"}
         activity["from"] = {"id": dice.choice(("29:dana", "29:bob")), "name": "D"}
@@ -48,6 +49,6 @@ async def test_no_activity_breaks_the_door_or_changes_what_its_person_may_not(
         if n % 50 == 0:
             await bot.settled()
     await bot.settled()
-    assert len(behind.asked) > ACTIVITIES / 4
+    assert len(behind.asked) > activities / 4
     assert behind.wrong == []
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
