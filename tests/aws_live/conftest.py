@@ -4,11 +4,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from adapters.aws.live import Live, open_live
 from adapters.aws.recording.opening import open_recording
@@ -20,6 +21,15 @@ from tests.aws_live.standin import StandIn
 
 FIVE = timedelta(minutes=5)
 TYPES = load_knowledge().types()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_are_read_once() -> Iterator[None]:
+    """Let every session of boto3 share the descriptions of the services, which take longer to read than a test to run."""
+    read = cache(partial(JSONFileLoader.load_file, JSONFileLoader()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from adapters.aws.logs.poller import read_log_group
 from adapters.aws.recording.opening import open_recording
 from bot.errors import WrongInput
 from bot.model.compile import Mark
-from tests.aws_live.conftest import FIVE, TYPES
+from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 
 CALL = "2026-11-17 01:00:00.000297:  27  INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: neuronx-cc compile {}.hlo_module.pb"
 DONE = (
@@ -19,9 +19,9 @@ MODULE = "MODULE_16518787498567201059+d41d8cd9"
 
 
 @pytest.fixture
-def node(world):
+def node(world, tiny):
     """Return an instance of the world, and put a compile of 30 minutes into the log of its node."""
-    name = world.live().read(next(world.ticks(3, 3))).frame("node").things[0].instance
+    name = open_tiny(tiny).read(next(world.ticks(3, 3))).frame("node").things[0].instance
     begun = world.extent.start + timedelta(hours=2)
     for message, minutes in ((CALL, 0), ("epoch 1, loss 0.19 {}", 1), (DONE, 30)):
         stream = f"train/{name}"

@@ -13,6 +13,7 @@ from tests.aws_live.ordeal import Watched, ports_of, told
 from tests.aws_live.same import differences
 
 
+@pytest.mark.slow
 def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_path, tiny):
     live = world.live(journal=tmp_path / "journal")
     (tmp_path / "bill").mkdir()

@@ -43,6 +43,7 @@ def health(console: int) -> dict[str, object]:
         return {}
 
 
+@pytest.mark.slow
 def test_an_alert_is_open_and_lines_are_answered_until_the_end(served, tmp_path):
     port, console = served
     until = time.monotonic() + 90

@@ -11,7 +11,9 @@ from tests.aws_live.conftest import open_tiny
 from tests.aws_live.same import differences
 from tests.aws_live.serving import STREAM
 
-FORMS = ["json", "gzip", "parquet"]
+FORMS = [
+    pytest.param((form,), id=form, marks=marks) for form, marks in (("json", ()), ("gzip", pytest.mark.slow), ("parquet", ()))
+]
 
 
 class Hose:
@@ -65,7 +67,7 @@ def watch(world, hose, live, start, end):
         yield now, live.read(now)
 
 
-@pytest.mark.parametrize("hose", [(form,) for form in FORMS], indirect=True, ids=FORMS)
+@pytest.mark.parametrize("hose", FORMS, indirect=True)
 def test_a_stream_reads_as_the_recording_and_nothing_of_it_is_polled(world, tiny, hose):
     live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
     for now, reading in watch(world, hose, live, 0.25, 1):
@@ -85,6 +87,7 @@ def test_other_layouts_of_keys_are_read_too(world, tiny, hose):
     assert differences(reading, recorded.read(now)) == []
 
 
+@pytest.mark.slow
 def test_a_restart_reads_the_last_hour_and_asks_for_what_is_older(world, tiny, hose):
     *_, (now, _) = watch(world, hose, world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), 0.25, 3)
     before, objects = world.standin.called["s3:GetObject"], len(world.standin.objects)

@@ -39,7 +39,9 @@ def test_invented_series_of_other_seeds_are_told_as_well_as_those_tuned_on():
     assert others.false / others.weeks < 0.5
 
 
-@pytest.mark.parametrize("spoil", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(
+    "spoil", [pytest.param(FAULTS[name], id=name, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, name in enumerate(FAULTS)]
+)
 def test_a_fault_of_the_recording_brings_no_storm(spoil):
     usual, spoiled = unspoiled(), graded(map(spoil, invented(range(2000, 2002))))
     assert spoiled.false / spoiled.weeks < usual.false / usual.weeks + 1
