@@ -29,7 +29,7 @@ LabelledWindow = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class SeriesTable:
-    """Hold one CSV: its header and rows as text, times, and values (n, m) with nan for what is no number."""
+    """Hold one CSV: its header and rows as text, times, and values (n, m) with nan where a cell is no number."""
 
     header: list[str]
     rows: list[list[str]]
@@ -55,7 +55,7 @@ def score_tree(source: Path, target: Path, score: Score, seen: OnScored | None =
 
 
 def _found(source: Path, target: Path, history: Path | None) -> list[tuple[Path, Path, Path | None]]:
-    """Return what to read, where to write and the history of each file."""
+    """Return the source, the target and the history of each file."""
     if source.is_file():
         return [(source, target / source.name if target.is_dir() else target, history)]
     written = target if target != source else target / "nothing yet"  # of an earlier call, where OUT lies within IN

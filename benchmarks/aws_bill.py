@@ -1,4 +1,4 @@
-"""Print what a fleet's metrics cost to poll, from the requests that the live source would really make.
+"""Print the cost of polling a fleet's metrics, from the requests that the live source really makes.
 
 `python -m benchmarks.aws_bill [NODES]`: 16 node series each, one hour of ticks planned, compared with polling every minute
 at the same one-minute resolution.

@@ -25,7 +25,7 @@ from bot.wiring.source import OpenedSource, Replays
 
 @dataclass(frozen=True)
 class Took:
-    """Hold what a piece of work took, seconds."""
+    """Hold the seconds that a piece of work took."""
 
     wall: float
     processor: float
@@ -51,7 +51,7 @@ def merely_read(folder: Path) -> int:
 
 
 def backtest(folder: Path) -> tuple[Took, Took, int]:
-    """Return what opening the recording took, what its ticks took, and how many there were."""
+    """Return the time to open the recording, the time of its ticks, and their number."""
     settings = settings_of({})
     source = f"recording:{folder}"
     ports = Replays(settings, OpenedSource(source, settings)).open(source, settings.policy)

@@ -61,7 +61,7 @@ class Grade:
 
     @property
     def precision(self) -> float:
-        """Return the part of what was told that was true."""
+        """Return the part of the episodes that were true."""
         return self.found / max(1, self.found + self.false)
 
     @property
@@ -86,7 +86,7 @@ def episodes(flags: Flags) -> list[tuple[int, int]]:
 
 
 def grade(series: Labelled, flags: Flags) -> Grade:
-    """Return what flags are worth: a window is found when an episode starts in it; other episodes are false."""
+    """Return the grade of flags: a window is found when an episode starts in it; other episodes are false."""
     starts = [first + series.start for first, _ in episodes(flags[series.start :])]
     found = sum(any(low <= row < high for row in starts) for low, high in series.windows)
     false = sum(not any(low <= row < high for low, high in series.windows) for row in starts)
@@ -106,7 +106,7 @@ def labelled_services() -> list[Labelled]:
 
 
 def second_part_alone(series: Labelled) -> Labelled:
-    """Return only what is judged of a series, so that nothing is learnt before; all but its first day is graded."""
+    """Return only the judged part of a series, so that nothing is learnt before; all but its first day is graded."""
     start, day = series.start, 288
     windows = [(low - start, high - start) for low, high in series.windows if low >= start + day]
     return replace(series, times=series.times[start:], values=series.values[start:], windows=windows, start=day)

@@ -30,7 +30,7 @@ def milliseconds(*works: Callable[[], object]) -> list[float]:
 
 
 def plainly(rows: np.ndarray) -> IsolationForest:
-    """Return scikit-learn's own forest on what ours learns from."""
+    """Return scikit-learn's own forest, fitted on the rows that ours learns from."""
     return IsolationForest(n_estimators=TREES, max_samples=SAMPLE, random_state=0).fit(with_background(rows))
 
 

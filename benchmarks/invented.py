@@ -1,4 +1,4 @@
-"""Invent labelled CloudWatch-like series from seeds, so that a detector can be judged on what nobody tuned it on."""
+"""Invent labelled CloudWatch-like series from seeds, so that a detector can be judged on series that it was not tuned on."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def flat(rng: np.random.Generator, values: Values, at: int) -> Values:
 
 
 def restless(rng: np.random.Generator, values: Values, at: int) -> Values:
-    """Multiply what varies."""
+    """Multiply the variation of a series."""
     rows = slice(at, at + int(rng.integers(4 * HOUR, DAY)))
     middle = float(np.median(values[at - DAY : at]))
     values[rows] = np.maximum(middle + rng.uniform(1.8, 3) * (values[rows] - middle), 0)
@@ -96,7 +96,7 @@ def restless(rng: np.random.Generator, values: Values, at: int) -> Values:
 
 
 def calm(rng: np.random.Generator, values: Values, at: int) -> Values:
-    """Still what varies, nearly."""
+    """Nearly still the variation of a series."""
     rows = slice(at, at + int(rng.integers(8 * HOUR, 2 * DAY)))
     middle = float(np.median(values[at - DAY : at]))
     values[rows] = middle + 0.1 * (values[rows] - middle)

@@ -1,4 +1,4 @@
-"""Draw calm CloudWatch metrics from a seed: what they look like on a day when nothing is wrong."""
+"""Draw calm CloudWatch metrics from a seed, as they look on a day when nothing is wrong."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _daily(rng: np.random.Generator, n: int, ratio: float) -> Values:
 
 
 def _slow(rng: np.random.Generator, n: int, rows: float, deviation: float) -> Values:
-    """Return what wanders about 0 and forgets itself within so many rows (an autoregressive process of order one)."""
+    """Return a series that wanders about 0 and forgets itself within so many rows (an autoregressive process of order one)."""
     keep = 1 - 1 / rows
     steps = rng.normal(0, deviation * np.sqrt(1 - keep**2), n)
     found = np.empty(n)

@@ -80,7 +80,7 @@ def plain_loop(path: Path) -> int:
 
 
 def duckdb_lines(path: Path) -> None:
-    """Read the same lines by DuckDB's JSON reader, without naming what is broken."""
+    """Read the same lines by DuckDB's JSON reader, without naming the broken ones."""
     columns = (
         "{namespace: 'VARCHAR', metric_name: 'VARCHAR', dimensions: 'MAP(VARCHAR, VARCHAR)', timestamp: 'BIGINT',"
         " value: 'STRUCT(count DOUBLE, sum DOUBLE, max DOUBLE)'}"

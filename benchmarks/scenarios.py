@@ -72,7 +72,7 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
 
 
 def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
-    """Replay one source under several policies side by side; return what was seen and the number of clusters."""
+    """Replay one source under several policies side by side; return each result and the number of clusters."""
     ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
     extent = ports[0].source.extent()
     assert extent is not None
@@ -99,7 +99,7 @@ def lines(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _total(scenario: str, policy: str, grades: Sequence[Mapping[str, Any]]) -> str:
-    """Return one line of sums over seeds; what is a share of nothing reads as `-`."""
+    """Return one line of sums over seeds; a share of nothing reads as `-`."""
     incidents, alerts = sum(g["incidents"] for g in grades), sum(g["alerts"] for g in grades)
     rows = [row for g in grades for row in g["by_cause"].values()]
     found = sum(row["found"] for row in rows)

@@ -39,7 +39,7 @@ def table(every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda seri
 
 
 def graded(every: Sequence[Labelled]) -> Grade:
-    """Return what the detector is worth on all of them."""
+    """Return the grade of the detector on all of them."""
     return total(grade(series, score_series(series.times, series.values)[1]) for series in every)
 
 

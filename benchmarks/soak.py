@@ -50,7 +50,7 @@ OUTAGES_HOURS = (0.5, 2.0, 8.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """Name what goes wrong, and do it at a time of the watch."""
+    """Name a fault, and the function that causes it at a time of the watch."""
 
     name: str
     hours: float
@@ -112,7 +112,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Fared:
-    """Hold what a watch saw, what was logged, how many calls were spoilt, and what is still missing afterwards."""
+    """Hold the result of a watch: its replay, the logged lines, how many calls failed, and the gaps that are left."""
 
     seen: ReplayResult
     lines: list[str]
@@ -152,7 +152,7 @@ def _holes(ours: Reading, theirs: Reading) -> list[str]:
 
 
 def _doubled(seen: ReplayResult) -> list[str]:
-    """Return what an outage must not bring: silence that was none, and one alert told as two."""
+    """Return the faults that an outage must not cause: false silence, and one alert opened twice."""
     keys = [alert.key for alert in seen.alerts.values()]
     silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in seen.alerts.values() if alert.cause is Cause.NO_DATA]
     return [*silent, *(f"{key} opened twice" for key in {x for x in keys if keys.count(x) > 1})]

@@ -97,7 +97,7 @@ class Ticks:
 
 
 def ticks(frame: Frame, inventory: Inventory) -> Ticks:
-    """Return what the ticks of a detector take that saw none before the first."""
+    """Return the milliseconds of a new detector's ticks."""
     detector, policy = Detector(), default_policy()
     found = []
     for now in TIMES:
@@ -152,7 +152,7 @@ def by_pandas(frame: Frame) -> tuple[Callable[[], object], Callable[[], object]]
 
 
 def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
-    """Compare what is learnt of each node with numpy's own percentiles of the same samples, to the bit."""
+    """Compare the learnt levels of each node with numpy's own percentiles of the same samples, to the bit."""
     part, roster = history(frame, END, DAYS), build_roster(frame.things, inventory)
     usual = learn(part, roster, np.zeros(len(frame.things)), ())
     for own, share in ((usual.low, 0.25), (usual.middle, 0.5), (usual.high, 0.95)):
@@ -160,7 +160,7 @@ def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
 
 
 def lengths(nodes: int = 500) -> None:
-    """Print what a tick takes after 3, 14 and 60 days of history."""
+    """Print the time of a tick after 3, 14 and 60 days of history."""
     found = [(days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)]
     said = ", ".join(f"{days} days {took:.1f}" for days, took in found)
     print(f"{nodes:,} nodes, by length of history: {said} ms a tick")

@@ -86,7 +86,7 @@ class Bill:
             raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {told[0][0][0]}{more}")
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
-        """Raise `WrongInput` for a dimension that what was loaded cannot tell."""
+        """Raise `WrongInput` for a dimension that the loaded files do not hold."""
         only_explorer = set(self._files or ()) == {Form.EXPLORER}
         for one in dimensions:
             if only_explorer:
@@ -150,7 +150,7 @@ class Bill:
 
     @contextmanager
     def _caught_up(self) -> Iterator[None]:
-        """Let the tables match the folder; what was asked before needs no cursor, which costs as much as looking."""
+        """Let the tables match the folder; an answer kept from before needs no cursor, which costs as much as looking."""
         try:
             self._catch_up()
             yield

@@ -1,4 +1,4 @@
-"""Name what the bill can be grouped and filtered by, and write each as SQL."""
+"""Name the dimensions that the bill can be grouped and filtered by, and write each as SQL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def written(dimension: str, value: Any) -> str:
 
 @dataclass
 class QueryParts:
-    """Collect the SQL of a question's dimensions: tag joins, and values as parameters."""
+    """Collect the parts of one query: the SQL of its dimensions, the joins of its tags, and its values as parameters."""
 
     joins: list[str] = field(default_factory=list)
     values: dict[str, object] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class QueryParts:
         return _TIMES[dimension][0] if dimension in _TIMES else expression
 
     def over_time(self) -> bool:
-        """Tell whether rows of one thing must stay apart by time."""
+        """Return whether rows of one thing must stay apart by time."""
         return bool(self.used & _TIMES.keys())
 
     def where(self, filters: Sequence[Filter]) -> str:

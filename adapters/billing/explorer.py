@@ -1,4 +1,4 @@
-"""Read what Cost Explorer answered, kept as a recording keeps it, as rows in the columns of a Cost and Usage Report.
+"""Read Cost Explorer's answers, kept as a recording keeps them, as rows in the columns of a Cost and Usage Report.
 
 An answer groups by two keys and is filtered by what its file's name says: `TIME.accounts.json` by account and record type,
 `TIME.ACCOUNT.json` that account by region and record type, `TIME.ACCOUNT.REGION.TYPE.json` that part by service and usage
@@ -50,7 +50,7 @@ _ANYWHERE = {"day", "month", "currency"}
 
 
 def check_explorer_dimension(dimension: str, view: str = "") -> None:
-    """Raise `WrongInput` for a dimension that Cost Explorer's answers do not tell, with what would."""
+    """Raise `WrongInput` for a dimension that Cost Explorer's answers do not hold, and say which source does."""
     tag = dimension in TAGGED or dimension.startswith("tag:")
     if (tag and view) or dimension in (_ANYWHERE if view else _TOLD):
         return
@@ -85,7 +85,7 @@ def rows_in(files: Sequence[Path], services: Mapping[str, str]) -> tuple[list[tu
 
 
 def _finer(cell: Mapping[str, Any]) -> str:
-    """Return the name of the answer that would tell this cell in parts, "" for the finest."""
+    """Return the name of the answer that would split this cell further, "" for the finest."""
     if "service" in cell or "account" not in cell:
         return ""
     return about_of(cell["account"], *((cell["region"], cell["type"]) if "region" in cell else ()))
@@ -97,7 +97,7 @@ def about_of(*parts: str) -> str:
 
 
 def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
-    """Yield what each group of each day says, with what the answer is filtered by."""
+    """Yield each group of each day, with the keys that the answer is filtered by."""
     words = [] if about == TOP or about.startswith(TAG_VIEW) else [unquote(word) for word in about.split(".")]
     fixed = dict(zip(("account", "region", "type"), words, strict=False))
     defined: Sequence[Mapping[str, str]] = ()

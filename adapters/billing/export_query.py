@@ -94,7 +94,7 @@ def _moment(name: str, kinds: Mapping[str, str]) -> str:
 
 
 def _month(partitions: Sequence[str], kinds: Mapping[str, str], month: date, moment: str) -> str:
-    """Return what keeps one billing month: by partition where there is one, so that only its files are scanned."""
+    """Return the condition that keeps one billing month: by partition where there is one, so that only its files are scanned."""
     named = {name.lower() for name in partitions}
     if "billing_period" in named:
         return f"billing_period = '{month:%Y-%m}'"

@@ -26,7 +26,7 @@ class Unreadable(Exception):
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Yield what DuckDB can read of a file: itself, or (for a zip) the CSV files within as one pattern.
+    """Yield a path that DuckDB can read: the file itself, or (for a zip) the CSV files within as one pattern.
 
     Raise `Unreadable` for another kind of file, and for a zip that is broken or holds no CSV.
     """
@@ -69,7 +69,7 @@ class File:
 
 @dataclass(frozen=True)
 class ExplorerAnswers:
-    """Say where Cost Explorer's answers are kept, which view of them counts, and what its names of services mean."""
+    """State where Cost Explorer's answers are kept, which view of them counts, and the product codes of its service names."""
 
     folder: Path
     view: str = ""
@@ -77,7 +77,7 @@ class ExplorerAnswers:
 
 
 def list_files(folder: Path, answers: ExplorerAnswers) -> dict[str, File]:
-    """Return the files under the folder by relative path, and what Cost Explorer answered as one more.
+    """Return the files under the folder by relative path, and Cost Explorer's answers as one more.
 
     A file that is no export is listed too: what cannot be read is named, never passed over.
     """

@@ -48,7 +48,7 @@ def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, name
 def load_answers(
     db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: TagNames
 ) -> tuple[Form | None, list[str]]:
-    """Add what Cost Explorer answered to the gathered rows, as `load` adds a file's."""
+    """Add Cost Explorer's answers to the gathered rows, as `load` adds a file's."""
     rows, problems = rows_in(answers, services)
     db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({', '.join(f'{column} VARCHAR' for column in COLUMNS)})")
     if rows:
@@ -60,7 +60,7 @@ def load_answers(
 
 
 def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: TagNames) -> list[str]:
-    """Gather the staged rows; return a sentence for what was wrong with them."""
+    """Gather the staged rows; return a sentence for each problem with them."""
     problems = _broken(db, shown) + _add_tags(db, shown, names)
     db.execute(sql("things", line=line_case(), file=str(file)))
     return problems
@@ -142,7 +142,7 @@ def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
 def refresh(
     db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerAnswers, files: Mapping[str, File], names: TagNames
 ) -> None:
-    """Load what is new or changed, drop what is gone, and settle which copy of each month counts."""
+    """Load new and changed files, drop those that are gone, and settle which copy of each month counts."""
     known = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
     stale = [path for path, (_, stamp, shadowed) in known.items() if shadowed or path not in files or files[path].stamp != stamp]
     wanted = [file for path, file in files.items() if path not in known or path in stale]
@@ -198,5 +198,5 @@ def _leave_out(db: duckdb.DuckDBPyConnection, file: int, month: object, payer: s
 
 
 def has_pods(db: duckdb.DuckDBPyConnection) -> bool:
-    """Tell whether any split row was loaded."""
+    """Return whether any split row was loaded."""
     return bool(db.execute("SELECT count(*) FROM split").fetchall()[0][0])

@@ -67,7 +67,7 @@ def open_explorer(
 
 
 def has_only_answers(folder: Path) -> bool:
-    """Tell whether a recording holds Cost Explorer's answers and no export."""
+    """Return whether a recording holds Cost Explorer's answers and no export."""
     return (folder / _ANSWERS).is_dir() and not (folder / "billing").is_dir()
 
 
@@ -80,7 +80,7 @@ class ExplorerBill:
         self._lock = Lock()
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window; raise `WrongInput` for what Cost Explorer cannot tell."""
+        """Sum the rows of a window; raise `WrongInput` for a dimension that Cost Explorer does not have."""
         asked = [canonical(one) for one in (*by, *(one.dimension for one in where))]
         tags = {one for one in asked if one in TAGGED or one.startswith(TAG)}
         if not tags:
@@ -101,7 +101,7 @@ class ExplorerBill:
         return self._bill("").rates(now)
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read."""
+        """Return a sentence for each answer that could not be read."""
         return [sentence for bill in list(self._bills.values()) for sentence in bill.problems()]
 
     def close(self) -> None:

@@ -26,7 +26,10 @@ _BY_POD = {"namespace", "pod"}
 
 
 def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where: Sequence[Filter], *, pods: bool) -> Tally:
-    """Return the tally; `pods` tells whether split rows were loaded. Raise `WrongInput` for what cannot be asked."""
+    """Return the tally; `pods` states whether split rows were loaded.
+
+    Raises `WrongInput` for an unknown dimension or mixed currencies.
+    """
     asked = QueryParts()
     by = tuple(canonical(one) for one in by)
     keys = "".join(f"{asked.key(one)}, " for one in by)
@@ -40,7 +43,7 @@ def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where:
 
 
 def _pieces(window: Window, detail: str, asked: QueryParts) -> tuple[str, dict[str, object]]:
-    """Cut the window into whole days (rollup) and what is left at its ends (detail)."""
+    """Cut the window into whole days (rollup) and the remainders at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
     first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
     hour = "date_trunc('hour', started) AS hour," if "hour" in asked.used else ""

@@ -38,7 +38,7 @@ def candidates(key: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TagSet:
-    """Hold one combination of tags, and what it says of the owner."""
+    """Hold one combination of tags, and the owner it names."""
 
     pairs: tuple[tuple[str, str], ...]
     cluster: str
@@ -90,7 +90,7 @@ def line_case() -> str:
 
 
 def _line(line: str) -> str:
-    """Split EC2 by what its tags say: hours spent on compiling are a line of their own."""
+    """Split EC2 by its tags: hours spent on compiling are a line of their own."""
     return f"CASE WHEN t.compiles THEN {text(COMPILE)} ELSE {text(line)} END" if line == "EC2" else text(line)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from adapters.simulator.generate import generate
+from adapters.simulator.generate import Files, Timing, generate
 from adapters.simulator.scenarios import SCENARIOS
 from bot.errors import TrnbotError, WrongInput
 from bot.model.window import parse_instant
@@ -45,20 +45,11 @@ def _instant(text: str) -> datetime:
 
 
 def write(words: Sequence[str] | None = None) -> None:
-    """Write what the words say; raise `WrongInput` where they cannot be meant."""
-    said = parser().parse_args(words)
-    generate(
-        said.folder,
-        said.seed,
-        said.scenario,
-        start=said.start,
-        days=said.days,
-        period_seconds=said.period,
-        form=said.form,
-        bill=said.bill,
-        bill_file=said.bill_file,
-        logs=said.logs,
-    )
+    """Write the recording that the command line asks for; raise `WrongInput` where it cannot be read."""
+    chosen = parser().parse_args(words)
+    timing = Timing(chosen.start, chosen.days, chosen.period)
+    files = Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs)
+    generate(chosen.folder, chosen.seed, chosen.scenario, timing, files)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -1,9 +1,10 @@
-"""Write what AWS's describe calls would have answered: one file for each change of the fleet and each day."""
+"""Write the answers of AWS's describe calls: one file for each change of the fleet and each day."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from math import inf
@@ -28,37 +29,59 @@ KEPT_AFTER_END_MINUTES = 60
 """EC2 shows a terminated instance for about an hour."""
 
 
+@dataclass(frozen=True)
+class ApiWriter:
+    """Write answers of AWS's calls into one recording."""
+
+    folder: Path
+    fleet: Fleet
+
+    def put(self, call: str, region: str, minute: int, response: dict[str, Any], about: str = "") -> None:
+        """Write one answer as `api/SERVICE/OPERATION/REGION/TIME.json`; `about` names the thing that was asked about."""
+        at = self.fleet.at(minute)
+        name = f"{at:%Y%m%dT%H%M%SZ}.{about}.json" if about else f"{at:%Y%m%dT%H%M%SZ}.json"
+        path = self.folder / "api" / call / region / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(response, default=_iso) + "\n", encoding="utf-8")
+
+
 def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
-    """Write `api/SERVICE/OPERATION/REGION/TIME.json` for every call that the bot reads."""
+    """Write every call that the bot reads."""
+    writer = ApiWriter(folder, fleet)
     for region in sorted({c.region for c in scenario.clusters}):
         local = [n for n in fleet.nodes if n.cluster.region == region]
         for minute in _changes(fleet, local):
-            _put(folder, fleet, "ec2/describe_instances", region, minute, describe_instances(local, fleet, minute))
+            writer.put("ec2/describe_instances", region, minute, describe_instances(local, fleet, minute))
         clusters = [c for c in scenario.clusters if c.region == region]
         for minute in _days(fleet, scenario):
-            _put(folder, fleet, "ec2/describe_volumes", region, minute, describe_volumes(scenario, fleet, clusters, minute))
-            _put(folder, fleet, "fsx/describe_file_systems", region, minute, describe_file_systems(scenario, fleet, clusters))
-            reserved = describe_reservations(fleet, clusters, minute)
-            _put(folder, fleet, "ec2/describe_capacity_reservations", region, minute, reserved)
-            _put(folder, fleet, "ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
-        _write_account(folder, fleet, region, clusters, local)
+            _write_day(writer, scenario, clusters, minute)
+        _write_account(writer, clusters, local)
         offers = capacity_block_offerings(fleet, clusters)
         if offers["CapacityBlockOfferings"]:
-            _put(folder, fleet, "ec2/describe_capacity_block_offerings", region, 0, offers)
-    _put(folder, fleet, "savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
-    _put(folder, fleet, "pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
+            writer.put("ec2/describe_capacity_block_offerings", region, 0, offers)
+    writer.put("savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
+    writer.put("pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
 
 
-def _write_account(folder: Path, fleet: Fleet, region: str, clusters: Sequence[Cluster], local: Sequence[Node]) -> None:
-    _put(folder, fleet, "eks/list_clusters", region, 0, eks_clusters(clusters))
+def _write_day(writer: ApiWriter, scenario: Scenario, clusters: Sequence[Cluster], minute: int) -> None:
+    fleet, region = writer.fleet, clusters[0].region
+    writer.put("ec2/describe_volumes", region, minute, describe_volumes(scenario, fleet, clusters, minute))
+    writer.put("fsx/describe_file_systems", region, minute, describe_file_systems(scenario, fleet, clusters))
+    writer.put("ec2/describe_capacity_reservations", region, minute, describe_reservations(fleet, clusters, minute))
+    writer.put("ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
+
+
+def _write_account(writer: ApiWriter, clusters: Sequence[Cluster], local: Sequence[Node]) -> None:
+    fleet, region = writer.fleet, clusters[0].region
+    writer.put("eks/list_clusters", region, 0, eks_clusters(clusters))
     for cluster in clusters:
         name = cluster.name
-        _put(folder, fleet, "eks/describe_cluster", region, 0, eks_cluster(cluster, fleet), name)
-        _put(folder, fleet, "eks/list_nodegroups", region, 0, eks_node_groups(cluster), name)
-        _put(folder, fleet, "eks/describe_nodegroup", region, 0, eks_node_group(cluster, fleet), f"{name}.{name}-nodes")
-    _put(folder, fleet, "service-quotas/list_service_quotas", region, 0, service_quotas(local, region))
-    for resource, told in launches(local, fleet):
-        _put(folder, fleet, "cloudtrail/lookup_events", region, 0, told, resource)
+        writer.put("eks/describe_cluster", region, 0, eks_cluster(cluster, fleet), name)
+        writer.put("eks/list_nodegroups", region, 0, eks_node_groups(cluster), name)
+        writer.put("eks/describe_nodegroup", region, 0, eks_node_group(cluster, fleet), f"{name}.{name}-nodes")
+    writer.put("service-quotas/list_service_quotas", region, 0, service_quotas(local, region))
+    for resource, events in launches(local, fleet):
+        writer.put("cloudtrail/lookup_events", region, 0, events, resource)
 
 
 def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict[str, Any]:
@@ -93,7 +116,7 @@ def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[C
 
 
 def describe_reservations(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
-    """Return the capacity reservations with what is free in them at a minute."""
+    """Return the capacity reservations with their free instances at a minute."""
     return {"CapacityReservations": [_reservation(c, fleet, minute) for c in clusters if c.reserved]}
 
 
@@ -108,14 +131,6 @@ def _days(fleet: Fleet, scenario: Scenario) -> list[int]:
     """Return each day's first minute, and the times when incidents change storage or reservations."""
     edges = {round(x.at * 60) for x in scenario.incidents if not x.job or x.cause in ("orphaned_storage", "unused_capacity")}
     return sorted(m for m in {*range(0, fleet.minutes, 1440), *edges} if m <= fleet.minutes)
-
-
-def _put(folder: Path, fleet: Fleet, call: str, region: str, minute: int, response: dict[str, Any], about: str = "") -> None:
-    at = fleet.at(minute)
-    name = f"{at:%Y%m%dT%H%M%SZ}.{about}.json" if about else f"{at:%Y%m%dT%H%M%SZ}.json"
-    path = folder / "api" / call / region / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(response, default=_iso) + "\n", encoding="utf-8")
 
 
 def _iso(value: object) -> str:
@@ -246,7 +261,7 @@ def eks_node_group(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
 
 
 def launches(nodes: Sequence[Node], fleet: Fleet) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (a resource, what CloudTrail tells when asked about it): one event for what was launched at a time."""
+    """Yield (a resource, CloudTrail's answer about it): one event for all nodes that were launched together."""
     ordered = sorted(nodes, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute, n.id))
     for _, alike in groupby(ordered, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute)):
         together = list(alike)
@@ -257,7 +272,7 @@ def _event(together: Sequence[Node], fleet: Fleet) -> dict[str, Any]:
     first = together[0]
     at, who = fleet.at(first.launched_minute), _session(first.cluster)
     role = "AWSReservedSSO_MachineLearning_0123456789abcdef"
-    told = {
+    record = {
         "eventName": "RunInstances",
         "userIdentity": {
             "type": "AssumedRole",
@@ -272,7 +287,7 @@ def _event(together: Sequence[Node], fleet: Fleet) -> dict[str, Any]:
         "EventTime": at,
         "Username": who,
         "Resources": [{"ResourceType": "AWS::EC2::Instance", "ResourceName": n.id} for n in together],
-        "CloudTrailEvent": json.dumps(told),
+        "CloudTrailEvent": json.dumps(record),
     }
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 import duckdb
 
+from adapters.simulator.catalogue import rows_of
 from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import ACCOUNT, Fleet
 from adapters.simulator.metrics import quoted
 from adapters.simulator.scenario import Scenario
 
-SERVICES = {
-    "AmazonEC2": ("Amazon Elastic Compute Cloud", "Compute"),
-    "AmazonS3": ("Amazon Simple Storage Service", "Storage"),
-    "AmazonFSx": ("Amazon FSx", "Storage"),
-    "AWSDataTransfer": ("AWS Data Transfer", "Networking"),
-    "ComputeSavingsPlans": ("Savings Plans for AWS Compute usage", "Compute"),
-    "AWSSupportBusiness": ("AWS Support (Business)", "Other"),
-}
-_SERVICE_NAME = "CASE product " + " ".join(f"WHEN '{k}' THEN '{v[0]}'" for k, v in SERVICES.items()) + " ELSE product END"
-_SERVICE_KIND = "CASE product " + " ".join(f"WHEN '{k}' THEN '{v[1]}'" for k, v in SERVICES.items()) + " ELSE 'Other' END"
+BillForm = Literal["cur2", "focus1.2", "legacy"]
+BillFile = Literal["parquet", "csv.gz"]
+
+
+def _by_product(column: str, otherwise: str) -> str:
+    """Return SQL for a column of `services.csv`, by the product of a line."""
+    cases = " ".join(f"WHEN '{row['product']}' THEN '{row[column]}'" for row in rows_of("services"))
+    return f"CASE product {cases} ELSE {otherwise} END"
+
+
+_SERVICE_NAME, _SERVICE_KIND = _by_product("name", "product"), _by_product("category", "'Other'")
 _COVERED, _FEE = "kind = 'SavingsPlanCoveredUsage'", "kind = 'SavingsPlanRecurringFee'"
 _ON_DEMAND = f"CASE WHEN kind = 'Usage' OR {_COVERED} THEN usd END"
 _CUR_TAGS = (
@@ -195,7 +198,7 @@ def _legacy_name(name: str) -> str:
 
 
 def focus(maps_stay: bool) -> str:
-    """Return the SELECT of a FOCUS 1.2 export: no negation, no split rows, an Unused row for what a plan did not cover."""
+    """Return the SELECT of a FOCUS 1.2 export: no negation, no split rows, an Unused row for the idle part of a plan."""
     rows = (
         "SELECT *, false AS unused FROM line WHERE kind <> 'SavingsPlanNegation' AND parent = ''"
         " UNION ALL SELECT *, true AS unused FROM line WHERE kind = 'SavingsPlanRecurringFee' AND committed > used"
@@ -207,75 +210,17 @@ SELECTS: Mapping[str, Callable[[bool], str]] = {"cur2": cur2, "focus1.2": focus,
 """By format: given whether the file keeps maps, the SELECT; `since`, `id` and `kind` stay reachable after it."""
 
 
-BillForm = Literal["cur2", "focus1.2", "legacy"]
-
-_CUT = """
-CREATE TABLE cut AS
-SELECT *, (units * CASE WHEN step = '1 month' THEN 1
-                        ELSE (epoch(least(ends, until)) - epoch(greatest(starts, since))) / epoch(step::INTERVAL)
-                   END)::DECIMAL(20, 6) AS amount
-FROM (SELECT *, since + step::INTERVAL AS until
-      FROM (SELECT *, unnest(generate_series(date_trunc(split_part(step, ' ', 2), starts),
-                                             ends - INTERVAL 1 SECOND, step::INTERVAL)) AS since FROM charge))
-"""
-_PRICED = """
-CREATE TABLE priced AS
-SELECT * REPLACE (CASE WHEN parent = '' THEN effective ELSE 0 END AS effective),
-       (amount * rate)::DECIMAL(24, 10) AS usd,
-       CASE WHEN parent = '' THEN (amount * effective)::DECIMAL(24, 10) ELSE 0 END AS effective_usd,
-       CASE WHEN parent = '' THEN NULL ELSE (amount * effective * ratio)::DECIMAL(24, 10) END AS split_usd
-FROM cut
-"""
-_LINES = """
-CREATE TABLE line AS
-WITH used AS (SELECT plan, since, sum(effective_usd) AS used FROM priced WHERE kind = 'SavingsPlanCoveredUsage' GROUP BY ALL),
-whole AS (
-    SELECT p.*, CASE WHEN kind = 'SavingsPlanRecurringFee' THEN usd END AS committed,
-           CASE WHEN kind = 'SavingsPlanRecurringFee' THEN coalesce(u.used, 0)::DECIMAL(24, 10) END AS used
-    FROM priced p LEFT JOIN used u ON u.plan = p.plan AND u.since = p.since),
-negated AS (
-    SELECT * REPLACE ('SavingsPlanNegation' AS kind, -usd AS usd, 0 AS effective_usd, 'SavingsPlanNegation' AS description)
-    FROM whole WHERE kind = 'SavingsPlanCoveredUsage'),
-discounts AS (
-    SELECT min_by(w, w.id) AS one, date_trunc('day', since) AS day, (sum(usd) * -0.03)::DECIMAL(24, 10) AS discount
-    FROM whole w WHERE kind = 'Usage' AND product = 'AmazonEC2' AND parent = '' AND instance_type <> '' AND usd > 0
-    GROUP BY region, usage_type, day),
-discount_lines AS (
-    SELECT unnest(one), day, discount FROM discounts),
-taxes AS (
-    SELECT min_by(w, w.id) AS one, date_trunc('month', since) AS month, (sum(usd) * 0.02)::DECIMAL(24, 10) AS tax
-    FROM whole w WHERE kind = 'Usage' GROUP BY product, month),
-tax_lines AS (SELECT unnest(one), month, tax FROM taxes)
-SELECT * FROM whole
-UNION ALL BY NAME SELECT * FROM negated
-UNION ALL BY NAME SELECT * EXCLUDE (day, discount) REPLACE (
-    'EdpDiscount' AS kind, day AS since, day + INTERVAL 1 DAY AS until, discount AS usd, 1 AS amount, '' AS resource, '' AS zone,
-    MAP {}::MAP(VARCHAR, VARCHAR) AS tags, 'Enterprise Program Discount' AS description) FROM discount_lines
-UNION ALL BY NAME SELECT * EXCLUDE (month, tax) REPLACE (
-    'Tax' AS kind, month AS since, month + INTERVAL 1 MONTH AS until, tax AS usd, 1 AS amount, '' AS resource, '' AS zone,
-    '' AS usage_type, '' AS operation, '' AS instance_type, MAP {}::MAP(VARCHAR, VARCHAR) AS tags,
-    'Tax of product code ' || product AS description) FROM tax_lines
-"""
-
-
-def write_bill(
-    folder: Path,
-    scenario: Scenario,
-    fleet: Fleet,
-    form: BillForm = "cur2",
-    file_form: Literal["parquet", "csv.gz"] = "parquet",
-) -> None:
+def write_bill(folder: Path, scenario: Scenario, fleet: Fleet, form: BillForm = "cur2", file: BillFile = "parquet") -> None:
     """Write `billing/BILLING_PERIOD=YYYY-MM/bill.parquet` (or csv.gz), a file for each month."""
     db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
     _load(db, list(charges(scenario, fleet)))
-    for statement in (_CUT, _PRICED, _LINES):
-        db.execute(statement)
+    db.execute(resources.files(__package__).joinpath("bill.sql").read_text(encoding="utf-8"))
     _finalise(db, fleet)
     months = [m for (m,) in db.execute("SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m").fetchall()]
-    how = "FORMAT parquet, COMPRESSION zstd" if file_form == "parquet" else "FORMAT csv, HEADER, COMPRESSION gzip"
-    select = SELECTS[form](file_form == "parquet")
+    how = "FORMAT parquet, COMPRESSION zstd" if file == "parquet" else "FORMAT csv, HEADER, COMPRESSION gzip"
+    select = SELECTS[form](file == "parquet")
     for month in months:
-        path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file_form}"
+        path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file}"
         path.parent.mkdir(parents=True, exist_ok=True)
         where = f"strftime(since, '%Y-%m') = {quoted(month)}"
         rows = f"{select} WHERE {where} ORDER BY since, id, kind"

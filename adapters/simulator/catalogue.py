@@ -1,9 +1,9 @@
-"""Read what AWS sells and asks for it: dated rows of `hardware.csv`, `rates.csv` and `regions.csv`, each with its source."""
+"""Read AWS's hardware, list prices, regions, quotas and services: dated rows of CSV files, each with its source."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -12,6 +12,8 @@ from importlib import resources
 from adapters.simulator.scenario import Cluster, PlannedIncident
 from bot.errors import WrongInput, nearest
 from bot.model.anomaly import Cause
+
+Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,38 @@ class Hardware:
         return self.instance_type.partition(".")[0]
 
 
+@dataclass(frozen=True)
+class Rate:
+    """State the USD of one unit of a usage type, named without its region."""
+
+    usage_type: str
+    product: str
+    operation: str
+    unit: str
+    usd: Decimal
+
+
+@dataclass(frozen=True)
+class BilledUsage:
+    """State the usage that an incident of money adds to the bill."""
+
+    product: str
+    usage_type: str
+    region: str
+    rate: Decimal
+
+
 @cache
-def catalogue() -> dict[str, Hardware]:
-    """Return every known type by name."""
-    text = resources.files(__package__).joinpath("hardware.csv").read_text(encoding="utf-8")
-    return {row["instance_type"]: _hardware_of(row) for row in csv.DictReader(text.splitlines())}
+def rows_of(table: str) -> Sequence[Row]:
+    """Return the rows of one CSV file."""
+    text = resources.files(__package__).joinpath(f"{table}.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+@cache
+def catalogue() -> Mapping[str, Hardware]:
+    """Return every known instance type by name."""
+    return {row["instance_type"]: _hardware_of(row) for row in rows_of("hardware")}
 
 
 def hardware(instance_type: str) -> Hardware:
@@ -50,7 +79,48 @@ def hardware(instance_type: str) -> Hardware:
     return catalogue()[instance_type]
 
 
-def _hardware_of(row: dict[str, str]) -> Hardware:
+@cache
+def rates() -> Mapping[str, Rate]:
+    """Return every rate by its usage type."""
+    return {row["usage_type"]: _rate_of(row) for row in rows_of("rates")}
+
+
+def usage_of(incident: PlannedIncident, cluster: Cluster) -> BilledUsage | None:
+    """Return the usage an incident adds to the bill, or None when it adds none."""
+    if incident.cause not in _ADDED:
+        return None
+    name, elsewhere = _ADDED[incident.cause]
+    region, name = elsewhere or cluster.region, name.format(cluster.instance_type)
+    product, usd = _priced(name)
+    return BilledUsage(product, usage_prefix(region) + name, region, usd)
+
+
+def usage_prefix(region: str) -> str:
+    """Return the prefix of a region's usage types (none in us-east-1)."""
+    row = _region(region)
+    return row["usage_prefix"] if row else f"{region.upper()}-"
+
+
+def location(region: str) -> str:
+    """Return the Price List's name of a region, its code where the name is not known."""
+    row = _region(region)
+    return row["location"] if row else region
+
+
+def _region(region: str) -> Row | None:
+    return next((row for row in rows_of("regions") if row["region"] == region), None)
+
+
+def _priced(usage_type: str) -> tuple[str, Decimal]:
+    """Return the product and the USD a unit: of an instance's hour, else of the rate."""
+    kind, _, instance_type = usage_type.partition(":")
+    if kind in {"BoxUsage", "UnusedBox"}:
+        return "AmazonEC2", hardware(instance_type).usd_per_hour
+    rate = rates()[usage_type]
+    return rate.product, rate.usd
+
+
+def _hardware_of(row: Row) -> Hardware:
     return Hardware(
         instance_type=row["instance_type"],
         accelerator=row["accelerator"],
@@ -66,54 +136,7 @@ def _hardware_of(row: dict[str, str]) -> Hardware:
     )
 
 
-@dataclass(frozen=True)
-class Rate:
-    """State the USD of one unit of a usage type, named without its region."""
-
-    usage_type: str
-    product: str
-    operation: str
-    unit: str
-    usd: Decimal
-
-
-@dataclass(frozen=True)
-class BilledUsage:
-    """Name what an incident of money shows up as in the bill."""
-
-    product: str
-    usage_type: str
-    region: str
-    rate: Decimal
-
-
-@cache
-def rates() -> dict[str, Rate]:
-    """Return every rate by its usage type."""
-    text = resources.files(__package__).joinpath("rates.csv").read_text(encoding="utf-8")
-    return {row["usage_type"]: _rate_of(row) for row in csv.DictReader(text.splitlines())}
-
-
-def usage_of(incident: PlannedIncident, cluster: Cluster) -> BilledUsage | None:
-    """Return the usage an incident adds to the bill, or None when it adds none."""
-    if incident.cause not in _ADDED:
-        return None
-    name, elsewhere = _ADDED[incident.cause]
-    region, name = elsewhere or cluster.region, name.format(cluster.instance_type)
-    product, usd = _priced(name)
-    return BilledUsage(product, usage_prefix(region) + name, region, usd)
-
-
-def _priced(usage_type: str) -> tuple[str, Decimal]:
-    """Return the product and the USD a unit: of an instance's hour, else of the rate."""
-    kind, _, instance_type = usage_type.partition(":")
-    if kind in {"BoxUsage", "UnusedBox"}:
-        return "AmazonEC2", hardware(instance_type).usd_per_hour
-    rate = rates()[usage_type]
-    return rate.product, rate.usd
-
-
-def _rate_of(row: Mapping[str, str]) -> Rate:
+def _rate_of(row: Row) -> Rate:
     return Rate(row["usage_type"], row["product"], row["operation"], row["unit"], Decimal(row["usd"]))
 
 
@@ -124,8 +147,3 @@ _ADDED: Mapping[Cause, tuple[str, str]] = {
     Cause.UNUSED_CAPACITY: ("UnusedBox:{}", ""),
 }
 """Usage type ("{}" = the cluster's instance type) and region ("" = the cluster's)."""
-
-
-def usage_prefix(region: str) -> str:
-    """Return what usage types of a region begin with (none in us-east-1)."""
-    return {"us-east-1": "", "us-east-2": "USE2-", "us-west-2": "USW2-", "eu-west-1": "EU-"}.get(region, f"{region.upper()}-")

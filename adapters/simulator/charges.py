@@ -1,4 +1,4 @@
-"""List what the simulated account is charged for: a rate, a quantity and a span each; the bill cuts them into rows."""
+"""List the charges of the simulated account: a rate, a quantity and a period each; the bill cuts them into rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")
 CREDIT_USD_A_DAY = Decimal("-150")
 SUPPORT_USD_A_MONTH = Decimal("4900")
-"""This and the credit are the invented account's own; what AWS asks is in `rates.csv` and `hardware.csv`."""
+BLOCK_DAYS = 60
+"""These three are the invented account's own; AWS's list prices are in `rates.csv` and `hardware.csv`."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _node(node: Node, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[
     if starts >= ends:
         return
     machine, name = node.hardware, node.cluster.instance_type
-    box = Charge(
+    hours = Charge(
         kind="Usage",
         product="AmazonEC2",
         usage_type=f"{usage_prefix(node.cluster.region)}BoxUsage:{name}",
@@ -89,41 +90,41 @@ def _node(node: Node, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[
         description=f"${machine.usd_per_hour} per On Demand Linux {name} Instance Hour",
         tags=cluster_tags(node.cluster),
     )
-    yield _bought(box, node, fleet.seed)
+    yield _bought(hours, node, fleet.seed)
     if node.job.kind in (Kind.INFERENCE, Kind.RESEARCH):
-        yield from _pods(box, node)
+        yield from _pods(hours, node)
 
 
-def _bought(box: Charge, node: Node, seed: int) -> Charge:
+def _bought(hours: Charge, node: Node, seed: int) -> Charge:
     if node.market == "savings-plan":
-        arn = savings_plan_arn(box.instance_type, seed)
-        return replace(box, kind="SavingsPlanCoveredUsage", plan=arn, effective=savings_plan_rate(node.hardware))
+        arn = savings_plan_arn(hours.instance_type, seed)
+        return replace(hours, kind="SavingsPlanCoveredUsage", plan=arn, effective=savings_plan_rate(node.hardware))
     if node.market == "spot":
-        rate = (box.rate * Decimal(str(SPOT_SHARE))).quantize(Decimal("0.0001"))
-        text = f"{box.instance_type} Linux/UNIX Spot Instance-hour in {node.zone}"
-        usage_type = box.usage_type.replace("BoxUsage", "SpotUsage")
-        return replace(box, rate=rate, usage_type=usage_type, operation="RunInstances:SV001", description=text)
+        rate = (hours.rate * Decimal(str(SPOT_SHARE))).quantize(Decimal("0.0001"))
+        text = f"{hours.instance_type} Linux/UNIX Spot Instance-hour in {node.zone}"
+        usage_type = hours.usage_type.replace("BoxUsage", "SpotUsage")
+        return replace(hours, rate=rate, usage_type=usage_type, operation="RunInstances:SV001", description=text)
     if node.market == "capacity-block":
-        return replace(box, rate=Decimal(0), description=f"$0.00 per Capacity Block {box.instance_type} Instance Hour")
-    return box
+        return replace(hours, rate=Decimal(0), description=f"$0.00 per Capacity Block {hours.instance_type} Instance Hour")
+    return hours
 
 
-def _pods(box: Charge, node: Node) -> Iterator[Charge]:
+def _pods(hours: Charge, node: Node) -> Iterator[Charge]:
     for service, ratio in (("worker", "0.55"), ("router", "0.30")):
         pod = f"{node.job.name}-{service}-{node.row}"
-        arn = f"arn:aws:eks:{box.region}:{ACCOUNT}:pod/{node.cluster.name}/{node.cluster.team or 'default'}/{pod}/{node.id[2:]}"
+        arn = f"arn:aws:eks:{hours.region}:{ACCOUNT}:pod/{node.cluster.name}/{node.cluster.team or 'default'}/{pod}/{node.id[2:]}"
         yield replace(
-            box,
+            hours,
             operation="EKSPod-EC2",
-            usage_type=f"{usage_prefix(box.region)}EKS-EC2-vCPU-Hours",
+            usage_type=f"{usage_prefix(hours.region)}EKS-EC2-vCPU-Hours",
             unit="vCPU-Hours",
             resource=arn,
             parent=node.id,
             ratio=Decimal(ratio),
-            effective=box.rate,
+            effective=hours.rate,
             rate=Decimal(0),
             description="EKS split cost allocation",
-            tags=dict(box.tags)
+            tags=dict(hours.tags)
             | {
                 "aws:eks:namespace": node.cluster.team or "default",
                 "aws:eks:workload-name": f"{node.job.name}-{service}",
@@ -132,7 +133,7 @@ def _pods(box: Charge, node: Node) -> Iterator[Charge]:
         )
 
 
-def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str, unit: str = "GB") -> Charge:
+def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str) -> Charge:
     return Charge(
         kind="Usage",
         product=product,
@@ -144,7 +145,7 @@ def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage
         units=Decimal(1),
         rate=Decimal(1),
         step=DAY,
-        unit=unit,
+        unit="GB",
         description=usage_type,
         tags=cluster_tags(cluster),
     )
@@ -153,7 +154,8 @@ def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage
 def _rated(cluster: Cluster, begin: datetime, end: datetime, usage_type: str) -> Charge:
     """Return a daily charge at the list's rate."""
     rate = rates()[usage_type]
-    return replace(_daily(cluster, begin, end, rate.product, usage_type, rate.unit), operation=rate.operation, rate=rate.usd)
+    charge = _daily(cluster, begin, end, rate.product, usage_type)
+    return replace(charge, unit=rate.unit, operation=rate.operation, rate=rate.usd)
 
 
 def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
@@ -225,14 +227,17 @@ def _blocks(cluster: Cluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]
     """Yield a Capacity Block's price, charged up front on the first billed day for 60 days."""
     nodes = [n for n in fleet.of(cluster.name) if n.market == "capacity-block"]
     if nodes:
-        charge = _daily(
-            cluster, begin, begin + timedelta(hours=1), "AmazonEC2", f"CapacityBlock:{cluster.instance_type}", unit="Hrs"
-        )
-        text = f"Capacity Block upfront fee, {len(nodes)} x {cluster.instance_type}, 60 days"
-        hours = Decimal(len(nodes) * 60 * 24)
-        rate = nodes[0].hardware.usd_per_hour
+        instance_type = cluster.instance_type
+        charge = _daily(cluster, begin, begin + timedelta(hours=1), "AmazonEC2", f"CapacityBlock:{instance_type}")
         yield replace(
-            charge, kind="Fee", step=HOUR, units=hours, rate=rate, description=text, instance_type=cluster.instance_type
+            charge,
+            kind="Fee",
+            step=HOUR,
+            unit="Hrs",
+            units=Decimal(len(nodes) * BLOCK_DAYS * 24),
+            rate=nodes[0].hardware.usd_per_hour,
+            description=f"Capacity Block upfront fee, {len(nodes)} x {instance_type}, {BLOCK_DAYS} days",
+            instance_type=instance_type,
         )
 
 
@@ -255,5 +260,5 @@ def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
         starts, ends = fleet.at(incident.at * 60), fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60))
         charge = _daily(replace(cluster, region=usage.region), starts, ends, usage.product, "")
         units = (Decimal(str(incident.level)) / 24 / usage.rate).quantize(Decimal("0.000001"))
-        words = incident.note or usage.usage_type
-        yield replace(charge, usage_type=usage.usage_type, step=HOUR, units=units, rate=usage.rate, description=words)
+        text = incident.note or usage.usage_type
+        yield replace(charge, usage_type=usage.usage_type, step=HOUR, units=units, rate=usage.rate, description=text)

@@ -32,7 +32,7 @@ class Node:
 
     @property
     def hardware(self) -> Hardware:
-        """Return what it is made of."""
+        """Return the hardware of its instance type."""
         return hardware(self.cluster.instance_type)
 
     @property
@@ -49,7 +49,7 @@ class Node:
 
     @property
     def stops(self) -> bool:
-        """Tell whether its end is a planned stop, which EC2 keeps showing, and not a termination."""
+        """Return whether its end is a planned stop, which EC2 keeps showing, and not a termination."""
         return self.row in dict(self.job.leaves)
 
     @property
@@ -92,7 +92,7 @@ def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) ->
     nodes: list[Node] = []
     for cluster in scenario.clusters:
         for job in cluster.jobs:
-            nodes += _nodes_of(cluster, job, minutes, seed, len(nodes))
+            nodes += _Launches(cluster, job, minutes, seed, len(nodes)).nodes()
     return Fleet(start, minutes, seed, tuple(nodes))
 
 
@@ -101,41 +101,41 @@ def rows(job: Job) -> int:
     return job.nodes + len(job.replaced)
 
 
-def _nodes_of(cluster: Cluster, job: Job, minutes: int, seed: int, before: int) -> list[Node]:
-    joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
-    return [
-        _node(
-            cluster,
-            job,
-            row,
-            joins.get(row, job.begins),
-            leaves.get(row, replaced.get(row, job.ends)),
-            minutes,
-            seed,
-            before + row,
+@dataclass(frozen=True)
+class _Launches:
+    """Launch the nodes of one job; `before` is how many nodes the fleet has already."""
+
+    cluster: Cluster
+    job: Job
+    minutes: int
+    seed: int
+    before: int
+
+    def nodes(self) -> list[Node]:
+        """Return the job's nodes, then those that replace lost spot nodes."""
+        job = self.job
+        joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
+        planned = [
+            self._node(row, joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends))) for row in range(job.nodes)
+        ]
+        later = [self._node(job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends) for i, (_, at) in enumerate(job.replaced)]
+        return planned + later
+
+    def _node(self, row: int, begins: float, ends: float) -> Node:
+        cluster, job, serial = self.cluster, self.job, self.before + row
+        launched = begins > -FOREVER
+        return Node(
+            id=identifier(self.seed, "i-", cluster.name, job.name, row),
+            name=f"ip-10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}.{cluster.region}.compute.internal",
+            cluster=cluster,
+            job=job,
+            row=row,
+            zone=cluster.region + ("bc"[row % 2] if cluster.scattered_zones else "b"),
+            market=job.market or hardware(cluster.instance_type).market,
+            launched_minute=round(begins * 60) if launched else -60 * 24 * 40 - serial * 7,
+            ended_minute=round(ends * 60) if ends * 60 < self.minutes else None,
+            serial=serial,
         )
-        for row in range(job.nodes)
-    ] + [
-        _node(cluster, job, job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends, minutes, seed, before + job.nodes + i)
-        for i, (_, at) in enumerate(job.replaced)
-    ]
-
-
-def _node(cluster: Cluster, job: Job, row: int, begins: float, ends: float, minutes: int, seed: int, serial: int) -> Node:
-    begun = begins > -FOREVER
-    zone = cluster.region + ("bc"[row % 2] if cluster.scattered_zones else "b")
-    return Node(
-        id=identifier(seed, "i-", cluster.name, job.name, row),
-        name=f"ip-10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}.{cluster.region}.compute.internal",
-        cluster=cluster,
-        job=job,
-        row=row,
-        zone=zone,
-        market=job.market or hardware(cluster.instance_type).market,
-        launched_minute=round(begins * 60) if begun else -60 * 24 * 40 - serial * 7,
-        ended_minute=round(ends * 60) if ends * 60 < minutes else None,
-        serial=serial,
-    )
 
 
 @dataclass(frozen=True)

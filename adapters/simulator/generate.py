@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from adapters.simulator import telemetry
 from adapters.simulator.api import write_api
-from adapters.simulator.bill import BillForm, write_bill
+from adapters.simulator.bill import BillFile, BillForm, write_bill
 from adapters.simulator.catalogue import usage_of
 from adapters.simulator.fleet import Fleet, Node, build_fleet, file_systems, reservation_id, volumes
 from adapters.simulator.incidents import apply_incident
@@ -30,115 +30,125 @@ from bot.model.anomaly import Cause
 
 
 @dataclass(frozen=True)
+class Timing:
+    """State when a recording begins, how long it lasts and how far its points are apart; None = as the scenario has it."""
+
+    start: datetime | None = None
+    days: float | None = None
+    period_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Files:
+    """Choose the files of a recording: the form of its metrics, the export and file of its bill, and compilers' logs."""
+
+    form: MetricForm = "parquet"
+    bill: BillForm = "cur2"
+    bill_file: BillFile = "parquet"
+    logs: bool = False
+
+
+AS_PLANNED, USUAL_FILES = Timing(), Files()
+
+
+@dataclass(frozen=True)
 class Simulation:
-    """Hold everything that was simulated, before it is written."""
+    """Hold a simulated account before it is written: the scenario, the fleet and its signals."""
 
     scenario: Scenario
     fleet: Fleet
-    crews: tuple[Workers, ...]
+    jobs: tuple[Workers, ...]
 
     def of(self, cluster: str) -> list[Workers]:
-        """Return the crews of one cluster."""
-        return [c for c in self.crews if c.cluster == cluster]
+        """Return the workers of each job of one cluster."""
+        return [c for c in self.jobs if c.cluster == cluster]
 
 
-def simulate(
-    seed: int,
-    scenario: str | Scenario = "demo",
-    *,
-    start: datetime | None = None,
-    days: float | None = None,
-    period_seconds: int | None = None,
-) -> Simulation:
-    """Return a simulated world; raise `WrongInput` for an unknown scenario or a period that is not whole minutes."""
+def simulate(seed: int, scenario: str | Scenario = "demo", timing: Timing = AS_PLANNED) -> Simulation:
+    """Return a simulated account; raise `WrongInput` for an unknown scenario or a period that is not whole minutes."""
     spec = scenario if isinstance(scenario, Scenario) else scenario_named(scenario)
-    period = period_seconds or spec.period_seconds
+    period = timing.period_seconds or spec.period_seconds
     if period < 60 or period % 60:
         raise WrongInput(f"A period of {period} seconds is not whole minutes; write 60 or 300.")
-    begin = (start or spec.start).astimezone(UTC)
-    minutes = round((days or spec.days) * 1440) // (period // 60) * (period // 60)
+    begin = (timing.start or spec.start).astimezone(UTC)
+    minutes = round((timing.days or spec.days) * 1440) // (period // 60) * (period // 60)
     fleet = build_fleet(spec, begin, minutes, seed)
-    crews = [_crew(spec, fleet, cluster.name, job.name, period // 60) for cluster in spec.clusters for job in cluster.jobs]
-    return Simulation(spec, fleet, tuple(c for c in crews if c))
+    jobs = [_workers(spec, fleet, cluster.name, job.name, period // 60) for cluster in spec.clusters for job in cluster.jobs]
+    return Simulation(spec, fleet, tuple(c for c in jobs if c))
 
 
 def generate(
     folder: Path,
     seed: int,
     scenario: str | Scenario = "demo",
-    *,
-    start: datetime | None = None,
-    days: float | None = None,
-    period_seconds: int | None = None,
-    form: MetricForm = "parquet",
-    bill: BillForm = "cur2",
-    bill_file: Literal["parquet", "csv.gz"] = "parquet",
-    logs: bool = False,
+    timing: Timing = AS_PLANNED,
+    files: Files = USUAL_FILES,
 ) -> None:
     """Write the recording of a scenario into `folder`: the same seed gives the same bytes.
 
-    `form` is how metrics are written, `bill` the export's format, `logs` asks for compilers' lines too. Raises `WrongInput`
-    for an unknown scenario or a used folder.
+    Raises `WrongInput` for an unknown scenario or a used folder.
     """
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         raise WrongInput(f"{folder} is not empty; name a new folder for the recording.")
-    world = simulate(seed, scenario, start=start, days=days, period_seconds=period_seconds)
+    simulation = simulate(seed, scenario, timing)
     folder.mkdir(parents=True, exist_ok=True)
-    write_metrics(folder, world, form)
-    write_monitor(folder, world.crews, world.fleet)
-    if logs:
-        write_logs(folder, world.crews, world.fleet)
-    write_api(folder, world.scenario, world.fleet)
-    write_bill(folder, world.scenario, world.fleet, bill, bill_file)
-    (folder / "labels.json").write_text(json.dumps(truth(world.scenario, world.fleet), indent=1) + "\n", encoding="utf-8")
+    write_metrics(folder, simulation, files.form)
+    write_monitor(folder, simulation.jobs, simulation.fleet)
+    if files.logs:
+        write_logs(folder, simulation.jobs, simulation.fleet)
+    write_api(folder, simulation.scenario, simulation.fleet)
+    write_bill(folder, simulation.scenario, simulation.fleet, files.bill, files.bill_file)
+    (folder / "labels.json").write_text(
+        json.dumps(truth(simulation.scenario, simulation.fleet), indent=1) + "\n", encoding="utf-8"
+    )
 
 
-def write_metrics(folder: Path, world: Simulation, form: MetricForm) -> int:
+def write_metrics(folder: Path, simulation: Simulation, form: MetricForm) -> int:
     """Write every metric and return the number of records."""
     writer = RowWriter(folder, form)
-    begin = int(world.fleet.start.timestamp() * 1000)
-    for name, block in _blocks(world):
-        step_ms = world.fleet.minutes * 60_000 // block.count.shape[1] // 60_000 * 60_000
+    begin = int(simulation.fleet.start.timestamp() * 1000)
+    for name, block in _blocks(simulation):
+        step_ms = simulation.fleet.minutes * 60_000 // block.count.shape[1] // 60_000 * 60_000
         writer.write(block, name, begin + np.arange(block.count.shape[1]) * step_ms)
     writer.close()
     return writer.rows
 
 
-def _crew(spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes: int) -> Workers | None:
+def _workers(spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes: int) -> Workers | None:
     nodes = fleet.of(cluster, job_name)
     if not nodes:
         return None
     job = nodes[0].job
-    signals = healthy(job, nodes, fleet.start, fleet.minutes, fleet.seed, spec.missing)
+    signals = healthy(fleet, nodes, spec.missing)
     for incident in spec.incidents:
         if (incident.cluster, incident.job) == (cluster, job.name):
             apply_incident(signals, incident, job, generator(fleet.seed, cluster, job.name, incident.cause, str(incident.at)))
     return Workers(nodes, signals, minutes, fleet.seed)
 
 
-def _blocks(world: Simulation) -> Iterator[tuple[str, Block]]:
-    for crew in world.crews:
-        job = crew.nodes[0].job.name
-        exists = alive(crew.nodes, world.fleet.minutes)
-        yield from _named(f"{crew.cluster}/{job}", telemetry.node_blocks(crew))
-        yield from _named(f"{crew.cluster}/{job}/ec2", telemetry.ec2_blocks(crew, exists))
-        yield from _named(f"{crew.cluster}/{job}/pods", telemetry.pod_blocks(crew))
-        for i, block in enumerate(telemetry.core_blocks(crew)):
-            yield f"{crew.cluster}/{job}/cores/{i // 2}-{block.metric}", block
-        if job and crew.nodes[0].job.kind is Kind.TRAINING:
-            yield from _named(f"{crew.cluster}/{job}/run", run_blocks(crew))
-    for cluster in world.scenario.clusters:
-        yield f"{cluster.name}/cluster", telemetry.cluster_block(world.of(cluster.name))
-    yield from _storage(world)
+def _blocks(simulation: Simulation) -> Iterator[tuple[str, Block]]:
+    for workers in simulation.jobs:
+        job = workers.nodes[0].job.name
+        exists = alive(workers.nodes, simulation.fleet.minutes)
+        yield from _named(f"{workers.cluster}/{job}", telemetry.node_blocks(workers))
+        yield from _named(f"{workers.cluster}/{job}/ec2", telemetry.ec2_blocks(workers, exists))
+        yield from _named(f"{workers.cluster}/{job}/pods", telemetry.pod_blocks(workers))
+        for i, block in enumerate(telemetry.core_blocks(workers)):
+            yield f"{workers.cluster}/{job}/cores/{i // 2}-{block.metric}", block
+        if job and workers.nodes[0].job.kind is Kind.TRAINING:
+            yield from _named(f"{workers.cluster}/{job}/run", run_blocks(workers))
+    for cluster in simulation.scenario.clusters:
+        yield f"{cluster.name}/cluster", telemetry.cluster_block(simulation.of(cluster.name))
+    yield from _storage(simulation)
 
 
-def _storage(world: Simulation) -> Iterator[tuple[str, Block]]:
-    for system in file_systems(world.scenario, world.fleet):
-        yield from _named(f"fsx/{system.id}", file_system_blocks(system, world.of(system.cluster.name)))
-    disks = volumes(world.scenario, world.fleet)
+def _storage(simulation: Simulation) -> Iterator[tuple[str, Block]]:
+    for system in file_systems(simulation.scenario, simulation.fleet):
+        yield from _named(f"fsx/{system.id}", file_system_blocks(system, simulation.of(system.cluster.name)))
+    disks = volumes(simulation.scenario, simulation.fleet)
     if disks:
-        yield from _named("ebs", volume_blocks(disks, world.fleet, world.crews[0].minutes))
+        yield from _named("ebs", volume_blocks(disks, simulation.fleet, simulation.jobs[0].minutes))
 
 
 def _named(folder: str, blocks: Iterator[Block] | Sequence[Block]) -> Iterator[tuple[str, Block]]:
@@ -158,7 +168,7 @@ UNTOLD = {Cause.COMPILING, Cause.BUDGET_BURN}
 
 
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
-    """Return the labelled incidents within the recording, oldest first: cause, labels, start, end, and what else is known."""
+    """Return the labelled incidents within the recording, oldest first, as graders read them."""
     kept = [x for x in scenario.incidents if x.labelled and x.at * 60 < fleet.minutes]
     return [_label(x, scenario, fleet) for x in sorted(kept, key=lambda x: (x.at, x.cause))]
 
@@ -181,7 +191,7 @@ def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[
 
 
 def _labels(incident: PlannedIncident, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
-    """Name what the incident is about by what the bot can know: the bill knows services, not clusters."""
+    """Return the labels that the bot can know of an incident: the bill knows services, not clusters."""
     usage = usage_of(incident, cluster)
     match incident.cause:
         case Cause.SPEND_JUMP | Cause.SPEND_NEW | Cause.TRANSFER_ROUTE if usage:

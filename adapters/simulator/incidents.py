@@ -15,7 +15,7 @@ from bot.model.anomaly import Cause
 
 @dataclass(frozen=True)
 class IncidentScope:
-    """Hold what a painter may touch: the nodes that are hit, the whole job meanwhile, and the job afterwards."""
+    """Hold the signals that an incident may change: of the nodes that are hit, of the whole job meanwhile, and afterwards."""
 
     hit: Signals
     job_wide: Signals
@@ -39,121 +39,121 @@ def apply_incident(signals: Signals, incident: PlannedIncident, job: Job, rng: n
     start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))
     first, last = incident.nodes or (0, job.nodes)
     every, window = slice(None), slice(start, end)
-    painter = EFFECTS.get(incident.cause)
-    if painter:
+    effect = EFFECTS.get(incident.cause)
+    if effect:
         hit, wide = signals.part(slice(first, last), window), signals.part(every, window)
-        painter(IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
+        effect(IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
 
 
-def _idle(scene: IncidentScope) -> None:
-    pace = scene.job_wide.progress.copy()
-    stand_still(scene.hit)
-    if scene.incident.nodes:
-        scene.job_wide.progress[:] = pace
+def _idle(scope: IncidentScope) -> None:
+    pace = scope.job_wide.progress.copy()
+    stand_still(scope.hit)
+    if scope.incident.nodes:
+        scope.job_wide.progress[:] = pace
 
 
-def _allocated_unused(scene: IncidentScope) -> None:
+def _allocated_unused(scope: IncidentScope) -> None:
     """A notebook holds the cores: weights loaded, nothing executes."""
-    _idle(scene)
-    hit = scene.hit
+    _idle(scope)
+    hit = scope.hit
     hit.pod[:] = hit.runtime[:] = 1
     hit.memory[:] = 0.34
     hit.cpu[:] += 0.006
     hit.host_memory[:] = 0.12
 
 
-def _compile(scene: IncidentScope) -> None:
-    gap = min(5, scene.job_wide.cpu.shape[1])
-    stand_still(scene.job_wide.part(slice(None), slice(0, gap)))
-    compile_graph(scene.job_wide.part(slice(None), slice(gap, None)), scene.rng)
-    _resume(scene)
+def _compile(scope: IncidentScope) -> None:
+    gap = min(5, scope.job_wide.cpu.shape[1])
+    stand_still(scope.job_wide.part(slice(None), slice(0, gap)))
+    compile_graph(scope.job_wide.part(slice(None), slice(gap, None)), scope.rng)
+    _resume(scope)
 
 
-def _killed_compile(scene: IncidentScope) -> None:
+def _killed_compile(scope: IncidentScope) -> None:
     """Somebody cancels the job while it compiles for `level` minutes; launched again, it compiles as long again and trains."""
-    wide, gap, length = scene.job_wide, 5, round(scene.level or 40)
+    wide, gap, length = scope.job_wide, 5, round(scope.level or 40)
     stand_still(wide)
     cut = wide.part(slice(None), slice(gap, gap + length))
-    compile_graph(cut, scene.rng)
+    compile_graph(cut, scope.rng)
     cut.compiling[:] = 2
-    if scene.after.progress.shape[0]:
-        restart(scene.after, scene.rng, length)
+    if scope.after.progress.shape[0]:
+        restart(scope.after, scope.rng, length)
 
 
-def _starved(scene: IncidentScope) -> None:
+def _starved(scope: IncidentScope) -> None:
     """The loader cannot keep up: bursts of work, CPUs at their end, executions themselves as quick as ever."""
-    hit, level = scene.hit, scene.level or 0.20
+    hit, level = scope.hit, scope.level or 0.20
     n, minutes = hit.utilization.shape
-    usual = scene.job.usual
+    usual = scope.job.usual
     edge = np.minimum(1, np.arange(minutes) / 3.0)
     fall = 1 - edge * (1 - level / usual)
-    flutter = 1 + edge * (wander(scene.rng, minutes, 0.07, 3)[None, :] + scene.rng.normal(0, 0.04, (n, minutes)))
+    flutter = 1 + edge * (wander(scope.rng, minutes, 0.07, 3)[None, :] + scope.rng.normal(0, 0.04, (n, minutes)))
     for array in (hit.utilization, hit.efa, hit.read):
         np.multiply(array, fall[None, :] * flutter, out=array)
-    hit.latency[:] = 0.92 * scene.job.step_seconds / 8 * (1 + scene.rng.normal(0, 0.012, (n, minutes)))
-    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(0.96 + scene.rng.normal(0, 0.012, (n, minutes)), 0, 0.998)
+    hit.latency[:] = 0.92 * scope.job.step_seconds / 8 * (1 + scope.rng.normal(0, 0.012, (n, minutes)))
+    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(0.96 + scope.rng.normal(0, 0.012, (n, minutes)), 0, 0.998)
     hit.host_memory[:] += 0.05 * edge
-    scene.job_wide.progress[:] *= fall
+    scope.job_wide.progress[:] *= fall
 
 
-def _network_bound(scene: IncidentScope) -> None:
+def _network_bound(scope: IncidentScope) -> None:
     """All-reduce fills the NIC: EFA near its rate, every execution waits for its peers."""
-    hit, level = scene.hit, scene.level or 0.45
-    share = level / scene.job.usual
+    hit, level = scope.hit, scope.level or 0.45
+    share = level / scope.job.usual
     hit.utilization[:] *= share
     hit.latency[:] /= share
-    hit.efa[:] = np.clip(0.93 + scene.rng.normal(0, 0.012, hit.efa.shape), 0, 0.985)
+    hit.efa[:] = np.clip(0.93 + scope.rng.normal(0, 0.012, hit.efa.shape), 0, 0.985)
     hit.read[:] *= share
-    scene.job_wide.progress[:] *= share
+    scope.job_wide.progress[:] *= share
 
 
-def _collective_path(scene: IncidentScope) -> None:
+def _collective_path(scope: IncidentScope) -> None:
     """Single-node work whose collectives leave the node: traffic where there was none, low utilization."""
-    hit, share = scene.hit, (scene.level or 0.38) / scene.job.usual
+    hit, share = scope.hit, (scope.level or 0.38) / scope.job.usual
     busy = hit.utilization > 0.3
-    hit.efa[busy] = 0.30 + scene.rng.normal(0, 0.02, int(busy.sum()))
+    hit.efa[busy] = 0.30 + scope.rng.normal(0, 0.02, int(busy.sum()))
     hit.eni[busy] = 1.9e9
     hit.utilization[:] *= share
     hit.latency[:] /= share
     hit.read[:] *= share
 
 
-def _hung(scene: IncidentScope) -> None:
+def _hung(scope: IncidentScope) -> None:
     """A collective waits for ever: memory held, no executions, no traffic; cores at 0, or spinning at `level`."""
-    wide = scene.job_wide
-    wide.utilization[:] = scene.level
+    wide = scope.job_wide
+    wide.utilization[:] = scope.level
     wide.latency[:] = np.nan
     wide.efa[:] = wide.read[:] = wide.write[:] = 0
     wide.cpu[:] = 0.035 + 0.01 * (wide.cpu * 997 % 1)
     wide.progress[:], wide.saving[:] = 0, 0
-    _resume(scene)
+    _resume(scope)
 
 
-def _memory_pressure(scene: IncidentScope) -> None:
-    hit = scene.hit
+def _memory_pressure(scope: IncidentScope) -> None:
+    hit = scope.hit
     minutes = hit.memory.shape[1]
-    top = scene.level or 0.985
+    top = scope.level or 0.985
     rise = np.minimum(1, np.arange(minutes) / 90)
     hit.memory[:] += rise * (top - hit.memory)
     hit.utilization[:] *= 1 - 0.10 * rise
     hit.latency[:] *= 1 + 0.10 * rise
-    scene.job_wide.progress[:] *= 1 - 0.10 * rise
+    scope.job_wide.progress[:] *= 1 - 0.10 * rise
 
 
-def _execution_errors(scene: IncidentScope) -> None:
-    hit = scene.hit
-    hit.errors[:] += scene.rng.poisson(scene.level or 9.0, hit.errors.shape)
+def _execution_errors(scope: IncidentScope) -> None:
+    hit = scope.hit
+    hit.errors[:] += scope.rng.poisson(scope.level or 9.0, hit.errors.shape)
     hit.utilization[:] *= 0.88
-    scene.job_wide.progress[:] *= 0.9
+    scope.job_wide.progress[:] *= 0.9
 
 
-def _hardware_fault(scene: IncidentScope) -> None:
+def _hardware_fault(scope: IncidentScope) -> None:
     """One device decays: ECC events first, hardware errors after, then the whole job waits for the sick node."""
-    hit, wide = scene.hit, scene.job_wide
+    hit, wide = scope.hit, scope.job_wide
     minutes = hit.ecc.shape[1]
-    hit.ecc[:] += scene.rng.poisson(0.5 + 30 * np.linspace(0, 1, minutes) ** 2, hit.ecc.shape)
+    hit.ecc[:] += scope.rng.poisson(0.5 + 30 * np.linspace(0, 1, minutes) ** 2, hit.ecc.shape)
     sick = slice(minutes // 4, minutes)
-    broken = scene.rng.poisson(6, hit.errors[:, sick].shape)
+    broken = scope.rng.poisson(6, hit.errors[:, sick].shape)
     hit.errors[:, sick] += broken
     hit.hardware_errors[:, sick] += broken
     late = slice(minutes // 2, minutes)
@@ -162,31 +162,31 @@ def _hardware_fault(scene: IncidentScope) -> None:
     wide.progress[late] *= 0.30
     hit.utilization[:, late] *= 0.2
     hit.status_failed[:, minutes * 4 // 5 :] = 1
-    _resume(scene)
+    _resume(scope)
 
 
-def _checkpoint_at_risk(scene: IncidentScope) -> None:
-    scene.job_wide.saving[:] = 0
-    scene.job_wide.write[:] = 0
+def _checkpoint_at_risk(scope: IncidentScope) -> None:
+    scope.job_wide.saving[:] = 0
+    scope.job_wide.write[:] = 0
 
 
-def _no_data(scene: IncidentScope) -> None:
-    scene.hit.visible[:] = 0
+def _no_data(scope: IncidentScope) -> None:
+    scope.hit.visible[:] = 0
 
 
-def _odd(scene: IncidentScope) -> None:
+def _odd(scope: IncidentScope) -> None:
     """Each figure has been seen before, never together: full work, no collectives, a busy host, slow executions."""
-    hit = scene.hit
+    hit = scope.hit
     hit.efa[:] *= 0.06
-    hit.cpu[:] = np.clip(0.72 + scene.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
+    hit.cpu[:] = np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
     hit.latency[:] *= 0.58
     hit.read[:] *= 0.1
     hit.host_memory[:] = 0.2
 
 
-def _resume(scene: IncidentScope) -> None:
-    if scene.after.progress.shape[0]:
-        restart(scene.after, scene.rng)
+def _resume(scope: IncidentScope) -> None:
+    if scope.after.progress.shape[0]:
+        restart(scope.after, scope.rng)
 
 
 EFFECTS: Mapping[Cause, Effect] = {

@@ -35,17 +35,15 @@ class Sets:
         )
 
 
-def gather(
-    mean: Array, visible: Array, minutes: int, things: int = 1, high: Array | None = None, low: Array | None = None
-) -> Sets:
+def gather(mean: Array, visible: Array, minutes: int, things: int = 1, spread: tuple[Array, Array] | None = None) -> Sets:
     """Gather `mean` (per thing and minute, shape (n, minutes)) into periods of `minutes`; unseen or nan minutes do not count.
 
-    `high` and `low` are the largest and smallest thing of a minute where things differ.
+    `spread` holds the largest and the smallest thing of each minute where things differ.
     """
     n, whole = mean.shape[0], mean.shape[1] // minutes
     cut = slice(0, whole * minutes)
     seen = (visible[:, cut] > 0) & np.isfinite(mean[:, cut])
-    high, low = (mean if high is None else high), (mean if low is None else low)
+    high, low = spread or (mean, mean)
 
     def fold(values: Array, where_not: float) -> Array:
         return np.where(seen, values[:, cut], where_not).reshape(n, whole, minutes)

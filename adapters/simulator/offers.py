@@ -1,4 +1,4 @@
-"""Make what AWS would have offered: spot prices, Capacity Blocks, Savings Plans, the Price List."""
+"""Make AWS's offers and limits: spot prices, Capacity Blocks, Savings Plans, the Price List, quotas."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from adapters.simulator.catalogue import Hardware, hardware, usage_prefix
+from adapters.simulator.catalogue import Hardware, Row, hardware, location, rows_of, usage_prefix
 from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier
 from adapters.simulator.scenario import Cluster, Scenario
 from adapters.simulator.signals import generator
 
+# The three shares are the invented account's own: AWS states a Savings Plan's rate for each type, and spot prices move.
 SAVINGS_PLAN_DISCOUNT = Decimal("0.37")
 SPOT_SHARE = 0.31
+"""Of the on-demand price, on average."""
 SPARE_COMMITMENT = Decimal("0.04")
 """Share of the commitment that even a good month leaves unused."""
-LOCATIONS = {"us-east-1": "US East (N. Virginia)", "us-east-2": "US East (Ohio)", "us-west-2": "US West (Oregon)"}
+_QUOTA_ROOM = {"trn": 1.25, "inf": 2.0, "p": 1.5}
+"""How many times the running vCPUs the invented account's quotas allow, by family."""
+_LEAST_VCPUS = 256
 
 
 def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
@@ -82,7 +86,7 @@ def commitments(scenario: Scenario) -> dict[str, Decimal]:
 
 
 def savings_plan_rate(machine: Hardware) -> Decimal:
-    """Return what a covered hour costs."""
+    """Return the USD of an hour that a Savings Plan covers."""
     return (machine.usd_per_hour * (1 - SAVINGS_PLAN_DISCOUNT)).quantize(Decimal("0.00001"))
 
 
@@ -135,7 +139,7 @@ def _product(name: str, region: str) -> dict[str, Any]:
             "attributes": {
                 "instanceType": name,
                 "regionCode": region,
-                "location": LOCATIONS.get(region, region),
+                "location": location(region),
                 "operatingSystem": "Linux",
                 "tenancy": "Shared",
                 "preInstalledSw": "NA",
@@ -148,32 +152,22 @@ def _product(name: str, region: str) -> dict[str, Any]:
     }
 
 
-QUOTAS = (
-    ("Running On-Demand Trn instances", "L-2C3B7624", "trn", 1.25),
-    ("Running On-Demand Inf instances", "L-1945791B", "inf", 2.0),
-    ("Running On-Demand P instances", "L-417A185B", "p", 1.5),
-)
-"""Name, code and family of a quota, and how much of what runs it allows."""
-
-
-_LEAST_VCPUS = 256
-
-
 def service_quotas(nodes: Sequence[Node], region: str) -> dict[str, Any]:
-    """Return a region's vCPU quotas, some way above what runs there."""
-    return {"Quotas": [_quota(nodes, region, *row) for row in QUOTAS]}
+    """Return a region's vCPU quotas, some way above the running fleet."""
+    return {"Quotas": [_quota(row, nodes, region) for row in rows_of("quotas")]}
 
 
-def _quota(nodes: Sequence[Node], region: str, name: str, code: str, family: str, room: float) -> dict[str, Any]:
-    mine = (n for n in nodes if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block"))
-    used = sum(n.hardware.vcpus for n in mine)
+def _quota(row: Row, nodes: Sequence[Node], region: str) -> dict[str, Any]:
+    family = row["family"]
+    counted = (n for n in nodes if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block"))
+    vcpus = sum(n.hardware.vcpus for n in counted)
     return {
         "ServiceCode": "ec2",
         "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
-        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{code}",
-        "QuotaCode": code,
-        "QuotaName": name,
-        "Value": float(max(_LEAST_VCPUS, round(used * room / 64) * 64)),
+        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{row['code']}",
+        "QuotaCode": row["code"],
+        "QuotaName": row["name"],
+        "Value": float(max(_LEAST_VCPUS, round(vcpus * _QUOTA_ROOM[family] / 64) * 64)),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,

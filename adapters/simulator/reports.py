@@ -1,10 +1,10 @@
-"""Write what jobs and nodes report themselves: a run's progress, the compiler's log, neuron-monitor's JSON."""
+"""Write the reports of jobs and nodes themselves: a run's progress, the compiler's log, neuron-monitor's JSON."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -24,20 +24,20 @@ NAMESPACE = "Trn/Training"
 
 @dataclass(frozen=True)
 class Progress:
-    """Hold what a run has reached at each minute."""
+    """Hold the progress of a run at each minute."""
 
     steps: Array
     checkpoint_age_seconds: Array
     reporting: Array
 
 
-def follow(crew: Workers) -> Progress:
+def follow(workers: Workers) -> Progress:
     """Walk through the minutes: steps add up, a restart falls back to the last checkpoint, whose age counts from the restore."""
-    s, job = crew.signals, crew.nodes[0].job
+    s, job = workers.signals, workers.nodes[0].job
     pods = s.pod.max(axis=0) * s.runtime.max(axis=0) > 0
     rate = 60 / job.step_seconds
     steps, age = np.zeros(pods.size), np.zeros(pods.size)
-    at = saved = float(generator(crew.seed, crew.cluster, job.name, "run").integers(20_000, 60_000)) if pods[0] else 0.0
+    at = saved = float(generator(workers.seed, workers.cluster, job.name, "run").integers(20_000, 60_000)) if pods[0] else 0.0
     since = 0
     written = (s.write.max(axis=0) > 1e8) & (s.saving > 0)
     for minute in range(pods.size):
@@ -50,28 +50,28 @@ def follow(crew: Workers) -> Progress:
     return Progress(np.floor(steps), age, pods.astype(np.float64))
 
 
-def run_blocks(crew: Workers) -> Iterator[Block]:
+def run_blocks(workers: Workers) -> Iterator[Block]:
     """Yield the run's metrics; a job that is not training yields none."""
-    job = crew.nodes[0].job
+    job = workers.nodes[0].job
     if job.kind is not Kind.TRAINING:
         return
-    progress = follow(crew)
-    series = [MetricSeries(crew.nodes[0].cluster.region, {"Run": job.name, "ClusterName": crew.cluster})]
+    progress = follow(workers)
+    series = [MetricSeries(workers.nodes[0].cluster.region, {"Run": job.name, "ClusterName": workers.cluster})]
     for metric, unit, values in (
         ("Epoch", "Count", progress.steps / job.steps_per_epoch),
         ("Step", "Count", progress.steps),
         ("Tokens", "Count", progress.steps * job.tokens_per_step),
         ("Parameters", "Count", np.full_like(progress.steps, job.parameters)),
-        ("Loss", "None", _loss(progress.steps, job, crew)),
+        ("Loss", "None", _loss(progress.steps, job, workers)),
         ("CheckpointAgeSeconds", "Seconds", progress.checkpoint_age_seconds),
     ):
-        last = values[crew.minutes - 1 :: crew.minutes][None, :]
-        count = progress.reporting[crew.minutes - 1 :: crew.minutes][None, :]
+        last = values[workers.minutes - 1 :: workers.minutes][None, :]
+        count = progress.reporting[workers.minutes - 1 :: workers.minutes][None, :]
         yield Block(NAMESPACE, metric, unit, series, count, last, last, last)
 
 
-def _loss(steps: Array, job: Job, crew: Workers) -> Array:
-    rng = generator(crew.seed, crew.cluster, job.name, "loss")
+def _loss(steps: Array, job: Job, workers: Workers) -> Array:
+    rng = generator(workers.seed, workers.cluster, job.name, "loss")
     return np.asarray(1.62 + 9.0 * (steps + 400) ** -0.22 * (1 + rng.normal(0, 0.006, steps.size)))
 
 
@@ -81,12 +81,12 @@ _LATE_SECONDS = 20
 """How long after its time an event is ingested."""
 
 
-def write_logs(folder: Path, crews: Sequence[Workers], fleet: Fleet) -> int:
+def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
     """Write an event for each begin of a compile and for each end that was not cut off; return how many."""
     by_cluster: dict[str, list[dict[str, Any]]] = {}
-    for crew in crews:
-        for event in _events(crew, fleet):
-            by_cluster.setdefault(crew.cluster, []).append(event)
+    for workers in jobs:
+        for event in _events(workers, fleet):
+            by_cluster.setdefault(workers.cluster, []).append(event)
     for cluster, events in by_cluster.items():
         path = folder / "logs" / f"{cluster}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,9 +95,9 @@ def write_logs(folder: Path, crews: Sequence[Workers], fleet: Fleet) -> int:
     return sum(map(len, by_cluster.values()))
 
 
-def _events(crew: Workers, fleet: Fleet) -> Iterator[dict[str, Any]]:
-    compiling = crew.signals.compiling
-    for row, node in enumerate(crew.nodes):
+def _events(workers: Workers, fleet: Fleet) -> Iterator[dict[str, Any]]:
+    compiling = workers.signals.compiling
+    for row, node in enumerate(workers.nodes):
         edges = np.flatnonzero(np.diff(np.concatenate(([0], compiling[row] > 0, [0])).astype(np.int8)))
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             module = f"MODULE_{int(sha256(f'{node.job.name} {begin}'.encode()).hexdigest()[:14], 16)}+d41d8cd9"
@@ -121,26 +121,26 @@ WORTH_A_LOOK = 20
 """ECC events of one node that make somebody install neuron-monitor there."""
 
 
-def write_monitor(folder: Path, crews: Sequence[Workers], fleet: Fleet) -> None:
-    """Write `neuron-monitor/INSTANCE.jsonl.gz` for the first node of all, and each crew's node with the most ECC events."""
-    chosen = [(crews[0], 0)] if crews and crews[0].nodes[0].hardware.accelerator == "neuron" else []
-    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in crews if c.signals.ecc.sum(axis=1).max() > WORTH_A_LOOK]
-    for crew, row in {(c.nodes[r].id): (c, r) for c, r in chosen}.values():
-        path = folder / "neuron-monitor" / f"{crew.nodes[row].id}.jsonl.gz"
+def write_monitor(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> None:
+    """Write `neuron-monitor/INSTANCE.jsonl.gz` for the first node of all, and each workers's node with the most ECC events."""
+    chosen = [(jobs[0], 0)] if jobs and jobs[0].nodes[0].hardware.accelerator == "neuron" else []
+    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in jobs if c.signals.ecc.sum(axis=1).max() > WORTH_A_LOOK]
+    for workers, row in {(c.nodes[r].id): (c, r) for c, r in chosen}.values():
+        path = folder / "neuron-monitor" / f"{workers.nodes[row].id}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = "".join(
-            json.dumps(_report(crew, row, m, fleet)) + "\n" for m in range(EVERY_MINUTES, fleet.minutes, EVERY_MINUTES)
+            json.dumps(_report(workers, row, m, fleet)) + "\n" for m in range(EVERY_MINUTES, fleet.minutes, EVERY_MINUTES)
         )
         path.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
-def _report(crew: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, Any]:
-    s, node = crew.signals, crew.nodes[row]
+def _report(workers: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, Any]:
+    s, node = workers.signals, workers.nodes[row]
     loaded = bool(s.runtime[row, minute] > 0)
     return {
         "timestamp": f"{fleet.at(minute):%Y-%m-%dT%H:%M:%SZ}",
-        "neuron_runtime_data": [_runtime(crew, row, minute)] if loaded else [],
-        "system_data": _system(crew, row, minute),
+        "neuron_runtime_data": [_runtime(workers, row, minute)] if loaded else [],
+        "system_data": _system(workers, row, minute),
         "instance_info": {
             "instance_name": node.tags["Name"],
             "instance_id": node.id,
@@ -159,50 +159,54 @@ def _report(crew: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, Any
     }
 
 
-def _runtime(crew: Workers, row: int, minute: int) -> dict[str, Any]:
+def _runtime(workers: Workers, row: int, minute: int) -> dict[str, Any]:
     report = {
-        "neuroncore_counters": _group(neuroncores_in_use=_cores(crew, row, minute)),
-        "execution_stats": _executions(crew, row, minute),
-        "memory_used": _memory(crew, row, minute),
+        "neuroncore_counters": _group({"neuroncores_in_use": _cores(workers, row, minute)}),
+        "execution_stats": _executions(workers, row, minute),
+        "memory_used": _memory(workers, row, minute),
     }
-    return {"pid": 4711, "address": "", "neuron_runtime_tag": crew.nodes[row].job.name, "error": "", "report": report}
+    return {"pid": 4711, "address": "", "neuron_runtime_tag": workers.nodes[row].job.name, "error": "", "report": report}
 
 
-def _group(**figures: Any) -> dict[str, Any]:
+def _group(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {"period": EVERY_MINUTES * 60.0, **figures, "error": ""}
 
 
-def _cores(crew: Workers, row: int, minute: int) -> dict[str, Any]:
-    percent = round(float(crew.signals.utilization[row, minute]) * 100, 2)
-    return {str(core): {"neuroncore_utilization": percent} for core in range(crew.cores)}
+def _cores(workers: Workers, row: int, minute: int) -> dict[str, Any]:
+    percent = round(float(workers.signals.utilization[row, minute]) * 100, 2)
+    return {str(core): {"neuroncore_utilization": percent} for core in range(workers.cores)}
 
 
-def _executions(crew: Workers, row: int, minute: int) -> dict[str, Any]:
-    s, span = crew.signals, slice(max(0, minute - EVERY_MINUTES), minute)
+def _executions(workers: Workers, row: int, minute: int) -> dict[str, Any]:
+    s, span = workers.signals, slice(max(0, minute - EVERY_MINUTES), minute)
     errors, broken = int(s.errors[row, span].sum()), int(s.hardware_errors[row, span].sum())
     latency = float(s.latency[row, minute])
     executing = bool(np.isfinite(latency) and s.utilization[row, minute] > 0.005)
     shape = (("p0", 0.97), ("p1", 0.975), ("p25", 0.99), ("p50", 1.0), ("p75", 1.01), ("p99", 1.05), ("p100", 1.08))
     spread = {name: round(latency * factor, 6) for name, factor in shape} if executing else None
     none = {"generic": 0, "numerical": 0, "model": 0, "runtime": 0}
+    done = {"completed": int(300 / latency) if executing else 0, "completed_with_err": errors, "timed_out": 0}
     return _group(
-        error_summary=none | {"transient": errors - broken, "hardware": broken},
-        execution_summary={"completed": int(300 / latency) if executing else 0, "completed_with_err": errors, "timed_out": 0},
-        latency_stats={"total_latency": spread, "device_latency": spread},
+        {
+            "error_summary": none | {"transient": errors - broken, "hardware": broken},
+            "execution_summary": done,
+            "latency_stats": {"total_latency": spread, "device_latency": spread},
+        }
     )
 
 
-def _memory(crew: Workers, row: int, minute: int) -> dict[str, Any]:
-    used = float(crew.signals.memory[row, minute]) * crew.nodes[row].hardware.device_memory_bytes / crew.cores
+def _memory(workers: Workers, row: int, minute: int) -> dict[str, Any]:
+    used = float(workers.signals.memory[row, minute]) * workers.nodes[row].hardware.device_memory_bytes / workers.cores
     parts = {"constants": 0, "model_shared_scratchpad": 0, "runtime_memory": int(used * 0.06)}
     each = parts | {"model_code": int(used * 0.04), "tensors": int(used * 0.90)}
-    cores = {str(core): each for core in range(crew.cores)}
-    held = {"host": 6_997_643_264, "neuron_device": int(used * crew.cores * 1.01)}
-    return _group(neuron_runtime_used_bytes=held | {"usage_breakdown": {"neuroncore_memory_usage": cores}}, loaded_models=[])
+    cores = {str(core): each for core in range(workers.cores)}
+    held = {"host": 6_997_643_264, "neuron_device": int(used * workers.cores * 1.01)}
+    breakdown = {"usage_breakdown": {"neuroncore_memory_usage": cores}}
+    return _group({"neuron_runtime_used_bytes": held | breakdown, "loaded_models": []})
 
 
-def _system(crew: Workers, row: int, minute: int) -> dict[str, Any]:
-    s, machine = crew.signals, crew.nodes[row].hardware
+def _system(workers: Workers, row: int, minute: int) -> dict[str, Any]:
+    s, machine = workers.signals, workers.nodes[row].hardware
     total = machine.host_memory_gib * 2**30
     events = int(s.ecc[row, max(0, minute - EVERY_MINUTES) : minute].sum())
     device = {"sram_ecc_corrected": 0, "sram_ecc_uncorrected": 0}
@@ -211,12 +215,14 @@ def _system(crew: Workers, row: int, minute: int) -> dict[str, Any]:
     devices = [device | {"neuron_device_index": i} | (sick if i == 3 else fine) for i in range(machine.devices)]
     busy = float(s.cpu[row, minute]) * 100
     return {
-        "neuron_hw_counters": _group(neuron_devices=devices),
-        "vcpu_usage": _group(average_usage={"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}),
+        "neuron_hw_counters": _group({"neuron_devices": devices}),
+        "vcpu_usage": _group({"average_usage": {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}}),
         "memory_info": _group(
-            memory_total_bytes=total,
-            memory_used_bytes=int(total * s.host_memory[row, minute]),
-            swap_total_bytes=0,
-            swap_used_bytes=0,
+            {
+                "memory_total_bytes": total,
+                "memory_used_bytes": int(total * s.host_memory[row, minute]),
+                "swap_total_bytes": 0,
+                "swap_used_bytes": 0,
+            }
         ),
     }

@@ -1,4 +1,4 @@
-"""Describe what is to be simulated: clusters, their jobs, and what goes wrong when. All times are hours from the start."""
+"""Describe a simulation: clusters, their jobs, and planned incidents. All times are hours from the start."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class PlannedIncident:
-    """Describe what goes wrong; `nodes` is a half-open range of the job's nodes, None = all of them."""
+    """Describe one incident; `nodes` is a half-open range of the job's nodes, None = all of them."""
 
     cause: Cause
     cluster: str
@@ -90,7 +90,7 @@ class PlannedIncident:
     job: str = ""
     nodes: tuple[int, int] | None = None
     level: float = 0.0
-    """What the cause's painter makes of it: a utilization, a factor, USD a day."""
+    """What the cause's effect makes of it: a utilization, a factor, USD a day."""
     labelled: bool = True
     note: str = ""
 

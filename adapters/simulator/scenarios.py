@@ -39,8 +39,7 @@ LLAMA = Job("llama-70b", 64, usual=0.90, cores_reported=1, market="savings-plan"
 CHAT = Job("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
 
 
-def _llama(job: Job = LLAMA, **more: float) -> Cluster:
-    return Cluster("llama", "trn1.32xlarge", "us-west-2", (job,), "pretraining", "llama-70b", "dana", more.get("tib", 48.0))
+LLAMA_CLUSTER = Cluster("llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0)
 
 
 DEMO = Scenario(
@@ -50,7 +49,7 @@ DEMO = Scenario(
     start=datetime(2026, 11, 17, 12, tzinfo=UTC),
     bill_days=35,
     clusters=(
-        _llama(),
+        LLAMA_CLUSTER,
         Cluster(
             "vision",
             "trn1n.32xlarge",
@@ -106,7 +105,7 @@ REFERENCE = Scenario(
     "64 nodes at 85-95 %; an inefficient loader holds them at 20 % for six hours after two days.",
     days=2.5,
     period_seconds=60,
-    clusters=(_llama(),),
+    clusters=(LLAMA_CLUSTER,),
     incidents=(PlannedIncident(Cause.STARVED, "llama", 48, 6, "llama-70b", level=0.20, note="an inefficient data loader"),),
 )
 
@@ -114,7 +113,7 @@ STORM = Scenario(
     "64 nodes; one device decays and the whole job shows it: errors, low utilization, silent nodes, an ageing checkpoint.",
     days=2,
     period_seconds=60,
-    clusters=(_llama(),),
+    clusters=(LLAMA_CLUSTER,),
     incidents=(
         PlannedIncident(Cause.HARDWARE_FAULT, "llama", 36, 4, "llama-70b", (17, 18), note="the cause of all"),
         PlannedIncident(Cause.CHECKPOINT_AT_RISK, "llama", 36, 4, "llama-70b", labelled=False),

@@ -1,4 +1,4 @@
-"""Hold what the nodes of one job do, minute by minute: the one thing that workloads make and incidents bend."""
+"""Hold the signals of one job's nodes, minute by minute: workloads make them, incidents bend them."""
 
 from __future__ import annotations
 

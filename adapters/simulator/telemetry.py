@@ -1,4 +1,4 @@
-"""Turn signals into the metrics of Container Insights and EC2, under the dimension sets that CloudWatch has.
+"""Turn signals into the metrics of Container Insights, EC2, FSx and EBS, under the dimension sets that CloudWatch has.
 
 Names and sets: aws/amazon-cloudwatch-agent, translator/translate/otel/exporter/awsemf/kubernetes.go @ab55b8d (2026-08-07).
 """
@@ -38,7 +38,7 @@ class Workers:
         return self.nodes[0].hardware.cores
 
     def block(self, namespace: str, metric: str, unit: str, sets: Sets, dimensions: Sequence[dict[str, str]]) -> Block:
-        """Name the sets of this crew's nodes."""
+        """Name the sets of this workers's nodes."""
         series = [MetricSeries(self.nodes[0].cluster.region, d) for d in dimensions]
         return Block(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
@@ -54,80 +54,80 @@ def node_dimensions(node: Node) -> dict[str, str]:
     return {"ClusterName": node.cluster.name, "InstanceId": node.id, "NodeName": node.name}
 
 
-def node_blocks(crew: Workers) -> Iterator[Block]:
+def node_blocks(workers: Workers) -> Iterator[Block]:
     """Yield the node-level metrics of one job's nodes, accelerator and host."""
-    named = [node_dimensions(n) for n in crew.nodes]
-    levels = _gpu_levels(crew) if crew.nodes[0].hardware.accelerator == "gpu" else _neuron_levels(crew)
-    for metric, unit, sets in (*levels, *_host_levels(crew)):
-        yield crew.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
+    named = [node_dimensions(n) for n in workers.nodes]
+    levels = _gpu_levels(workers) if workers.nodes[0].hardware.accelerator == "gpu" else _neuron_levels(workers)
+    for metric, unit, sets in (*levels, *_host_levels(workers)):
+        yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
 
-def utilization(crew: Workers) -> Sets:
+def utilization(workers: Workers) -> Sets:
     """Return percent over scrapes and cores; the spread over cores shows in max and min."""
-    percent = crew.signals.utilization * 100
-    room = 4 * crew.signals.utilization * (1 - crew.signals.utilization) * 100
-    leans = crew.core_offsets()
+    percent = workers.signals.utilization * 100
+    room = 4 * workers.signals.utilization * (1 - workers.signals.utilization) * 100
+    leans = workers.core_offsets()
     high = percent + room * leans.max(axis=1, keepdims=True)
     low = percent + room * leans.min(axis=1, keepdims=True)
-    return gather(percent, crew.signals.visible, crew.minutes, crew.cores, high, low)
+    return gather(percent, workers.signals.visible, workers.minutes, workers.cores, (high, low))
 
 
-def _neuron_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
-    s, machine = crew.signals, crew.nodes[0].hardware
+def _neuron_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+    s, machine = workers.signals, workers.nodes[0].hardware
     per_core = machine.device_memory_bytes / machine.cores
     used = s.memory * s.runtime
 
     def of_cores(share: Array) -> Sets:
-        return gather(share * per_core, s.visible, crew.minutes, machine.cores)
+        return gather(share * per_core, s.visible, workers.minutes, machine.cores)
 
-    yield "node_neuroncore_utilization", "Percent", utilization(crew)
+    yield "node_neuroncore_utilization", "Percent", utilization(workers)
     yield "node_neuroncore_memory_usage_total", "Bytes", of_cores(used)
     yield "node_neuroncore_memory_usage_tensors", "Bytes", of_cores(used * 0.90)
     yield "node_neuroncore_memory_usage_model_code", "Bytes", of_cores(used * 0.04)
-    runtime = gather(used * machine.device_memory_bytes * 1.01, s.visible, crew.minutes)
+    runtime = gather(used * machine.device_memory_bytes * 1.01, s.visible, workers.minutes)
     yield "node_neurondevice_runtime_memory_used_bytes", "Bytes", runtime
-    yield "node_neuron_execution_errors_total", "Count", gather(s.errors, s.visible, crew.minutes)
+    yield "node_neuron_execution_errors_total", "Count", gather(s.errors, s.visible, workers.minutes)
     executing = np.where((s.utilization > 0.005) & (s.runtime > 0), s.latency, np.nan)
-    yield "node_neuron_execution_latency", "Seconds", gather(executing, s.visible, crew.minutes)
-    events = gather(s.ecc / machine.devices, s.visible, crew.minutes, machine.devices, s.ecc, s.ecc * 0)
+    yield "node_neuron_execution_latency", "Seconds", gather(executing, s.visible, workers.minutes)
+    events = gather(s.ecc / machine.devices, s.visible, workers.minutes, machine.devices, (s.ecc, s.ecc * 0))
     yield "node_neurondevice_hw_ecc_events_total", "Count", events
-    yield from _efa_levels(crew)
+    yield from _efa_levels(workers)
     held = s.pod * machine.cores
     offered = np.full_like(held, machine.cores)
-    yield "node_neuroncore_limit", "Count", gather(offered, s.visible, crew.minutes)
-    yield "node_neuroncore_reserved_capacity", "Percent", gather(s.pod * 100, s.visible, crew.minutes)
-    yield "node_neuroncore_usage_total", "Count", gather(held, s.visible, crew.minutes)
+    yield "node_neuroncore_limit", "Count", gather(offered, s.visible, workers.minutes)
+    yield "node_neuroncore_reserved_capacity", "Percent", gather(s.pod * 100, s.visible, workers.minutes)
+    yield "node_neuroncore_usage_total", "Count", gather(held, s.visible, workers.minutes)
 
 
-def _efa_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
-    s, machine = crew.signals, crew.nodes[0].hardware
+def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+    s, machine = workers.signals, workers.nodes[0].hardware
     if not machine.efa_interfaces:
         return
     each = s.efa * machine.nic_bytes_per_second / machine.efa_interfaces
     for name, share in (("rx_bytes", 1.0), ("tx_bytes", 0.99), ("rdma_read_bytes", 0.12), ("rdma_write_bytes", 0.85)):
-        sets = gather(each * share, s.visible, crew.minutes, machine.efa_interfaces)
+        sets = gather(each * share, s.visible, workers.minutes, machine.efa_interfaces)
         yield f"node_efa_{name}", "Bytes/Second", sets
 
 
-def _gpu_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
-    s, machine = crew.signals, crew.nodes[0].hardware
-    yield "node_gpu_utilization", "Percent", utilization(crew)
-    yield "node_gpu_memory_utilization", "Percent", gather(s.memory * 100, s.visible, crew.minutes, machine.devices)
-    yield "node_gpu_limit", "Count", gather(np.full_like(s.pod, machine.devices), s.visible, crew.minutes)
-    yield "node_gpu_usage_total", "Count", gather(s.pod * machine.devices, s.visible, crew.minutes)
-    yield from _efa_levels(crew)
+def _gpu_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+    s, machine = workers.signals, workers.nodes[0].hardware
+    yield "node_gpu_utilization", "Percent", utilization(workers)
+    yield "node_gpu_memory_utilization", "Percent", gather(s.memory * 100, s.visible, workers.minutes, machine.devices)
+    yield "node_gpu_limit", "Count", gather(np.full_like(s.pod, machine.devices), s.visible, workers.minutes)
+    yield "node_gpu_usage_total", "Count", gather(s.pod * machine.devices, s.visible, workers.minutes)
+    yield from _efa_levels(workers)
 
 
-def _host_levels(crew: Workers) -> Iterator[tuple[str, str, Sets]]:
-    s = crew.signals
-    yield "node_cpu_utilization", "Percent", gather(s.cpu * 100, s.visible, crew.minutes)
-    yield "node_memory_utilization", "Percent", gather(s.host_memory * 100, s.visible, crew.minutes)
+def _host_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+    s = workers.signals
+    yield "node_cpu_utilization", "Percent", gather(s.cpu * 100, s.visible, workers.minutes)
+    yield "node_memory_utilization", "Percent", gather(s.host_memory * 100, s.visible, workers.minutes)
 
 
-def ec2_blocks(crew: Workers, present: Array) -> Iterator[Block]:
+def ec2_blocks(workers: Workers, present: Array) -> Iterator[Block]:
     """Yield `AWS/EC2` of basic monitoring, five minutes a point; it goes on where Container Insights falls silent."""
-    s, minutes = crew.signals, max(5, crew.minutes)
-    named = [{"InstanceId": n.id} for n in crew.nodes]
+    s, minutes = workers.signals, max(5, workers.minutes)
+    named = [{"InstanceId": n.id} for n in workers.nodes]
     inward, outward = (s.read + s.eni) * 60, (s.write + s.eni) * 60
     for metric, unit, values in (
         ("CPUUtilization", "Percent", s.cpu * 100),
@@ -135,32 +135,32 @@ def ec2_blocks(crew: Workers, present: Array) -> Iterator[Block]:
         ("NetworkOut", "Bytes", outward),
         ("StatusCheckFailed", "Count", s.status_failed),
     ):
-        yield crew.block("AWS/EC2", metric, unit, gather(values, present, minutes), named)
+        yield workers.block("AWS/EC2", metric, unit, gather(values, present, minutes), named)
 
 
-def cluster_block(crews: Sequence[Workers]) -> Block:
+def cluster_block(jobs: Sequence[Workers]) -> Block:
     """Return the cluster-level utilization: the same records under one dimension more coarse, never to be added."""
-    every = [utilization(crew) for crew in crews]
+    every = [utilization(workers) for workers in jobs]
     joined = Sets(*(np.concatenate([getattr(x, f) for x in every]) for f in ("count", "sum", "max", "min")))
-    metric = "node_gpu_utilization" if crews[0].nodes[0].hardware.accelerator == "gpu" else "node_neuroncore_utilization"
-    return crews[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": crews[0].cluster}])
+    metric = "node_gpu_utilization" if jobs[0].nodes[0].hardware.accelerator == "gpu" else "node_neuroncore_utilization"
+    return jobs[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": jobs[0].cluster}])
 
 
-def core_blocks(crew: Workers) -> Iterator[Block]:
-    """Yield per-core utilization and memory of the job's first nodes; cores add up to what the node says."""
-    machine = crew.nodes[0].hardware
-    leans = crew.core_offsets()
-    for row, node in enumerate(crew.nodes[: crew.nodes[0].job.cores_reported]):
-        u = crew.signals.utilization[row : row + 1]
+def core_blocks(workers: Workers) -> Iterator[Block]:
+    """Yield per-core utilization and memory of the job's first nodes; cores add up to the node's own figure."""
+    machine = workers.nodes[0].hardware
+    leans = workers.core_offsets()
+    for row, node in enumerate(workers.nodes[: workers.nodes[0].job.cores_reported]):
+        u = workers.signals.utilization[row : row + 1]
         percent = 100 * (u + 4 * u * (1 - u) * leans[row][:, None])
-        seen = np.repeat(crew.signals.visible[row : row + 1], machine.cores, axis=0)
-        share = crew.signals.memory[row : row + 1] * crew.signals.runtime[row : row + 1]
+        seen = np.repeat(workers.signals.visible[row : row + 1], machine.cores, axis=0)
+        share = workers.signals.memory[row : row + 1] * workers.signals.runtime[row : row + 1]
         memory = np.repeat(share * machine.device_memory_bytes / machine.cores, machine.cores, axis=0)
         named = [_core_dimensions(node, core) for core in range(machine.cores)]
-        sets = gather(percent, seen, crew.minutes)
-        yield crew.block(CONTAINER_INSIGHTS, "node_neuroncore_utilization", "Percent", sets, named)
-        sets = gather(memory, seen, crew.minutes)
-        yield crew.block(CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named)
+        sets = gather(percent, seen, workers.minutes)
+        yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_utilization", "Percent", sets, named)
+        sets = gather(memory, seen, workers.minutes)
+        yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named)
 
 
 def _core_dimensions(node: Node, core: int) -> dict[str, str]:
@@ -172,26 +172,26 @@ def _core_dimensions(node: Node, core: int) -> dict[str, str]:
     }
 
 
-def pod_blocks(crew: Workers) -> Iterator[Block]:
+def pod_blocks(workers: Workers) -> Iterator[Block]:
     """Yield pod-level metrics of the job's first pods; a pod has no record while it does not exist."""
-    job = crew.nodes[0].job
-    n = min(job.pods, len(crew.nodes))
-    if job.kind is Kind.NOTHING or not n or crew.nodes[0].hardware.accelerator == "gpu":
+    job = workers.nodes[0].job
+    n = min(job.pods, len(workers.nodes))
+    if job.kind is Kind.NOTHING or not n or workers.nodes[0].hardware.accelerator == "gpu":
         return
-    s, cores = crew.signals, float(crew.cores)
+    s, cores = workers.signals, float(workers.cores)
     seen = s.visible[:n] * s.pod[:n]
-    named = [_pod_dimensions(node) for node in crew.nodes[:n]]
+    named = [_pod_dimensions(node) for node in workers.nodes[:n]]
     percent = s.utilization[:n] * 100
-    memory = s.memory[:n] * s.runtime[:n] * crew.nodes[0].hardware.device_memory_bytes / cores
+    memory = s.memory[:n] * s.runtime[:n] * workers.nodes[0].hardware.device_memory_bytes / cores
     given = np.full_like(seen, cores)
     for metric, unit, sets in (
-        ("pod_neuroncore_utilization", "Percent", gather(percent, seen, crew.minutes, crew.cores)),
-        ("pod_neuroncore_memory_usage_total", "Bytes", gather(memory, seen, crew.minutes, crew.cores)),
-        ("pod_neuroncore_request", "Count", gather(given, seen, crew.minutes)),
-        ("pod_neuroncore_limit", "Count", gather(given, seen, crew.minutes)),
-        ("pod_neuroncore_usage_total", "Count", gather(given, seen, crew.minutes)),
+        ("pod_neuroncore_utilization", "Percent", gather(percent, seen, workers.minutes, workers.cores)),
+        ("pod_neuroncore_memory_usage_total", "Bytes", gather(memory, seen, workers.minutes, workers.cores)),
+        ("pod_neuroncore_request", "Count", gather(given, seen, workers.minutes)),
+        ("pod_neuroncore_limit", "Count", gather(given, seen, workers.minutes)),
+        ("pod_neuroncore_usage_total", "Count", gather(given, seen, workers.minutes)),
     ):
-        yield crew.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
+        yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
 
 def _pod_dimensions(node: Node) -> dict[str, str]:
@@ -206,14 +206,14 @@ def _pod_dimensions(node: Node) -> dict[str, str]:
 DISKS_PER_TIB = 1
 
 
-def file_system_blocks(spec: FileSystemSpec, crews: Sequence[Workers]) -> Iterator[Block]:
+def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterator[Block]:
     """Yield `AWS/FSx` of one file system: one point per disk and minute, so `Sum` is the whole."""
-    shape = crews[0].signals.progress.shape[0]
-    rng = generator(crews[0].seed, spec.id)
+    shape = jobs[0].signals.progress.shape[0]
+    rng = generator(jobs[0].seed, spec.id)
     if spec.unused_from is None:
-        read = np.sum([c.signals.read.sum(axis=0) for c in crews], axis=0) * 60
-        write = np.sum([c.signals.write.sum(axis=0) for c in crews], axis=0) * 60
-        clients = np.sum([c.signals.pod.sum(axis=0) for c in crews], axis=0)
+        read = np.sum([c.signals.read.sum(axis=0) for c in jobs], axis=0) * 60
+        write = np.sum([c.signals.write.sum(axis=0) for c in jobs], axis=0) * 60
+        clients = np.sum([c.signals.pod.sum(axis=0) for c in jobs], axis=0)
         metadata = np.abs(rng.normal(900, 150, shape)) * (clients > 0)
     else:
         at = np.arange(shape)
@@ -233,7 +233,7 @@ def file_system_blocks(spec: FileSystemSpec, crews: Sequence[Workers]) -> Iterat
         ("ClientConnections", "Count", clients, 1),
         ("FreeDataStorageCapacity", "Bytes", free, disks),
     ):
-        sets = gather(np.atleast_2d(values), seen, crews[0].minutes, things)
+        sets = gather(np.atleast_2d(values), seen, jobs[0].minutes, things)
         yield Block("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Node
+from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Fleet, Node
 from adapters.simulator.scenario import FOREVER, Job, Kind
 from adapters.simulator.signals import Array, Signals, alive, generator, quiet, wander
 
@@ -16,9 +16,10 @@ RESIZE_MINUTES = 12
 BOOT_MINUTES = 3
 
 
-def healthy(job: Job, nodes: Sequence[Node], start: datetime, minutes: int, seed: int, missing: float) -> Signals:
-    """Return what the job's nodes do when nothing goes wrong."""
-    rng = generator(seed, nodes[0].cluster.name, job.name)
+def healthy(fleet: Fleet, nodes: Sequence[Node], missing: float) -> Signals:
+    """Return the signals of one job's nodes when nothing goes wrong; `missing` is the share of scrapes that never arrive."""
+    job, minutes = nodes[0].job, fleet.minutes
+    rng = generator(fleet.seed, nodes[0].cluster.name, job.name)
     signals = quiet(len(nodes), minutes, rng)
     match job.kind:
         case Kind.TRAINING:
@@ -28,7 +29,7 @@ def healthy(job: Job, nodes: Sequence[Node], start: datetime, minutes: int, seed
             for row in range(len(nodes)):
                 _train(signals, slice(row, row + 1), job, rng, minutes)
         case Kind.INFERENCE:
-            _serve(signals, job, rng, start, minutes)
+            _serve(signals, job, rng, fleet.start, minutes)
         case Kind.NOTHING:
             pass
     _background(signals, rng)
@@ -183,7 +184,7 @@ def _traffic(start: datetime, minutes: int) -> Array:
 
 
 def _background(signals: Signals, rng: np.random.Generator) -> None:
-    """Add what every fleet has: a corrected ECC event and a transient error now and then."""
+    """Add the noise of every fleet: a corrected ECC event and a transient error now and then."""
     shape = signals.ecc.shape
     signals.ecc[rng.random(shape) < 1 / (40 * 1440)] = 1
     stumble = (rng.random(shape) < 1 / (25 * 1440)) & (signals.utilization > 0.1)

@@ -1,4 +1,4 @@
-"""Derive what is never stored: who acknowledged an alert, and which labels it answers to."""
+"""Derive from stored alerts who acknowledged them, which labels select them, and when they were open."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
 
 
 def with_acknowledgement(alert: Alert, decision: Decision | None) -> Alert:
-    """Return the alert with what was decided about it."""
+    """Return the alert with the decision that acknowledged it, or without."""
     return alert if alert.acknowledged == decision else replace(alert, acknowledged=decision)
 
 
 def labels_of(alert: Alert) -> Labels:
-    """Return what may select an alert: the scope of its key, and what its things share."""
+    """Return the labels that select an alert: the scope of its key, and the labels that its things share."""
     return alert.anomaly.scope.merge(alert.anomaly.labels)
 
 
 def open_within(alert: Alert, window: Window) -> bool:
-    """Tell whether the alert was open at some time in the window."""
+    """Return whether the alert was open at some time in the window."""
     return alert.opened < window.end and (alert.closed is None or alert.closed > window.start or alert.opened in window)

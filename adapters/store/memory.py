@@ -34,7 +34,7 @@ class MemoryStore:
         self._shelves: dict[str, dict[str, Mapping[str, Any]]] = {}
 
     def load(self, now: datetime) -> State:
-        """Return what the watch needs at `now`."""
+        """Return the watch's state at `now`."""
         recent = [x for x in self._closed.values() if x.closed is None or x.closed > now - KEEP_CLOSED]
         standing = [x for x in self._silences.values() if x.ended_at is None]
         return State(
@@ -63,7 +63,7 @@ class MemoryStore:
         return self._ordered([x for x in every if open_within(x, window) and selector.selects(labels_of(x))])[::-1]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
-        """Return what people decided about these alert ids, oldest first."""
+        """Return people's decisions about these alert ids, oldest first."""
         found = (decision for alert in alerts for decision in self._decisions.get(alert, {}).values())
         return sorted(found, key=lambda decision: decision.at)
 
@@ -103,7 +103,7 @@ class MemoryStore:
         self._shelves.get(shelf, {}).pop(key, None)
 
     def first(self, shelf: str, key: str) -> bool:
-        """Tell whether the key came for the first time, and keep it."""
+        """Return whether the key came for the first time, and keep it."""
         made: dict[str, Any] = {}
         return self._shelves.setdefault(shelf, {}).setdefault(key, made) is made
 

@@ -117,7 +117,7 @@ def _file(url: URL) -> URL:
 
 
 def migrate(writer: Engine) -> None:
-    """Apply what is missing, in one transaction; raise `Unavailable` for tables of a newer trnbot."""
+    """Apply the missing migrations in one transaction; raise `Unavailable` for tables of a newer trnbot."""
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})

@@ -56,7 +56,7 @@ class SqlStore:
         self._name = name
 
     def load(self, now: datetime) -> State:
-        """Return what the watch needs at `now`, all as of one instant."""
+        """Return the watch's state at `now`, all as of one instant."""
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
             told = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
@@ -91,7 +91,7 @@ class SqlStore:
         return [x for x in reversed(found) if open_within(x, window) and selector.selects(labels_of(x))]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
-        """Return what people decided about these alert ids, oldest first of each."""
+        """Return people's decisions about these alert ids, oldest first of each."""
         with self._speaking(self._reader) as connection:
             return _decisions(connection, alerts)
 
@@ -148,7 +148,7 @@ class SqlStore:
             connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
 
     def first(self, shelf: str, key: str) -> bool:
-        """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
+        """Return whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         with self._speaking(self._writer) as connection:
             row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}, "written": _now()}
             statement = _insert(connection, SHELF).values(**row).on_conflict_do_nothing()
@@ -172,7 +172,7 @@ class SqlStore:
             return dropped
 
     def acquire_lead(self) -> bool:
-        """Tell whether this process may watch now, taking the watch when it is free; ask before each tick."""
+        """Return whether this process may watch now, taking the watch when it is free; ask before each tick."""
         with _naming(self._name):
             return self._lead.acquire()
 
@@ -194,7 +194,7 @@ class SqlStore:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Turn what the driver says into one sentence that names the database, never its password."""
+    """Turn a driver's error into one sentence that names the database, never its password."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -202,7 +202,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def reason_of(error: SQLAlchemyError) -> str:
-    """Return the first line of what the driver said."""
+    """Return the first line of the driver's message."""
     said = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
     return said.strip().split("\n")[0].rstrip(".")
 

@@ -1,4 +1,4 @@
-"""Lay out the tables: columns for what people query, the whole noun as JSON in `body`; turn nouns into rows and back."""
+"""Lay out the tables: columns for queries, the whole noun as JSON in `body`; turn nouns into rows and back."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def alert_row(alert: Alert) -> Row:
 
 
 def said_row(said: NotificationLogEntry) -> Row:
-    """Return the row of what a channel was told."""
+    """Return the row of one entry of the notification log."""
     row = {"id": said.id, "channel": said.channel, "reason": said.reason.value, "at": said.at}
     return row | {"message": said.message, "over": int(said.over), "body": encode(said)}
 

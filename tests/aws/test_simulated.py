@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapters.aws.recording.opening import open_recording
-from adapters.simulator.generate import generate
+from adapters.simulator.generate import Files, generate
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def recordings(tmp_path_factory):
     found = {}
     for form in ("jsonl", "parquet"):
         folder = tmp_path_factory.mktemp(form) / "recording"
-        generate(folder, 7, "tiny", form=form)
+        generate(folder, 7, "tiny", files=Files(form=form))
         found[form] = open_recording(folder, interval=timedelta(minutes=5), types={})
     return found
 

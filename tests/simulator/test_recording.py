@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from botocore.validate import ParamValidator
 
-from adapters.simulator import SCENARIOS, generate
+from adapters.simulator import SCENARIOS, Files, Timing, generate
 from adapters.simulator.__main__ import main
 from adapters.simulator.plot import draw
 from adapters.simulator.scenarios import COMPILES
@@ -27,7 +27,7 @@ def digests(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_same_seed_same_bytes(tmp_path: Path, form: str) -> None:
     for name in ("a", "b"):
-        generate(tmp_path / name, 3, "tiny", form=form)
+        generate(tmp_path / name, 3, "tiny", files=Files(form=form))
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
@@ -51,7 +51,7 @@ def test_every_api_answer_has_the_shape_botocore_knows(name: str, request: pytes
 
 
 def test_jsonl_and_parquet_hold_the_same_records(tmp_path: Path, tiny: Path, sql: duckdb.DuckDBPyConnection) -> None:
-    generate(tmp_path / "lines", 7, "tiny", form="jsonl")
+    generate(tmp_path / "lines", 7, "tiny", files=Files(form="jsonl"))
     shown = 'metric_name, dimensions::JSON::VARCHAR AS d, "timestamp", "value".count, "value".sum, "value".max, "value".min, unit'
     kinds = "columns={metric_name: 'VARCHAR', dimensions: 'MAP(VARCHAR, VARCHAR)', timestamp: 'BIGINT', unit: 'VARCHAR', "
     kinds += "value: 'STRUCT(count DOUBLE, sum DOUBLE, max DOUBLE, min DOUBLE)'}"
@@ -145,7 +145,7 @@ def test_nothing_is_wrong_in_calm() -> None:
 
 def test_start_days_and_period_are_obeyed(tmp_path: Path, sql: duckdb.DuckDBPyConnection) -> None:
     start = datetime(2026, 3, 4, 5, tzinfo=UTC)
-    generate(tmp_path / "x", 1, "tiny", start=start, days=0.125, period_seconds=300)
+    generate(tmp_path / "x", 1, "tiny", Timing(start, 0.125, 300))
     path = tmp_path / "x/metrics/tiny/bert/node_cpu_utilization.parquet"
     rows = sql.sql(f"SELECT min(timestamp), max(timestamp), count(DISTINCT timestamp) FROM '{path}'").fetchall()
     first = int(start.timestamp() * 1000)
@@ -154,11 +154,11 @@ def test_start_days_and_period_are_obeyed(tmp_path: Path, sql: duckdb.DuckDBPyCo
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [({"scenario": "calmm"}, "did you mean 'calm'"), ({"period_seconds": 90}, "write 60 or 300")],
+    [(("calmm",), "did you mean 'calm'"), (("tiny", Timing(period_seconds=90)), "write 60 or 300")],
 )
-def test_wrong_input_is_named(tmp_path: Path, wrong: dict[str, object], sentence: str) -> None:
+def test_wrong_input_is_named(tmp_path: Path, wrong: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(WrongInput, match=sentence):
-        generate(tmp_path / "new", 1, **{"scenario": "tiny"} | wrong)
+        generate(tmp_path / "new", 1, *wrong)
     assert not (tmp_path / "new").exists()
 
 

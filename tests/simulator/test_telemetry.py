@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from adapters.simulator.generate import Simulation, simulate
+from adapters.simulator.generate import Simulation, Timing, simulate
 from adapters.simulator.metrics import gather
 from adapters.simulator.reports import follow
 from adapters.simulator.telemetry import Workers, utilization
@@ -12,12 +12,12 @@ def reference() -> Simulation:
     return simulate(7, "reference")
 
 
-def crew_of(world: Simulation) -> Workers:
-    return world.crews[0]
+def workers_of(simulation: Simulation) -> Workers:
+    return simulation.jobs[0]
 
 
 def test_normal_then_twenty_percent_then_normal(reference: Simulation) -> None:
-    level = crew_of(reference).signals.utilization
+    level = workers_of(reference).signals.utilization
     before, during, after = (np.median(level[:, a * 60 : b * 60]) for a, b in ((2, 47), (49, 53), (55, 60)))
     assert level.shape[0] == 64
     assert 0.85 < before < 0.95
@@ -26,7 +26,7 @@ def test_normal_then_twenty_percent_then_normal(reference: Simulation) -> None:
 
 
 def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference: Simulation) -> None:
-    s = crew_of(reference).signals
+    s = workers_of(reference).signals
     normal, starved = slice(46 * 60, 47 * 60), slice(49 * 60, 50 * 60)
     assert np.nanmedian(s.latency[:, starved]) == pytest.approx(np.nanmedian(s.latency[:, normal]), rel=0.06)
     assert s.memory[:, starved].mean() == pytest.approx(s.memory[:, normal].mean(), rel=0.01)
@@ -35,33 +35,33 @@ def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference:
 
 
 def test_steps_go_on_at_a_fifth(reference: Simulation) -> None:
-    steps = follow(crew_of(reference)).steps
+    steps = follow(workers_of(reference)).steps
     pace = [(steps[b * 60] - steps[a * 60]) / (b - a) for a, b in ((30, 40), (48, 53))]
     assert pace[1] / pace[0] == pytest.approx(0.22, abs=0.03)
 
 
 def test_a_restart_falls_back_to_the_last_checkpoint() -> None:
-    world = simulate(7, "calm", days=5)
-    crew = next(c for c in world.crews if c.nodes[0].job.name == "vit-2b")
-    drops = np.diff(follow(crew).steps)
+    simulation = simulate(7, "calm", Timing(days=5))
+    workers = next(c for c in simulation.jobs if c.nodes[0].job.name == "vit-2b")
+    drops = np.diff(follow(workers).steps)
     assert (drops < 0).sum() >= 1
-    assert drops.min() > -60 * 60 / crew.nodes[0].job.step_seconds
+    assert drops.min() > -60 * 60 / workers.nodes[0].job.step_seconds
 
 
 def test_compiles_and_checkpoints_and_evaluations_happen_in_calm() -> None:
-    world = simulate(7, "calm", days=7)
-    job = next(c for c in world.crews if c.nodes[0].job.name == "extra").signals
+    simulation = simulate(7, "calm", Timing(days=7))
+    job = next(c for c in simulation.jobs if c.nodes[0].job.name == "extra").signals
     compiling = (job.cpu > 0.5) & (job.runtime == 0)
     assert 38 <= compiling[0].sum() <= 42
-    working = next(c for c in world.crews if c.nodes[0].job.name == "llama-8b").signals
+    working = next(c for c in simulation.jobs if c.nodes[0].job.name == "llama-8b").signals
     assert ((working.utilization > 0.5) & (working.utilization < 0.6)).mean() > 0.02
     assert (working.write > 0).mean() > 0.02
 
 
 def test_stopped_nodes_stop_reporting_and_replaced_ones_begin() -> None:
-    crews = {c.nodes[0].job.name: c for c in simulate(7, "calm").crews}
-    assert crews["old-run"].signals.visible[:, 200 * 60 :].sum() == 0
-    spot = crews["tuning"]
+    jobs = {c.nodes[0].job.name: c for c in simulate(7, "calm").jobs}
+    assert jobs["old-run"].signals.visible[:, 200 * 60 :].sum() == 0
+    spot = jobs["tuning"]
     assert [n.ended_minute for n in spot.nodes if n.ended_minute is not None] == [6000, 15600]
     assert spot.signals.visible[6, :6000].sum() == 0 < spot.signals.visible[6, 6100:].sum()
 
@@ -75,7 +75,7 @@ def test_unseen_and_nan_minutes_do_not_count() -> None:
 
 
 def test_the_demo_is_bounded_in_size() -> None:
-    world = simulate(7, "demo")
-    assert 95 <= len(world.fleet.nodes) <= 130
-    points = utilization(world.crews[0]).count.size
+    simulation = simulate(7, "demo")
+    assert 95 <= len(simulation.fleet.nodes) <= 130
+    points = utilization(simulation.jobs[0]).count.size
     assert points == 64 * 3 * 1440

@@ -8,5 +8,5 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Add the column; what lies there already gets it with its next writing."""
+    """Add the column; a document that lies there already gets its time when it is next written."""
     op.add_column("shelf", Column("written", DateTime(timezone=True)))
