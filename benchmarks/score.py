@@ -60,7 +60,7 @@ def plain_excess(values: Values, history: int = 2016) -> Values:
 
 
 def rate(series: Labelled) -> None:
-    """Print rows a second of all voices together, against those of the plain rule, which is one voice, in the same run."""
+    """Print rows a second of all signals together, against those of the plain rule, which is one signal, in the same run."""
     seconds = [_seconds(lambda: score_series(series.times, series.values)), _seconds(lambda: plain_excess(series.values[:, 0]))]
     ours, plain = (len(series.times) / taken for taken in seconds)
     print(f"{ours:,.0f} rows a second, {ours / plain:.1f} times as many as a plain loop of one rule ({plain:,.0f})\n")

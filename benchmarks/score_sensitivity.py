@@ -1,4 +1,4 @@
-"""Say how much of the grade of `trnbot score` hangs on its numbers: each 20 % off, no such voice, a threshold from elsewhere.
+"""Say how much of the grade of `trnbot score` hangs on its numbers: each 20 % off, no such signal, a threshold from elsewhere.
 
 Run: python -m benchmarks.score_sensitivity
 """
@@ -26,13 +26,13 @@ Judges = Mapping[str, Sequence[Labelled]]
 
 
 def strange(
-    series: Labelled, voices: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
+    series: Labelled, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
 ) -> tuple[Values, SeriesPace]:
-    """Return strangeness, 1 is worth speaking of, and pace, under other voices or with lengths of the pace multiplied."""
+    """Return strangeness, 1 is worth speaking of, and pace, under other signals or with lengths of the pace multiplied."""
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
     pace = pace_of(seconds)
     pace = replace(pace, **{name: max(1, round(getattr(pace, name) * factor)) for name, factor in lengths.items()})
-    return strangeness_of_all(seconds, series.values, pace, voices), pace
+    return strangeness_of_all(seconds, series.values, pace, signals), pace
 
 
 def spoken(series: Labelled, found: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:
@@ -41,10 +41,10 @@ def spoken(series: Labelled, found: Values, pace: SeriesPace, worth: float = 1.0
 
 
 def judged(
-    judges: Judges, voices: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
+    judges: Judges, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
 ) -> list[float]:
     """Return F1 of each judge."""
-    return [total(spoken(one, *strange(one, voices, lengths)) for one in every).f1 for every in judges.values()]
+    return [total(spoken(one, *strange(one, signals, lengths)) for one in every).f1 for every in judges.values()]
 
 
 def show(name: str, columns: Sequence[Sequence[float]]) -> None:
@@ -58,12 +58,12 @@ def show(name: str, columns: Sequence[Sequence[float]]) -> None:
 
 
 def weighed(factor: float, number: str, names: str) -> tuple[SeriesSignal, ...]:
-    """Return the voices, with one number (`worth` or `tail`) of those with the names multiplied."""
+    """Return the signals, with one number (`worth` or `tail`) of those with the names multiplied."""
     return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in SIGNALS)
 
 
 def perturbed(judges: Judges) -> None:
-    """Print F1 with each number 20 % off, the others as they are, and without each voice."""
+    """Print F1 with each number 20 % off, the others as they are, and without each signal."""
     print("F1 with a number x 0.8, 1, 1.2, judged on:", *judges, sep="  ")
     usual = judged(judges)
     for names in ("level", "sustained", "swing", "daily weekly"):
@@ -71,8 +71,8 @@ def perturbed(judges: Judges) -> None:
     show("scales of tail", [judged(judges, weighed(f, "tail", "level daily weekly")) if f != 1 else usual for f in FACTORS])
     for name in LENGTHS:
         show(name, [judged(judges, lengths={name: f}) if f != 1 else usual for f in FACTORS])
-    for voice in SIGNALS:
-        show(f"without {voice.name}", [judged(judges, tuple(other for other in SIGNALS if other is not voice))])
+    for signal in SIGNALS:
+        show(f"without {signal.name}", [judged(judges, tuple(other for other in SIGNALS if other is not signal))])
 
 
 def left_out(every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()) -> Grade:

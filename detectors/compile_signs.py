@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bot.model.compile import CompileMark, Mark
 from bot.model.frame import Frame
 from bot.model.window import Window
+from detectors.arrays import Mask
 from detectors.roster import Roster
 from detectors.streak import close_gaps, drop_singles
 
@@ -88,8 +89,6 @@ def _step(at: datetime, frame: Frame) -> int:
     """Return the step that holds an instant, beyond the frame's ends too."""
     return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
 
-
-Mask = npt.NDArray[np.bool_]
 
 ROOMY = 0.15
 """Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.compile import Compile, Ending
 from bot.model.window import Window
+from detectors.arrays import Mask
 from detectors.compile_signs import COMPILING, LULL
-from detectors.view import Mask, View
+from detectors.view import View
 
 LEAST = timedelta(minutes=10)
 """A compile that lasted less is none worth counting: a node's boot keeps its CPUs as busy."""
@@ -29,10 +29,10 @@ REUSED = timedelta(hours=6)
 class _Node:
     """Hold one node's steps: what it did, and how long is how many of them."""
 
-    compiling: npt.NDArray[np.bool_]
-    executing: npt.NDArray[np.bool_]
-    unknown: npt.NDArray[np.bool_]
-    gone: npt.NDArray[np.bool_]
+    compiling: Mask
+    executing: Mask
+    unknown: Mask
+    gone: Mask
     lull: int
     reused: int
 
@@ -103,7 +103,7 @@ def _left_at_once(view: View, row: int) -> bool:
     return ended is None or ended <= view.time_of(float(view.silent_steps[row])) + LULL
 
 
-def _first(mask: npt.NDArray[np.bool_], start: int) -> int:
+def _first(mask: Mask, start: int) -> int:
     """Return the first step from `start` on where it holds, far beyond the last where nowhere."""
     rest = mask[start:]
     return start + int(rest.argmax()) if rest.any() else 1 << 40

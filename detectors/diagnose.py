@@ -22,16 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause, NodeState
+from detectors.arrays import Mask, Rows
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, drop_cause, faults, idle, loaded, silence
 from detectors.nodes.memory import find_memory, tell_memory
 from detectors.rule import Explanation, RuleMatch, anomaly_of_nodes
-from detectors.view import Mask, View
+from detectors.view import View
 
-Tell = Callable[[View, RuleMatch, npt.NDArray[np.intp]], Explanation]
+Tell = Callable[[View, RuleMatch, Rows], Explanation]
 FOLD_STEPS = 3
 """An effect is seen at most this many steps before its cause."""
 

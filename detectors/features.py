@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.frame import Frame
+from detectors.arrays import Floats, Mask
 from detectors.roster import Roster
 from detectors.usual import THREE, StrangeSpan, forget, in_order, percentiles, utilization_of
-
-Floats = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 
 METRICS: tuple[str, ...] = (
     "neuroncore_utilization_ratio",

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from detectors.arrays import Floats, Numbers, Rows
 from detectors.features import FAR
 
-Floats = npt.NDArray[np.float32]
-Scores = npt.NDArray[np.float64]
-Leaves = Callable[[Floats], npt.NDArray[np.intp]]
+Leaves = Callable[[Floats], Rows]
 
 TREES = 100
 SAMPLE = 256
@@ -35,12 +34,12 @@ class Forest:
     """
 
     leaves: tuple[Leaves, ...]
-    lengths: tuple[Scores, ...]
+    lengths: tuple[Numbers, ...]
     """By tree and node: the steps down to it, and the mean path length that its rows would still need."""
     usual: float
     """Sum over the trees of the mean path length of a sample of this size, c(n) of Liu, Ting and Zhou (2008)."""
 
-    def score(self, rows: Floats) -> Scores:
+    def score(self, rows: Floats) -> Numbers:
         """Return the strangeness of each row (n, n_features), 2^(-path length / usual), shape (n,); scikit-learn's to the bit."""
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         if len(rows) <= MANY:
@@ -48,14 +47,14 @@ class Forest:
         with ThreadPoolExecutor(THREADS) as pool:  # scikit-learn walks a tree without Python's lock
             return np.concatenate(list(pool.map(self._score_in_order, np.array_split(rows, max(THREADS, len(rows) // PART)))))
 
-    def _score_in_order(self, rows: Floats) -> Scores:
+    def _score_in_order(self, rows: Floats) -> Numbers:
         """Score like rows after each other: half of a walk's time are turns that the processor guessed wrong."""
         order = _likeness(rows).argsort(kind="stable")
         found = np.empty(len(rows))
         found[order] = self._score(rows[order])
         return found
 
-    def _score(self, rows: Floats) -> Scores:
+    def _score(self, rows: Floats) -> Numbers:
         depths = np.zeros(len(rows))
         if not len(rows):
             return depths
@@ -118,13 +117,13 @@ def _likeness(rows: Floats) -> npt.NDArray[np.int64]:
     return bits.astype(np.int64) @ (1 << np.arange(bits.shape[1])[::-1])
 
 
-def _lengths(tree: Any) -> Scores:
+def _lengths(tree: Any) -> Numbers:
     """Return the path length to each node, added up in scikit-learn's order so that no bit differs; its root has depth 1."""
-    depths: Scores = tree.compute_node_depths()
+    depths: Numbers = tree.compute_node_depths()
     return depths + _mean_length(tree.n_node_samples) - 1.0
 
 
-def _mean_length(sizes: npt.NDArray[np.integer]) -> Scores:
+def _mean_length(sizes: npt.NDArray[np.integer]) -> Numbers:
     """Return c(n), the mean path length of an unsuccessful search in a binary tree of n rows (Liu, Ting and Zhou 2008, eq. 1)."""
     n = np.asarray(sizes, dtype=np.float64)
     many = np.maximum(n, 3)

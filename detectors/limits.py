@@ -8,13 +8,10 @@ from datetime import timedelta
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.policy import Policy
+from detectors.arrays import Mask, Numbers
 from detectors.roster import Roster
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.float64]
 
 _SPANS = (
     "idle.for",

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.frame import Floats, Frame
+from bot.model.frame import Frame
+from detectors.arrays import Floats
 from detectors.roster import scope_of
 from detectors.view import View
 

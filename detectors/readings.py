@@ -8,20 +8,16 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from detectors.arrays import Floats, Mask, Numbers
 from detectors.limits import Limits
 from detectors.roster import Roster
 from detectors.usual import Usual, utilization_of
-
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.fleet import Instance, Inventory
 from bot.model.labels import Labels
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+from detectors.arrays import Mask, Numbers, Rows
 
 GIB = 2.0**30
 _SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference)(?![a-z])", re.IGNORECASE)

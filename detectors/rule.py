@@ -8,15 +8,12 @@ from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
+from detectors.arrays import Mask, Numbers, Rows
 from detectors.view import View
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Explanation:
     """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
 
 
-def anomaly_of_nodes(view: View, found: RuleMatch, rows: npt.NDArray[np.intp], words: Explanation) -> Anomaly:
+def anomaly_of_nodes(view: View, found: RuleMatch, rows: Rows, words: Explanation) -> Anomaly:
     """Return the anomaly of the nodes at `rows`, all of one scope, the worst first."""
     roster = view.roster
     scope = roster.scopes[roster.scope[rows[0]]]

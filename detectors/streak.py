@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.intp]
+from detectors.arrays import Counts, Mask, Numbers
 
 
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
@@ -74,12 +72,12 @@ def sustained(holds: Mask, steps: int) -> Mask:
     return kept
 
 
-def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> npt.NDArray[np.float64]:
+def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> Numbers:
     """Return the share of known steps that hold in the `length` steps before a streak of `steps` (n,); nan = none known."""
     n_steps = holds.shape[1]
     at = np.arange(n_steps)
     start = (n_steps - steps)[:, None]
     before = (at < start) & (at >= start - length) & known
     count = before.sum(axis=1)
-    share: npt.NDArray[np.float64] = np.where(count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan)
+    share: Numbers = np.where(count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan)
     return share

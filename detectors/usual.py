@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
+from detectors.arrays import Floats, Mask, Numbers
 from detectors.roster import Roster
-
-Numbers = npt.NDArray[np.float32]
 
 SAMPLE = timedelta(minutes=15)
 LEAST = timedelta(hours=3)
@@ -39,14 +37,14 @@ class Usual:
     `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an hour, by weekday/weekend.
     """
 
-    middle: Numbers
-    low: Numbers
-    high: Numbers
-    beside: dict[str, Numbers]
-    hourly_low: npt.NDArray[np.float32]
-    hourly_middle: npt.NDArray[np.float32]
+    middle: Floats
+    low: Floats
+    high: Floats
+    beside: dict[str, Floats]
+    hourly_low: Floats
+    hourly_middle: Floats
 
-    def at(self, now: datetime, inference: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers, Numbers]:
+    def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
         """Return (low, middle, high) that hold at `now`: for inference by the hour of day and kind of day."""
         kind, hour = int(now.weekday() >= 5), now.hour
         low = np.where(inference, self.hourly_low[kind, hour], self.low)
@@ -83,7 +81,7 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     )
 
 
-def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tuple[StrangeSpan, ...]) -> Usual:
+def learn(part: Frame, roster: Roster, floor: Numbers, known: tuple[StrangeSpan, ...]) -> Usual:
     """Learn from `part` what each node does while its utilization is above `floor` (n,), without the known spans."""
     level = utilization_of(part).copy()
     forget(level, part, roster, known)
@@ -99,7 +97,7 @@ def learn(part: Frame, roster: Roster, floor: npt.NDArray[np.float64], known: tu
     return Usual(middle, low, high, beside, hourly_low, hourly_middle)
 
 
-def utilization_of(frame: Frame) -> Numbers:
+def utilization_of(frame: Frame) -> Floats:
     """Return the utilization of the accelerator, (n, n_steps): NeuronCores, or GPUs where there are none."""
     cores = frame.of("neuroncore_utilization_ratio")
     if not frame.has("gpu_utilization_ratio"):
@@ -107,7 +105,7 @@ def utilization_of(frame: Frame) -> Numbers:
     return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
 
 
-def forget(values: Numbers, part: Frame, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
+def forget(values: Floats, part: Frame, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
     """Blank in place what was known as strange: it is not learnt from."""
     for things, start, end in known:
         first = max(0, (start - part.start) // part.step)
@@ -117,7 +115,7 @@ def forget(values: Numbers, part: Frame, roster: Roster, known: tuple[StrangeSpa
             values[rows, first:last] = np.nan
 
 
-def _borrow(levels: tuple[Numbers, ...], roster: Roster) -> None:
+def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
     """Give a node without history of its own the median of its cluster, training apart from inference."""
     unknown = np.isnan(levels[1])
     for scope in np.unique(roster.scope[unknown]):
@@ -128,7 +126,7 @@ def _borrow(levels: tuple[Numbers, ...], roster: Roster) -> None:
                 array[new] = np.median(array[peers])
 
 
-def percentiles(values: Numbers, ranks: tuple[float, ...]) -> tuple[Numbers, ...]:
+def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
     ordered = np.stack(in_order(*values.T), axis=1) if values.shape[1] == THREE else np.sort(values, axis=1)
     counts = ordered.shape[1] - np.count_nonzero(np.isnan(ordered), axis=1)
@@ -144,7 +142,7 @@ def percentiles(values: Numbers, ranks: tuple[float, ...]) -> tuple[Numbers, ...
 THREE = 3
 
 
-def in_order(first: Numbers, second: Numbers, third: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def in_order(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floats, Floats]:
     """Return three arrays in order, element by element, nan last: numpy sorts row after row, this all rows at once."""
     first, second = np.fmin(first, second), np.maximum(first, second)
     second, third = np.fmin(second, third), np.maximum(second, third)
@@ -152,11 +150,11 @@ def in_order(first: Numbers, second: Numbers, third: Numbers) -> tuple[Numbers, 
     return first, second, third
 
 
-def _median_where(values: Numbers, active: npt.NDArray[np.bool_]) -> Numbers:
+def _median_where(values: Floats, active: Mask) -> Floats:
     return percentiles(np.where(active, values, np.nan).astype(np.float32), (0.5,))[0]
 
 
-def _by_hour(level: Numbers, part: Frame, roster: Roster) -> tuple[Numbers, Numbers]:
+def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats]:
     """Return the lowest and the median daily level by kind of day and hour, (2, 24, n); only for inference, two days at least."""
     n = len(level)
     lowest = np.full((2, 24, n), np.nan, dtype=np.float32)
@@ -175,7 +173,7 @@ def _by_hour(level: Numbers, part: Frame, roster: Roster) -> tuple[Numbers, Numb
     return lowest, middle
 
 
-def _daily(level: Numbers, part: Frame) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+def _daily(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     """Return the mean level per hour of day and day, (24, n_days, n), and which days are weekends."""
     seconds = part.start.timestamp() + (np.arange(part.n_steps) + 0.5) * part.step.total_seconds()
     hours = (seconds // 3600).astype(np.int64)

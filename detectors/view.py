@@ -7,19 +7,15 @@ from datetime import timedelta
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.labels import Labels
+from detectors.arrays import Counts, Mask, Numbers, Rows
 from detectors.compile_signs import LogStates, compiling, states_in_log
-from detectors.readings import Floats, Mask, Numbers, Readings
+from detectors.readings import Readings
 from detectors.roster import scope_of
 from detectors.streak import since_last, sustained, trailing
 from detectors.usual import utilization_of
-
-__all__ = ["LOOKBACK", "PAUSE", "Counts", "Floats", "Mask", "Numbers", "View"]
-
-Counts = npt.NDArray[np.intp]
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
@@ -150,20 +146,20 @@ class View(Readings):
                 mask[self.roster.rows_of(alert.anomaly.things)] = True
         return mask
 
-    def lasting(self, steps: Numbers, rows: Counts, *rules: str) -> timedelta:
+    def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
         """Return how long the nodes at `rows` have been so: as known of an open alert of the rules, else by their streaks."""
         known = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
         seen = float(steps[rows].max()) * self.window.step
         return max(seen, self.now - known.anomaly.window.start) if known else seen
 
-    def gauge(self, rows: Counts) -> str:
+    def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""
         neuron = (~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])).any() or not self.window.has(
             "gpu_utilization_ratio"
         )
         return "NeuronCore utilization" if neuron else "GPU utilization"
 
-    def rows_in(self, labels: Labels) -> Counts:
+    def rows_in(self, labels: Labels) -> Rows:
         """Return the rows of the nodes in the scope of `labels`."""
         scope = scope_of(labels)
         scopes = self.roster.scopes

@@ -18,7 +18,8 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
 from bot.model.window import month_of
-from detectors.bill.lines import DAY, BillLines, Numbers, lay_out
+from detectors.arrays import Numbers
+from detectors.bill.lines import DAY, BillLines, lay_out
 from detectors.rule import Explanation, anomaly_of_things
 from detectors.view import View
 from detectors.words import percent

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.labels import Labels
+from detectors.arrays import Numbers
 from detectors.words import percent
-
-Numbers = npt.NDArray[np.float64]
 
 DIMENSIONS = ("usage_type", "service", "region", "account", "cluster", "team", "project")
 ENOUGH = 0.8

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.labels import Labels
+from detectors.arrays import Mask, Numbers, Rows
 from detectors.bill.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
-from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines, Numbers
+from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines
 from detectors.view import View
-
-Mask = npt.NDArray[np.bool_]
 
 DAYS, WEEKS = 7, 4
 """How many same hours are looked back at: of the days before, and of the same weekday."""
@@ -55,7 +53,7 @@ def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     return [jump for jump in found if jump]
 
 
-def usual_hours(values: Numbers, at: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
     """Return the usual range of the hours `at`, each (n, len(at)): by the same hour of the week before, and of four weekdays.
 
     High is the second highest of a week's days, or of three weeks and more; one day that was odd is not usual.
@@ -65,7 +63,7 @@ def usual_hours(values: Numbers, at: npt.NDArray[np.intp]) -> tuple[Numbers, Num
     return np.nan_to_num(low), np.fmax(np.nan_to_num(daily), np.nan_to_num(weekly))
 
 
-def _ranked(values: Numbers, at: npt.NDArray[np.intp], back: list[int]) -> tuple[Numbers, Numbers]:
+def _ranked(values: Numbers, at: Rows, back: list[int]) -> tuple[Numbers, Numbers]:
     """Return the middle and the second highest reading so many hours back; the highest where two or fewer are known."""
     seen = np.stack([np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back])
     known = (~np.isnan(seen)).sum(axis=0)
@@ -74,12 +72,12 @@ def _ranked(values: Numbers, at: npt.NDArray[np.intp], back: list[int]) -> tuple
     return _pick(ranked, known // 2 * (known > 1)), _pick(ranked, top)
 
 
-def _pick(ranked: Numbers, rank: npt.NDArray[np.intp]) -> Numbers:
+def _pick(ranked: Numbers, rank: Rows) -> Numbers:
     return np.asarray(np.take_along_axis(ranked, rank[None].astype(np.intp), axis=0)[0])
 
 
 def _judge(
-    bill: BillLines, row: int, at: npt.NDArray[np.intp], low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
+    bill: BillLines, row: int, at: Rows, low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
 ) -> Jump | None:
     policy, line = policy_of(bill, row, view), bill.lines[row]
     if is_fee(line):

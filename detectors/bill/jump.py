@@ -11,8 +11,9 @@ import numpy as np
 from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
+from detectors.arrays import Numbers
 from detectors.bill.explain import RootCause, explain
-from detectors.bill.lines import DAY, LEAST_DAYS, BillLines, Numbers
+from detectors.bill.lines import DAY, LEAST_DAYS, BillLines
 from detectors.usual import utilization_of
 from detectors.view import View
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-
-Numbers = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.intp]
+from detectors.arrays import Numbers, Rows
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LEAST_DAYS = 7
@@ -29,7 +26,7 @@ class BillLines:
     things: tuple[Labels, ...]
     parts: Numbers
     lines: tuple[Labels, ...]
-    line_of: Counts
+    line_of: Rows
     """The row of each thing's line, (n_things,)."""
     values: Numbers
     start: datetime

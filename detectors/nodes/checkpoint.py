@@ -10,11 +10,12 @@ import numpy as np
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from detectors.arrays import Floats, Mask
 from detectors.progress import STUCK
 from detectors.rule import Explanation, anomaly_of_things
 from detectors.streak import since_last, sustained
 from detectors.usual import utilization_of
-from detectors.view import Floats, Mask, View
+from detectors.view import View
 from detectors.words import lasted
 
 RECENT = timedelta(minutes=20)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.compile import Compile, Ending
+from detectors.arrays import Counts, Mask, Rows
 from detectors.compile_signs import COMPILING
 from detectors.compiles import compiles
 from detectors.limits import Limits
@@ -52,7 +52,7 @@ def find(view: View) -> RuleMatch:
 FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
 
 
-def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Say how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(found.steps, rows, *FAMILY)
     cause, reason = _cause(view, rows, longest)
@@ -76,14 +76,14 @@ def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explana
     )
 
 
-def _spared(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> str:
+def _spared(view: View, found: RuleMatch, rows: Rows) -> str:
     """Say what would be spared if one node compiled for all: the sum less the slowest."""
     hours = found.steps[rows] * (view.window.step / timedelta(hours=1))
     spared = float(hours.sum() - hours.max())
     return f"one would do, and spare {spared:,.1f} of {float(hours.sum()):,.1f} node-hours"
 
 
-def _cause(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> tuple[Cause, str]:
+def _cause(view: View, rows: Rows, longest: timedelta) -> tuple[Cause, str]:
     scope = int(view.roster.scope[rows[0]])
     known = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
@@ -95,7 +95,7 @@ def _cause(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> tuple[
     return Cause.LONG_COMPILE, "past the grace of a first compile"
 
 
-def _again(view: View, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+def _again(view: View, steps: Counts) -> Mask:
     """Tell which nodes compile for longer than `cold_cache.again` though they compiled before and then worked, (n,)."""
     long_enough = view.limits.on("cold_cache.on") & (steps > view.steps("cold_cache.again"))
     rows = np.flatnonzero(long_enough & view.eligible)
@@ -104,7 +104,7 @@ def _again(view: View, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     return long_enough
 
 
-def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> npt.NDArray[np.bool_]:
+def _before(view: View, rows: Rows, longest: timedelta) -> Mask:
     """Tell which nodes compiled a quarter of an hour or more, and worked after it, before this compile began; (len(rows),)."""
     past = view.whole.pick(rows).until(view.now - longest)
     level = utilization_of(past)
@@ -117,7 +117,7 @@ def _before(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> npt.N
     return np.asarray((compiled_before & worked).any(axis=1))
 
 
-def compiling_now(view: View) -> npt.NDArray[np.bool_]:
+def compiling_now(view: View) -> Mask:
     """Tell which nodes compile within their grace or past it, (n,)."""
     return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))
 
@@ -147,7 +147,7 @@ def find_killed(view: View) -> list[Anomaly]:
     return [_told(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
 
 
-def _of_rows(view: View, rows: npt.NDArray[np.intp]) -> View:
+def _of_rows(view: View, rows: Rows) -> View:
     """Return a day's view of some nodes alone: few compile, and a day of all of them is long."""
     part = view.whole.last(max(_BACK, view.window.window.length)).pick(rows)
     limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
@@ -186,7 +186,7 @@ def _told(view: View, cut: Sequence[Compile]) -> Anomaly:
     return anomaly_of_nodes(view, found, rows, words)
 
 
-def _taken_over(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def _taken_over(view: View, rows: Rows) -> tuple[str, ...]:
     """Return the rules whose open alert this one goes on with: what a long compile cost is not counted twice."""
     here = view.roster.scope == view.roster.scope[rows[0]]
     return () if (view.compile_steps[here] > 0).any() else FAMILY

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.frame import Frame
+from detectors.arrays import Floats, Rows
 from detectors.view import View
 from detectors.words import count, percent, span
 
@@ -17,7 +17,7 @@ _NEWEST = 2
 """Steps in which a core must have reported to count."""
 
 
-def core_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     """Say of each node at `rows` whose cores were read how many of them stand still, and what the others do."""
     frame = view.reading.frame("core")
     if frame is None:
@@ -25,7 +25,7 @@ def core_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     return tuple(sentence for row in _named(frame, view, rows) if (sentence := _of_cores(view, frame, row)))
 
 
-def device_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     """Name the devices of the nodes at `rows` that have ECC events within the span, the worst first."""
     frame = view.reading.frame("device")
     if frame is None or not len(rows):
@@ -38,7 +38,7 @@ def device_evidence(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     return tuple(f"{device} of {instance}: {n:,.0f} ECC events" for n, instance, device in worst)
 
 
-def _named(frame: Frame, view: View, rows: npt.NDArray[np.intp]) -> list[int]:
+def _named(frame: Frame, view: View, rows: Rows) -> list[int]:
     """Return the first rows whose cores are in the frame."""
     known = {thing.instance for thing in frame.things}
     return [int(row) for row in rows if view.roster.ids[row] in known][:MOST]
@@ -69,7 +69,7 @@ def _places(frame: Frame, still: list[int]) -> str:
     return f" (core {named}" + (f" of {', '.join(on[:4])}" if on else "") + ")"
 
 
-def _newest(values: npt.NDArray[np.float32]) -> Iterator[float]:
+def _newest(values: Floats) -> Iterator[float]:
     """Yield each row's newest reading of the last steps, nan where it has none."""
     for row in values[:, -_NEWEST:]:
         known = row[np.isfinite(row)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Cause
+from detectors.arrays import Counts, Floats, Mask, Numbers
 from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, middle_of, middling, ratio_to
 from detectors.rule import RuleMatch
 from detectors.streak import share_before, trailing
-from detectors.view import Floats, Mask, Numbers, View
+from detectors.view import View
 
 HIGHEST = "neuroncore_utilization_highest_ratio"
 NOW = timedelta(minutes=5)
@@ -87,7 +87,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     onset, which is low only in part, counts too where several nodes fall together.
     """
 
-    def under(key: str, share: float = 1.0) -> npt.NDArray[np.intp]:
+    def under(key: str, share: float = 1.0) -> Counts:
         below = view.at_work & (ratio < share * view.number(key)[:, None])
         return trailing(_mostly(below), view.unknown)
 
@@ -102,7 +102,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
 
 
-def _together(view: View, deep: npt.NDArray[np.intp], ratio: Floats) -> Mask:
+def _together(view: View, deep: Counts, ratio: Floats) -> Mask:
     """Tell which nodes fell in the same step as others of their scope, and had begun to in the step before, (n,)."""
     at = np.clip(ratio.shape[1] - 1 - deep, 0, None)
     before = ratio[np.arange(view.n), at]

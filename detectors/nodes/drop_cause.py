@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from bot.model.anomaly import Cause
 from bot.model.placement import scattered
+from detectors.arrays import Floats, Rows
 from detectors.nodes import cores
 from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import percentiles
-from detectors.view import Floats, View
+from detectors.view import View
 from detectors.words import count, percent, rate, span
 
 SETTLED = timedelta(minutes=30)
@@ -65,7 +66,7 @@ class Signs:
     alone: bool
 
 
-def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Name the likeliest cause of the drop, with what speaks for it and what comes next.
 
     Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
@@ -113,7 +114,7 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
 
 
-def read_signs(view: View, rows: npt.NDArray[np.intp], settled: bool) -> Signs:
+def read_signs(view: View, rows: Rows, settled: bool) -> Signs:
     """Read what the nodes at `rows` show against their usual: in the newest step, as the step of the onset is half and half.
 
     Once the drop has `settled`, by the middle of some: the step in which it ends is half and half too.
@@ -148,18 +149,18 @@ def read_signs(view: View, rows: npt.NDArray[np.intp], settled: bool) -> Signs:
     )
 
 
-def middling(view: View, values: Floats, rows: npt.NDArray[np.intp]) -> Floats:
+def middling(view: View, values: Floats, rows: Rows) -> Floats:
     """Return the median of the newest `STEADY` of the nodes at `rows`; nan where nothing was read."""
     return percentiles(values[rows, -view.window.steps(STEADY) :], (0.5,))[0]
 
 
-def _quiet_usually(view: View, rows: npt.NDArray[np.intp]) -> bool:
+def _quiet_usually(view: View, rows: Rows) -> bool:
     """Tell whether the nodes usually send next to nothing over EFA: single-node work."""
     usual = view.beside(SENT)[rows]
     return bool(np.isfinite(usual).any() and np.nanmedian(usual) < 1e8)
 
 
-def _pace(view: View, rows: npt.NDArray[np.intp]) -> float:
+def _pace(view: View, rows: Rows) -> float:
     found = pace(view, view.roster.labels[rows[0]].cluster)
     return float("nan") if found is None else found
 
@@ -202,7 +203,7 @@ def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _zones(view: View, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+def _zones(view: View, rows: Rows) -> tuple[str, ...]:
     """Say in which zones the job stands where it is more than one."""
     cluster = view.roster.labels[rows[0]].cluster
     return tuple(f"{one.job} stands in several zones: {one}" for one in scattered(view.reading) if one.cluster == cluster)

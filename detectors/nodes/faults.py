@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
+from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import trailing
-from detectors.view import Floats, Mask, Numbers, View
+from detectors.view import View
 from detectors.words import count
 
 STATUS = timedelta(minutes=10)
@@ -70,7 +70,7 @@ def find_errors(view: View) -> RuleMatch:
     return replace(found, wasted=view.lost_share)
 
 
-def explain_hardware(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Say which kinds of hardware event were seen, and how many."""
     needed = view.steps("hardware_fault.within")
     ecc = _total(view.metric("neuron_hardware_ecc_events_count"), needed, rows)
@@ -96,7 +96,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Ex
     )
 
 
-def _where(view: View, rows: npt.NDArray[np.intp]) -> str:
+def _where(view: View, rows: Rows) -> str:
     """Say which nodes are sick, and how many others of them only wait."""
     within = _within(view.utilization, view.steps("hardware_fault.within"))
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
@@ -112,7 +112,7 @@ def _events(view: View) -> Mask:
     return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
 
 
-def explain_errors(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Say how many executions failed, and of which types."""
     needed = view.steps("execution_errors.within")
     total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
@@ -150,10 +150,10 @@ def _within(values: Floats, steps: Numbers) -> Mask:
     return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
 
 
-def _total(values: Floats, steps: Numbers, rows: npt.NDArray[np.intp]) -> float:
+def _total(values: Floats, steps: Numbers, rows: Rows) -> float:
     return float(sums(values, steps)[rows].sum())
 
 
-def _span(view: View, rows: npt.NDArray[np.intp], key: str) -> str:
+def _span(view: View, rows: Rows, key: str) -> str:
     minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
     return f"{minutes:.0f} min"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Cause
+from detectors.arrays import Floats, Rows
 from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
@@ -38,7 +38,7 @@ def find(view: View) -> RuleMatch:
     return RuleMatch(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
 
 
-def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Say how many nodes do nothing, and since when."""
     longest = view.lasting(found.steps, rows, Cause.IDLE.value)
     level = view.recent(view.utilization)[rows]
@@ -64,13 +64,13 @@ def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explana
     )
 
 
-def _unsure(view: View, rows: npt.NDArray[np.intp], longest: timedelta) -> bool:
+def _unsure(view: View, rows: Rows, longest: timedelta) -> bool:
     """Tell whether it may be a compile: of some node no sign tells, and even a long one could still go on."""
     unread = np.isnan(view.recent(view.cpu)[rows]).any()
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
     return bool(unread and view.limits.on("compiling.on")[rows].any() and longest < _STILL_COMPILING * grace)
 
 
-def _percent_of(values: npt.NDArray[np.float32]) -> str:
+def _percent_of(values: Floats) -> str:
     known = values[np.isfinite(values)]
     return percent(float(np.median(known))) if len(known) else "not read"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Cause, Severity
+from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
 from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
-from detectors.view import LOOKBACK, Mask, View
+from detectors.view import LOOKBACK, View
 from detectors.words import count, lasted, percent, size
 
 PINNED = 0.995
@@ -70,7 +70,7 @@ def find_hung(view: View) -> RuleMatch:
     )
 
 
-def explain_unused(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain_unused(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Say how much memory is held for nothing, and since when."""
     longest = view.lasting(found.steps, rows, Cause.ALLOCATED_UNUSED.value)
     held = view.recent(view.memory)[rows]
@@ -88,7 +88,7 @@ def explain_unused(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> 
     )
 
 
-def explain_hung(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain_hung(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Say that the work stopped, when, and what still looks alive."""
     longest = view.lasting(found.steps, rows, Cause.HUNG.value)
     value = _mean(view.recent(view.utilization)[rows])
@@ -143,7 +143,7 @@ def _pinned_bare(view: View) -> Mask:
     return _at_end(view) & bare[:, None] if bare.any() else np.zeros_like(view.zero)
 
 
-def _freed_between(view: View, still: npt.NDArray[np.intp]) -> Mask:
+def _freed_between(view: View, still: Counts) -> Mask:
     """Tell which nodes gave their memory back between their work and the `still` streak: a new process, so no hang, (n,)."""
     n_steps = view.window.n_steps
     at = np.arange(n_steps)
@@ -159,7 +159,7 @@ def _memory_kept(view: View) -> Mask:
     return kept
 
 
-def _together(view: View, begins: Mask, steps: npt.NDArray[np.intp]) -> Mask:
+def _together(view: View, begins: Mask, steps: Counts) -> Mask:
     """Tell which nodes stopped with others of their scope, or belong to a run that says the same step again and again."""
     mask = np.zeros(view.n, dtype=bool)
     stuck = stuck_scopes(view) if begins.any() else set()
@@ -188,12 +188,12 @@ def _quiet_day(view: View, asked: Mask) -> Mask:
     return quiet
 
 
-def _band(view: View, rows: npt.NDArray[np.intp]) -> tuple[float, float] | None:
+def _band(view: View, rows: Rows) -> tuple[float, float] | None:
     low, _, high = (level[rows] for level in view.levels)
     if not np.isfinite(low).any() or not np.isfinite(high).any():
         return None
     return float(np.nanmedian(low)), float(np.nanmedian(high))
 
 
-def _mean(values: npt.NDArray[np.float32]) -> float:
+def _mean(values: Floats) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Cause
+from detectors.arrays import Rows
 from detectors.rule import Explanation, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
@@ -32,7 +32,7 @@ def find_memory(view: View) -> RuleMatch:
     return RuleMatch(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
 
 
-def tell_memory(view: View, _: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def tell_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Say how full the device memory is, against the type's."""
     used = view.recent(view.memory)[rows]
     share = float(np.nanmax(used / view.roster.memory[rows]))

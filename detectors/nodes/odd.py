@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.frame import Frame
+from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, blank_known, distances, learn_scale, median_of, past_levels
 from detectors.forest import Forest, fit
 from detectors.roster import Roster
@@ -17,9 +17,6 @@ from detectors.rule import Explanation, RuleMatch
 from detectors.usual import StrangeSpan, history
 from detectors.view import View
 from detectors.words import count
-
-Floats = npt.NDArray[np.float32]
-Scores = npt.NDArray[np.float64]
 
 SAMPLE = timedelta(minutes=15)
 SMOOTH = timedelta(minutes=15)
@@ -41,13 +38,13 @@ class OddModel:
 
     forest: Forest
     scale: Scale
-    base: Scores
+    base: Numbers
     """The score above which a block counts as strange, (n_scopes,)."""
-    excess: Scores
+    excess: Numbers
     """Mean excess over the base of the blocks above it, (n_scopes,)."""
-    weekly: Scores
+    weekly: Numbers
     """How many such blocks a week has, (n_scopes,)."""
-    highest: Scores
+    highest: Numbers
     """The highest score of the recent past, (n_scopes,)."""
 
     def threshold(self, scope: int, per_week: float) -> float:
@@ -60,7 +57,7 @@ class OddModel:
 
 
 def teach(
-    whole: Frame, roster: Roster, floor: npt.NDArray[np.float64], anchor: datetime, days: float, known: tuple[StrangeSpan, ...]
+    whole: Frame, roster: Roster, floor: Numbers, anchor: datetime, days: float, known: tuple[StrangeSpan, ...]
 ) -> OddModel | None:
     """Learn from what was visible at `anchor`; None while there is too little of it."""
     part = history(whole, anchor, days, whole.step)
@@ -78,9 +75,7 @@ def teach(
     return OddModel(forest, scale, *_tails(scores, roster, stride * whole.step))
 
 
-def find(
-    view: View, taught: OddModel | None, explained: npt.NDArray[np.bool_], falling: npt.NDArray[np.bool_]
-) -> tuple[RuleMatch, Scores]:
+def find(view: View, taught: OddModel | None, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
     """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
@@ -107,7 +102,7 @@ def find(
     return RuleMatch(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
-def explain(view: View, taught: OddModel, scores: Scores, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain(view: View, taught: OddModel, scores: Numbers, rows: Rows) -> Explanation:
     """Name the metrics that made the nodes odd: those whose return to usual lowers the score most."""
     worst = rows[np.argmax(scores[rows])]
     if not scores[worst] and (known := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
@@ -151,7 +146,7 @@ def _as_told(known: Anomaly) -> Explanation:
     )
 
 
-def _unjudged(view: View, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+def _unjudged(view: View, rows: Rows) -> Mask:
     """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation): not seeing is not recovering."""
     mask = view.held_open(Cause.ODD.value) & view.eligible
     mask[rows] = False
@@ -170,7 +165,7 @@ def _farthest(far: Floats) -> Floats:
     return np.asarray(np.abs(far).max(axis=-1, initial=0))
 
 
-def _now(view: View, taught: OddModel, rows: npt.NDArray[np.intp], halves_ago: int = 0) -> Floats:
+def _now(view: View, taught: OddModel, rows: Rows, halves_ago: int = 0) -> Floats:
     """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
@@ -194,7 +189,7 @@ def _limit(view: View, taught: OddModel, scope: int) -> float:
     return max([limit, *told])
 
 
-def _scored(forest: Forest, far: Floats, active: npt.NDArray[np.bool_]) -> Scores:
+def _scored(forest: Forest, far: Floats, active: Mask) -> Numbers:
     """Return the samples' lasting scores (n, n_samples): of two neighbours the lower, 0 where not worth scoring."""
     scores = np.zeros(active.shape)
     worth = active & (_farthest(far) >= NOTABLE)
@@ -203,7 +198,7 @@ def _scored(forest: Forest, far: Floats, active: npt.NDArray[np.bool_]) -> Score
     return scores
 
 
-def _tails(scores: Scores, roster: Roster, step: timedelta) -> tuple[Scores, Scores, Scores, Scores]:
+def _tails(scores: Numbers, roster: Roster, step: timedelta) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Return for each scope base, mean excess, blocks a week above the base, and highest score."""
     per_block = max(1, BLOCK // step)
     blocks = max(1, scores.shape[1] // per_block)

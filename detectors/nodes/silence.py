@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.anomaly import Anomaly, Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
+from detectors.arrays import Mask, Numbers, Rows
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, anomaly_of_things, no_match
 from detectors.view import LOOKBACK, View
@@ -38,7 +38,7 @@ def find(view: View) -> RuleMatch:
     return RuleMatch(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 
-def explain(view: View, found: RuleMatch, rows: npt.NDArray[np.intp]) -> Explanation:
+def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
     """Say how long nothing was heard, and whether the host itself still speaks."""
     longest = view.lasting(found.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
@@ -89,13 +89,13 @@ def _overdue(view: View, instance: Instance) -> bool:
     ).duration("no_data.for")
 
 
-def _ever(view: View) -> npt.NDArray[np.bool_]:
+def _ever(view: View) -> Mask:
     """Tell which nodes reported within the last day, sampled; (n,)."""
     day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
     return np.asarray((~np.isnan(day)).any(axis=(1, 2)))
 
 
-def _share_reporting(view: View) -> npt.NDArray[np.float64]:
+def _share_reporting(view: View) -> Numbers:
     """Return the share of each scope's running nodes that report, (n_scopes,)."""
     roster = view.roster
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))

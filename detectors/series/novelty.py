@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from detectors.arrays import Mask, Numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class SeriesPace:
     rest: int
 
 
-def excess(values: Values, needed: Values, pace: SeriesPace, rows: int = 1) -> Values:
+def excess(values: Numbers, needed: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
     """Return how far the newest `rows` rows all lie beyond the highest or lowest of their history; (n,) >= 0.
 
     In multiples of `needed`, (2, n) or (n,): what is asked above and below. nan rows are 0: nothing is known of them. So are
@@ -45,7 +43,7 @@ def excess(values: Values, needed: Values, pace: SeriesPace, rows: int = 1) -> V
     return np.asarray(np.maximum(found, 0))
 
 
-def flat_rows(values: Values, least: int) -> Values:
+def flat_rows(values: Numbers, least: int) -> Numbers:
     """Return 1 at the row where a series has not moved for `least` rows and twice as long as ever before, else 0; (n,)."""
     filled = forward_fill(values)
     still = run_lengths(np.concatenate([[False], filled[1:] == filled[:-1]]))
@@ -53,7 +51,7 @@ def flat_rows(values: Values, least: int) -> Values:
     return np.asarray(still == np.maximum(least, 2 * before), dtype=np.float64)
 
 
-def speak_then_rest(scores: Values, threshold: float, pace: SeriesPace) -> Flags:
+def speak_then_rest(scores: Numbers, threshold: float, pace: SeriesPace) -> Mask:
     """Return the rows that speak: at or over the threshold, with none that spoke `rest` rows and none so high an hour before.
 
     What goes on has been told already.
@@ -68,30 +66,30 @@ def speak_then_rest(scores: Values, threshold: float, pace: SeriesPace) -> Flags
     return flags
 
 
-def forward_fill(values: Values) -> Values:
+def forward_fill(values: Numbers) -> Numbers:
     """Return the values with each nan replaced by the last reading before it; nan only before the first."""
     at = np.where(np.isnan(values), -1, np.arange(len(values)))
     last = np.maximum.accumulate(at)
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
 
 
-def delayed(values: Values, rows: int) -> Values:
+def delayed(values: Numbers, rows: int) -> Numbers:
     """Return the values as they stood `rows` rows ago; nan before there were any."""
     kept = max(0, len(values) - rows)
     return np.concatenate([np.full(len(values) - kept, np.nan), values[:kept]])
 
 
-def trailing_mean(values: Values, length: int) -> Values:
+def trailing_mean(values: Numbers, length: int) -> Numbers:
     """Return the mean of the newest `length` rows at each row; nan before there are as many since the first reading."""
     first = int(np.argmax(~np.isnan(values)))
     known = np.nan_to_num(values) - values[first]
     total = np.cumsum(known)
-    mean: Values = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
+    mean: Numbers = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
     return mean
 
 
-def highest_before(values: Values, length: int) -> Values:
+def highest_before(values: Numbers, length: int) -> Numbers:
     """Return the largest of the `length` rows before each row (not itself), nan at the first; O(n) by blocks (van Herk)."""
     n = len(values)
     whole = -(-n // length) * length
@@ -108,14 +106,14 @@ def highest_before(values: Values, length: int) -> Values:
     return np.where(np.isinf(highest), np.nan, highest)
 
 
-def run_lengths(holds: Flags) -> Values:
+def run_lengths(holds: Mask) -> Numbers:
     """Return for each row how many rows up to it hold without a break."""
     at = np.arange(len(holds))
     breaks = np.maximum.accumulate(np.where(holds, -1, at))
     return np.asarray(at - breaks, dtype=np.float64)
 
 
-def _finished(lengths: Values) -> Values:
+def _finished(lengths: Numbers) -> Numbers:
     """Return at each row the length of the run that has just ended before it, else 0."""
     ended = np.concatenate([[0.0], np.where(lengths[1:] == 0, lengths[:-1], 0.0)])
     return np.asarray(ended)
@@ -127,7 +125,7 @@ EXTREMES = 20
 """Of the highest hours, to tell how a tail thins out."""
 
 
-def spreads(values: Values, pace: SeriesPace) -> Values:
+def spreads(values: Numbers, pace: SeriesPace) -> Numbers:
     """Return the spread of history at each row, learnt anew every half day; (n,), nan before the first time.
 
     5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare bursts has no other
@@ -143,7 +141,7 @@ def spreads(values: Values, pace: SeriesPace) -> Values:
     return found
 
 
-def tails(values: Values, pace: SeriesPace) -> Values:
+def tails(values: Numbers, pace: SeriesPace) -> Numbers:
     """Return how slowly the highest and the lowest hours of history thin out; (2, n), nan where too few are known.
 
     The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or less changes little.
@@ -159,12 +157,12 @@ def tails(values: Values, pace: SeriesPace) -> Values:
     return found
 
 
-def youth(values: Values, pace: SeriesPace) -> Values:
+def youth(values: Numbers, pace: SeriesPace) -> Numbers:
     """Return how many times more is asked of what exceeds so short a history, 2 where it is `young` rows long; (n,)."""
     return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
 
 
-def _histories(values: Values, pace: SeriesPace) -> Iterator[tuple[slice, Values]]:
+def _histories(values: Numbers, pace: SeriesPace) -> Iterator[tuple[slice, Numbers]]:
     """Yield each half day's rows, and the history before the first of them; the first half day by doubling parts."""
     every = max(1, 12 * pace.hour)
     parts = (every >> halvings for halvings in range(every.bit_length()))

@@ -9,7 +9,8 @@ from math import log2
 
 import numpy as np
 
-from detectors.series.novelty import Flags, SeriesPace, Values, excess, forward_fill, speak_then_rest, spreads, youth
+from detectors.arrays import Mask, Numbers
+from detectors.series.novelty import SeriesPace, excess, forward_fill, speak_then_rest, spreads, youth
 from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, strangeness
 
 SPACING_ROWS = 50
@@ -23,7 +24,7 @@ HABIT_WORTH = 0.5
 """Excess, in spreads, at which metrics that part company speak."""
 
 
-def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Flags]:
+def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
     """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,), for values (n, m).
 
     Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time before the one above it is
@@ -40,17 +41,19 @@ def score_series(times: Sequence[datetime], values: Values) -> tuple[Values, Fla
     return scores, speak_then_rest(scores, THRESHOLD, pace)
 
 
-def strangeness_of_all(seconds: Values, matrix: Values, pace: SeriesPace, voices: tuple[SeriesSignal, ...] = SIGNALS) -> Values:
-    """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more voice."""
+def strangeness_of_all(
+    seconds: Numbers, matrix: Numbers, pace: SeriesPace, signals: tuple[SeriesSignal, ...] = SIGNALS
+) -> Numbers:
+    """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more signal."""
     columns = [counted(column, pace.learning) for column in matrix.T]
-    found = np.stack([strangeness(ScoredSeries(seconds, column, pace), voices) for column in columns], axis=1)
+    found = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns], axis=1)
     if found.shape[1] > 1:
         apart = habit_residual(np.stack(columns, axis=1), pace)
         found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
     return together(found)
 
 
-def pace_of(seconds: Values) -> SeriesPace:
+def pace_of(seconds: Numbers) -> SeriesPace:
     """Return the lengths in rows that the spacing of the first rows calls for."""
     gaps = np.diff(seconds[:SPACING_ROWS])
     gaps = gaps[gaps > 0]
@@ -63,7 +66,7 @@ def pace_of(seconds: Values) -> SeriesPace:
 EXPLAINED = 0.9
 """Part of the variance that counts as how the metrics usually move together."""
 CLIP = 5.0
-"""Half spreads beyond which a single metric's height is its own matter, told by its own voices."""
+"""Half spreads beyond which a single metric's height is its own matter, told by its own signals."""
 LOUDEST = 60.0
 """Where 1 - 2^-x has reached 1 in double precision."""
 
@@ -72,19 +75,19 @@ LOUDEST = 60.0
 class Habit:
     """Hold how metrics usually lie and move: middle, half spread and mean (m,), directions (m, k)."""
 
-    middle: Values
-    half_spread: Values
-    mean: Values
-    directions: Values
+    middle: Numbers
+    half_spread: Numbers
+    mean: Numbers
+    directions: Numbers
 
-    def residual(self, rows: Values) -> Values:
+    def residual(self, rows: Numbers) -> Numbers:
         """Return the root mean square of what the usual directions do not explain; (n,), from rows (n, m)."""
         scaled = _scaled(rows, self.middle, self.half_spread) - self.mean
         left = scaled - (scaled @ self.directions) @ self.directions.T
         return np.asarray(np.sqrt((left**2).mean(axis=1)))
 
 
-def together(strangeness: Values) -> Values:
+def together(strangeness: Numbers) -> Numbers:
     """Return one strangeness a row from those of all metrics (n, m), 1 is worth speaking of; (n,).
 
     Logarithms are added, so two metrics are stranger than one but none can shout down all others; the more metrics, the
@@ -94,7 +97,7 @@ def together(strangeness: Values) -> Values:
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 
-def habit_residual(values: Values, pace: SeriesPace) -> Values:
+def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
     """Return how far each row (n, m) is from the way its metrics moved together so far; (n,), nan before that is learnt.
 
     Principal components of the robustly scaled history, fitted anew every day of rows, each fit from earlier rows only.
@@ -109,7 +112,7 @@ def habit_residual(values: Values, pace: SeriesPace) -> Values:
     return found
 
 
-def learn(rows: Values) -> Habit:
+def learn(rows: Numbers) -> Habit:
     """Return the habit of history rows (n, m); a metric never read, or never moving, takes no part."""
     read = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
     low, middle, high = np.nanquantile(read, (0.05, 0.5, 0.95), axis=0)
@@ -123,10 +126,10 @@ def learn(rows: Values) -> Habit:
     return Habit(middle, half_spread, mean, directions[:, ::-1][:, :kept])
 
 
-def _padded(rows: Values, length: int) -> Values:
+def _padded(rows: Numbers, length: int) -> Numbers:
     """Return the rows with zeros below: a product of another shape rounds otherwise, and the newest rows are a part of a day."""
     return np.pad(rows, ((0, length - len(rows)), (0, 0)))
 
 
-def _scaled(rows: Values, middle: Values, half_spread: Values) -> Values:
+def _scaled(rows: Numbers, middle: Numbers, half_spread: Numbers) -> Numbers:
     return np.clip(np.nan_to_num((rows - middle) / half_spread), -CLIP, CLIP)

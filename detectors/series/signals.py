@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from detectors.arrays import Mask, Numbers
 from detectors.series.novelty import (
-    Flags,
     SeriesPace,
-    Values,
     delayed,
     excess,
     flat_rows,
@@ -32,8 +31,8 @@ TAILS = 2.0
 class ScoredSeries:
     """Hold one metric: seconds since 1970 that never fall, values with nan for no reading, both (n,)."""
 
-    seconds: Values
-    values: Values
+    seconds: Numbers
+    values: Numbers
     pace: SeriesPace
 
 
@@ -46,13 +45,13 @@ class SeriesSignal:
     """
 
     name: str
-    derive: Callable[[ScoredSeries], Values]
+    derive: Callable[[ScoredSeries], Numbers]
     worth: float
     tail: float = 0.0
     rows: int = 1
     delays: int = 1
 
-    def loudness(self, series: ScoredSeries) -> Values:
+    def strength(self, series: ScoredSeries) -> Numbers:
         """Return the excess in multiples of what is asked of it; (n,) >= 0."""
         pace = replace(series.pace, delay=self.delays * series.pace.delay)
         values = self.derive(series)
@@ -62,32 +61,32 @@ class SeriesSignal:
         return excess(values, needed * youth(values, pace), pace, self.rows)
 
 
-def level(series: ScoredSeries) -> Values:
+def level(series: ScoredSeries) -> Numbers:
     """Return the readings themselves: a spike, or a drop."""
     return series.values
 
 
-def sustained(series: ScoredSeries) -> Values:
+def sustained(series: ScoredSeries) -> Numbers:
     """Return the mean of the last two hours: an extreme that lasts, or is drifted to, though no reading is new."""
     return mean_read(series.values, 2 * series.pace.hour)
 
 
-def swing(series: ScoredSeries) -> Values:
+def swing(series: ScoredSeries) -> Numbers:
     """Return highest minus lowest of the last four hours, half of it read: a series that grows restless, or dies down."""
     length = 4 * series.pace.hour
     reach = highest_before(series.values, length) + highest_before(-series.values, length)
     return np.where(delayed(part_read(series.values, length), 1) >= HALF_READ, reach, np.nan)
 
 
-def daily(series: ScoredSeries) -> Values:
+def daily(series: ScoredSeries) -> Numbers:
     """Return how far each reading is from what its time of day usually shows, nan where its time of week says more."""
-    by_day: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
+    by_day: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
     return by_day
 
 
-def weekly(series: ScoredSeries) -> Values:
+def weekly(series: ScoredSeries) -> Numbers:
     """Return how far each reading is from what its time of week usually shows, nan where its time of day says more."""
-    by_week: Values = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
+    by_week: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
     return by_week
 
 
@@ -101,26 +100,26 @@ SIGNALS = (
 """Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
 
 
-def mean_read(values: Values, length: int) -> Values:
+def mean_read(values: Numbers, length: int) -> Numbers:
     """Return the mean of the newest `length` rows, a missing one as the last before it; nan where fewer than half are read."""
     return np.where(part_read(values, length) >= HALF_READ, trailing_mean(forward_fill(values), length), np.nan)
 
 
-def part_read(values: Values, length: int) -> Values:
+def part_read(values: Numbers, length: int) -> Numbers:
     """Return which part of the newest `length` rows has a reading; nan before there are as many rows."""
     return trailing_mean((~np.isnan(values)).astype(np.float64), length)
 
 
-def strangeness(series: ScoredSeries, voices: tuple[SeriesSignal, ...] = SIGNALS) -> Values:
-    """Return the loudest voice at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
+def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNALS) -> Numbers:
+    """Return the strongest signal at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
     if (~np.isnan(series.values)).sum() < 2:
         return np.zeros(len(series.values))
-    loudest = flat_rows(series.values, 4 * series.pace.hour)
-    loudest[: series.pace.learning] = 0
-    for voice in voices:
-        loudest = np.maximum(loudest, voice.loudness(series))
-    loudest[np.isnan(series.values)] = 0
-    return loudest
+    strongest = flat_rows(series.values, 4 * series.pace.hour)
+    strongest[: series.pace.learning] = 0
+    for signal in signals:
+        strongest = np.maximum(strongest, signal.strength(series))
+    strongest[np.isnan(series.values)] = 0
+    return strongest
 
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
@@ -138,7 +137,7 @@ class Season:
 SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
 
 
-def seasonal_residuals(seconds: Values, values: Values, every: int) -> Values:
+def seasonal_residuals(seconds: Numbers, values: Numbers, every: int) -> Numbers:
     """Return each value minus what is usual at its time of day, and of week; (2, n), nan where that is not the better guess.
 
     nan too where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up
@@ -149,7 +148,7 @@ def seasonal_residuals(seconds: Values, values: Values, every: int) -> Values:
     return np.where(chosen == np.arange(len(SEASONS))[:, None], residuals, np.nan)
 
 
-def usual_at(seconds: Values, values: Values, season: Season) -> Values:
+def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
     """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
     past = np.stack([_ago(seconds, values, season.seconds * n) for n in range(1, season.back + 1)])
     past.sort(axis=0)  # nan last
@@ -159,14 +158,14 @@ def usual_at(seconds: Values, values: Values, season: Season) -> Values:
     return np.where(known >= season.needed, (lower + upper) / 2, np.nan)
 
 
-def _ago(seconds: Values, values: Values, age: float) -> Values:
+def _ago(seconds: Numbers, values: Numbers, age: float) -> Numbers:
     """Return the newest value at least `age` seconds old, nan where it is an hour older than that."""
     row = np.searchsorted(seconds, seconds - age, side="right") - 1
     fresh = (row >= 0) & (seconds - age - seconds[np.maximum(row, 0)] <= HOUR)
     return np.where(fresh, values[np.maximum(row, 0)], np.nan)
 
 
-def _fitting_better(errors: Values, every: int) -> np.ndarray:
+def _fitting_better(errors: Numbers, every: int) -> np.ndarray:
     """Return which season had the smaller mean error before the last multiple of `every` rows, where both are known; (n,)."""
     both = ~np.isnan(errors).any(axis=0)
     total = np.cumsum(np.where(both, errors, 0.0), axis=1)
@@ -181,7 +180,7 @@ RESTART = 0.1
 """A fall to less than this part of the count is a restart from zero; any other is a real fall."""
 
 
-def counted(values: Values, learning: int) -> Values:
+def counted(values: Numbers, learning: int) -> Numbers:
     """Return the increases of a counter, nan at a restart, or the values themselves of anything else; (n,).
 
     The first `learning` rows, which are never judged, tell which it is: later rows change nothing before them.
@@ -194,13 +193,13 @@ def counted(values: Values, learning: int) -> Values:
     return np.where(restarts | np.isnan(values), np.nan, increases)
 
 
-def restarted(filled: Values) -> Flags:
+def restarted(filled: Numbers) -> Mask:
     """Return the rows where a count that never was negative has begun again near zero; (n,)."""
     before = delayed(filled, 1)
     return np.asarray((filled >= 0) & (filled < RESTART * before))
 
 
-def is_counter(increases: Values, restarts: Flags) -> bool:
+def is_counter(increases: Numbers, restarts: Mask) -> bool:
     """Tell a counter: it has only ever risen or restarted, and restarts are rare."""
     moves = increases[~np.isnan(increases) & (increases != 0)]
     falls, rises = int((moves < 0).sum()), int((moves > 0).sum())

@@ -1,0 +1,17 @@
+"""Name the kinds of arrays that detectors pass to each other: by element, as each docstring states the shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.model.frame import Floats, Mask
+
+__all__ = ["Counts", "Floats", "Mask", "Numbers", "Rows"]
+
+Numbers = npt.NDArray[np.float64]
+"""Thresholds, sums, scores: what is computed rather than read."""
+Counts = npt.NDArray[np.intp]
+"""Numbers of steps or of things."""
+Rows = npt.NDArray[np.intp]
+"""Positions along an axis: rows of nodes, or steps."""
