@@ -1,8 +1,8 @@
-"""Turn what the rules found into anomalies: a node that a stronger rule explains is not reported by a weaker one.
+"""Turn the matches of the rules into anomalies: a node that a stronger rule explains is not reported by a weaker one.
 
 Order of precedence, strongest first; the first rule that is about a node has it:
 
-1. `hardware_fault`   a broken device explains whatever the node does, and what others of its cluster lose since then
+1. `hardware_fault`   a broken device explains whatever the node does, and the losses of others of its cluster since then
 2. `long_compile`, `cold_cache`   executions cannot be expected
 3. `hung`             worked right before, so it is no spare node
 4. `allocated_unused` a runtime is loaded
@@ -12,38 +12,36 @@ Order of precedence, strongest first; the first rule that is about a node has it
 8. `starved`, `network_bound`, `collective_path`   one drop, told apart by its signs
 9. `odd`              nothing above knows it
 
-`no_data` stands beside them: silence neither explains nor ends what was seen before. Where one rule holds at least half of
-a cluster's nodes, what weaker rules find in the rest of it since then folds into it.
+`no_data` stands beside them: silence neither explains nor ends an earlier match. Where one rule holds at least half of a
+cluster's nodes, the matches of weaker rules in the rest of it since then fold into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, NodeState
-from detectors.arrays import Mask, Rows
+from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling
-from detectors.nodes import drop, drop_cause, faults, idle, loaded, silence
-from detectors.nodes.memory import find_memory, tell_memory
-from detectors.rule import Explanation, RuleMatch, anomaly_of_nodes
+from detectors.nodes import drop, faults, idle, loaded, memory, silence
+from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 
-Tell = Callable[[View, RuleMatch, Rows], Explanation]
 FOLD_STEPS = 3
 """An effect is seen at most this many steps before its cause."""
 
-RULES: tuple[tuple[Callable[[View], RuleMatch], Tell], ...] = (
-    (faults.find_hardware, faults.explain_hardware),
-    (compiling.find, compiling.explain),
-    (loaded.find_hung, loaded.explain_hung),
-    (loaded.find_unused, loaded.explain_unused),
-    (idle.find, idle.explain),
-    (faults.find_errors, faults.explain_errors),
-    (find_memory, tell_memory),
-    (drop.find, drop_cause.explain),
+RULES = (
+    faults.HARDWARE_FAULT,
+    compiling.LONG_COMPILE,
+    loaded.HUNG,
+    loaded.ALLOCATED_UNUSED,
+    idle.IDLE,
+    faults.EXECUTION_ERRORS,
+    memory.MEMORY_PRESSURE,
+    drop.DROP,
 )
 
 
@@ -59,43 +57,38 @@ class Diagnosis:
 
 
 def diagnose(view: View) -> Diagnosis:
-    """Run every rule over the nodes, settle who explains whom, and put each scope's finding in words."""
-    found = [find(view) for find, _ in RULES]
-    found[0] = _with_waiting(found[0], found[-1], view)
-    explained = np.zeros(view.n, dtype=bool)
-    kept: list[tuple[RuleMatch, Tell]] = []
-    for one, (_, tell) in zip(found, RULES, strict=True):
-        if not one.hit.any():
-            continue
-        rest = replace(one, hit=one.hit & ~explained)
-        rest, folded = _fold(rest, [k for k, _ in kept], view)
-        if tell is faults.explain_errors:
-            folded |= _beside_fault(rest, found[0], view)
-            rest = replace(rest, hit=rest.hit & ~folded)
-        explained |= one.hit | folded
-        kept.append((rest, tell))
-    anomalies = [a for one, tell in kept for a in anomalies_of(view, one, tell)]
+    """Run every rule over the nodes, settle who explains whom, and make the anomalies of each scope."""
+    matches = {rule: rule.find(view) for rule in RULES}
+    matches[faults.HARDWARE_FAULT] = _with_waiting(matches[faults.HARDWARE_FAULT], matches[drop.DROP], view)
+    settled, explained = _settle(matches, view)
+    anomalies = [a for rule, match in settled.items() for a in anomalies_of(view, match, rule.explain)]
     silent = silence.find(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(view, list(anomalies_of(view, silent, silence.explain)))
-    starved = next((one.hit for one, tell in kept if tell is drop_cause.explain), np.zeros(view.n, dtype=bool))
-    faulty = found[0].hit | view.held_open(Cause.HARDWARE_FAULT.value)
+    starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
+    faulty = matches[faults.HARDWARE_FAULT].hit | view.held_open(Cause.HARDWARE_FAULT.value)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 
 
-def anomalies_of(view: View, found: RuleMatch, tell: Tell) -> Iterator[Anomaly]:
-    """Yield one anomaly for each scope that has nodes in `found`."""
-    if not found.hit.any():
-        return
-    scope = view.roster.scope
-    for one in np.unique(scope[found.hit]):
-        rows = np.flatnonzero(found.hit & (scope == one))
-        yield anomaly_of_nodes(view, found, rows, tell(view, found, rows))
+def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, RuleMatch], Mask]:
+    """Return each rule's match without the nodes that a stronger rule explains, and which nodes any rule explains."""
+    explained = np.zeros(view.n, dtype=bool)
+    settled: dict[Rule, RuleMatch] = {}
+    for rule, match in matches.items():
+        if not match.hit.any():
+            continue
+        rest, folded = _fold(replace(match, hit=match.hit & ~explained), settled.values(), view)
+        if rule.yields_to_fault:
+            folded |= _beside_fault(rest, matches[faults.HARDWARE_FAULT], view)
+            rest = replace(rest, hit=rest.hit & ~folded)
+        explained |= match.hit | folded
+        settled[rule] = rest
+    return settled, explained
 
 
 def states(view: View, starved: Mask) -> dict[str, NodeState]:
-    """Return what every running node does now."""
+    """Return the state of every running node now."""
     codes = np.full(view.n, _STATES.index(NodeState.BUSY))
     codes[starved] = _STATES.index(NodeState.STARVED)
     codes[_lately(view, view.resting)] = _STATES.index(NodeState.IDLE)
@@ -108,11 +101,11 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     codes[view.silent & young] = _STATES.index(NodeState.NEW)
     codes[view.unwatched] = _STATES.index(NodeState.UNWATCHED)
     running = view.roster.running.tolist()
-    said = {name: _STATES[code] for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True) if runs}
+    states = {name: _STATES[code] for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True) if runs}
     for instance in view.roster.mute:
         new = (view.now - instance.launched_at).total_seconds() < 3600
-        said[instance.id] = NodeState.NEW if new else NodeState.NO_DATA
-    return said
+        states[instance.id] = NodeState.NEW if new else NodeState.NO_DATA
+    return states
 
 
 _STATES: Sequence[NodeState] = tuple(NodeState)
@@ -126,37 +119,38 @@ def _lately(view: View, mask: Mask) -> Mask:
     return np.asarray(mask[np.arange(view.n), at])
 
 
-def _fold(found: RuleMatch, stronger: Sequence[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
-    """Drop what began with or after a stronger finding that holds at least half of the same scope's nodes."""
+def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
+    """Drop the nodes that began with or after a stronger match that holds at least half of the same scope's nodes."""
     folded = np.zeros(view.n, dtype=bool)
     scope, sizes = view.roster.scope, np.maximum(view.roster.sizes, 1)
     for cause in stronger:
         held = np.bincount(scope[cause.hit], minlength=len(sizes))
-        since = np.zeros(len(sizes))
-        np.maximum.at(since, scope[cause.hit], cause.steps[cause.hit])
         wide = (2 * held >= sizes) & (sizes > 1)
-        folded |= found.hit & wide[scope] & (found.steps <= since[scope] + FOLD_STEPS)
-    return replace(found, hit=found.hit & ~folded), folded
+        folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
+    return replace(match, hit=match.hit & ~folded), folded
 
 
-def _beside_fault(found: RuleMatch, fault: RuleMatch, view: View) -> Mask:
-    """Tell which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
-    scope = view.roster.scope
+def _since(match: RuleMatch, view: View) -> Numbers:
+    """Return since how many steps a match holds in each scope, 0 where it holds in none of its nodes, (n_scopes,)."""
     since = np.zeros(len(view.roster.scopes))
-    np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
+    np.maximum.at(since, view.roster.scope[match.hit], match.steps[match.hit])
+    return since
+
+
+def _beside_fault(match: RuleMatch, fault: RuleMatch, view: View) -> Mask:
+    """Return which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
+    scope, since = view.roster.scope, _since(fault, view)
     since[np.unique(scope[view.held_open(Cause.HARDWARE_FAULT.value)])] = np.inf
-    return np.asarray(found.hit & (since[scope] > 0) & (found.steps <= since[scope]))
+    return np.asarray(match.hit & (since[scope] > 0) & (match.steps <= since[scope]))
 
 
 def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
     if not fault.hit.any():
         return fault
-    scope = view.roster.scope
-    since = np.zeros(len(view.roster.scopes))
-    np.maximum.at(since, scope[fault.hit], fault.steps[fault.hit])
+    since = _since(fault, view)[view.roster.scope]
     waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
-    fell = drops.hit & (drops.steps <= since[scope] + FOLD_STEPS)
-    waiting = (fell | waited) & ~fault.hit & (since[scope] > 0)
+    fell = drops.hit & (drops.steps <= since + FOLD_STEPS)
+    waiting = (fell | waited) & ~fault.hit & (since > 0)
     wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)
     return replace(fault, hit=fault.hit | waiting, wasted=wasted)

@@ -8,8 +8,7 @@ import numpy as np
 
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask
-from detectors.roster import Roster
-from detectors.usual import THREE, StrangeSpan, forget, in_order, percentiles, utilization_of
+from detectors.usual import THREE, in_order, percentiles, utilization_of
 
 METRICS: tuple[str, ...] = (
     "neuroncore_utilization_ratio",
@@ -49,14 +48,6 @@ class Scale:
     spread: Floats
 
 
-def levels(part: Frame, last: int, smooth: int) -> Floats:
-    """Return each metric's median over the `smooth` steps that end `last` steps before the end + 1, (n, n_metrics)."""
-    stop = part.n_steps - last
-    cut = slice(max(0, stop - smooth), stop)
-    found = np.stack([_column(part, name)[:, cut] for name in METRICS], axis=2)
-    return median_of(found)
-
-
 def median_of(values: Floats) -> Floats:
     """Return the median along axis 1 without nan; nan where nothing was read. (n, k, m) -> (n, m)."""
     n, k, m = values.shape
@@ -66,14 +57,15 @@ def median_of(values: Floats) -> Floats:
     return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
 
 
-def past_levels(part: Frame, stride: int, smooth: int) -> Floats:
-    """Return the smoothed metrics at every `stride`-th step of the past, (n, n_samples, n_metrics)."""
+def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
+    """Return samples of the past: the metrics at every `stride`-th step, each the median of `smooth` steps."""
     ends = np.arange(smooth, part.n_steps + 1, stride)
-    found = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
-    for into, name in zip(found, METRICS, strict=True):
+    levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
+    for into, name in zip(levels, METRICS, strict=True):
         by_time = _column(part, name).T  # a frame's readings of one time lie together
         into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
-    return found.transpose(1, 2, 0)
+    start = part.start + (smooth - 1) * part.step
+    return Frame("", part.things, start, part.step * stride, METRICS, levels.transpose(1, 2, 0))
 
 
 def _middle(near: list[Floats]) -> Floats:
@@ -84,12 +76,6 @@ def _middle(near: list[Floats]) -> Floats:
     return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(near[0].shape)
 
 
-def blank_known(values: Floats, part: Frame, stride: int, smooth: int, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
-    """Blank in place the samples within known spans: what was flagged is not learnt from."""
-    ends = Frame("", part.things, part.start + (smooth - 1) * part.step, part.step * stride, METRICS, values)
-    forget(values, ends, roster, known)
-
-
 def learn_scale(values: Floats, active: Mask) -> Scale:
     """Learn medians and spreads from samples (n, n_samples, n_metrics) where a node works (n, n_samples)."""
     low: list[Floats] = []
@@ -97,8 +83,8 @@ def learn_scale(values: Floats, active: Mask) -> Scale:
     high: list[Floats] = []
     for i in range(values.shape[2]):
         column = np.where(active, values[:, :, i], np.nan).astype(np.float32)
-        for into, found in zip((low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True):
-            into.append(found)
+        for into, ranked in zip((low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True):
+            into.append(ranked)
     centre = np.stack(middle, axis=1)
     spread = (np.stack(high, axis=1) - np.stack(low, axis=1)) / 1.35
     return Scale(centre, np.maximum(spread, _LEAST_SPREAD * np.abs(centre) + 1e-9))

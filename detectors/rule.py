@@ -1,8 +1,8 @@
-"""State what one rule found among the nodes, before it is put in words."""
+"""Define a rule about nodes: which nodes it matches, how it explains them, and the anomaly that both make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ from detectors.view import View
 
 @dataclass(frozen=True)
 class RuleMatch:
-    """Hold which nodes a rule is about (n,), since how many steps (n,), and what share of each is wasted (n,)."""
+    """Hold which nodes a rule is about (n,), since how many steps (n,), and the share of each that is wasted (n,)."""
 
     cause: Cause
     hit: Mask
@@ -27,18 +27,19 @@ class RuleMatch:
 
 
 def no_match(view: View, cause: Cause) -> RuleMatch:
-    """Return what a rule found that is about no node."""
+    """Return the match of a rule that is about no node."""
     return RuleMatch(cause, np.zeros(view.n, dtype=bool), np.ones(view.n))
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Hold what a rule says of the nodes of one scope."""
+    """Explain an anomaly: the symptom in numbers, its evidence, how sure it is, and the steps to try."""
 
     why: str
     value: float
     unit: str
     cause: Cause | None = None
+    """The cause where it is a nearer one than the rule's own."""
     usual: tuple[float, float] | None = None
     score: float = 0.9
     evidence: tuple[str, ...] = ()
@@ -49,77 +50,88 @@ class Explanation:
     kind: str = "node"
     severity: Severity = Severity.WARNING
     lost_hours: Mapping[str, float] = field(default_factory=dict)
-    """Node-hours of each instance that were lost before this was told."""
+    """Node-hours of each instance that were lost before this anomaly."""
     family: tuple[str, ...] = field(default=())
     """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
 
 
-def anomaly_of_nodes(view: View, found: RuleMatch, rows: Rows, words: Explanation) -> Anomaly:
+Explain = Callable[[View, RuleMatch, Rows], Explanation]
+"""Explains the nodes at some rows, all of one scope."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Name a cause of trouble in nodes, with the function that finds its nodes and the one that explains those of a scope."""
+
+    cause: Cause
+    find: Callable[[View], RuleMatch]
+    explain: Explain
+    yields_to_fault: bool = False
+    """Whether its matches fold into an older hardware fault of the same scope: the peers of a broken device fail with it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Name the things that an anomaly is about, where they are, since when, and the money they lose."""
+
+    scope: Labels
+    labels: Labels
+    things: tuple[str, ...]
+    start: datetime
+    wasted_shares: tuple[float, ...] = ()
+    """Parallel to `things`, each in 0..1."""
+    usd_per_hour: Decimal | None = None
+
+
+def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
+    """Return the anomaly of a subject; where an alert about it is open, it keeps that alert's rule and start."""
+    cause = explanation.cause or cause
+    alert = view.alert((cause.value, *explanation.family), subject.scope)
+    start = alert.anomaly.window.start if alert else subject.start
+    hours = explanation.lost_hours
+    return Anomaly(
+        rule=alert.anomaly.rule if alert else cause.value,
+        cause=cause,
+        scope=subject.scope,
+        labels=subject.labels,
+        things=subject.things,
+        window=Window(min(start, view.now), view.now),
+        score=float(min(1.0, max(0.0, explanation.score))),
+        value=explanation.value,
+        unit=explanation.unit,
+        usual=explanation.usual,
+        why=explanation.why,
+        evidence=explanation.evidence,
+        confidence=explanation.confidence,
+        runners_up=explanation.runners_up,
+        suggestions=explanation.suggestions,
+        wasted_shares=subject.wasted_shares,
+        usd_per_hour=subject.usd_per_hour,
+        lost_hours=tuple(hours.get(thing, 0.0) for thing in subject.things) if hours else (),
+        metric=explanation.metric,
+        kind=explanation.kind,
+        severity=explanation.severity,
+    )
+
+
+def anomalies_of(view: View, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
+    """Yield one anomaly for each scope that has nodes in the match."""
+    scope = view.roster.scope
+    for one in np.unique(scope[match.hit]):
+        rows = np.flatnonzero(match.hit & (scope == one))
+        yield anomaly_of_nodes(view, match, rows, explain(view, match, rows))
+
+
+def anomaly_of_nodes(view: View, match: RuleMatch, rows: Rows, explanation: Explanation) -> Anomaly:
     """Return the anomaly of the nodes at `rows`, all of one scope, the worst first."""
     roster = view.roster
-    scope = roster.scopes[roster.scope[rows[0]]]
-    cause = words.cause or found.cause
-    known = view.alert((cause.value, *words.family), scope)
-    wasted = np.zeros(len(rows)) if found.wasted is None else np.clip(found.wasted[rows], 0, 1)
+    wasted = np.zeros(len(rows)) if match.wasted is None else np.clip(match.wasted[rows], 0, 1)
     order = sorted(range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]]))
-    start = known.anomaly.window.start if known else view.time_of(float(found.steps[rows].max()))
-    return Anomaly(
-        rule=known.anomaly.rule if known else cause.value,
-        cause=cause,
-        scope=scope,
+    subject = Subject(
+        scope=roster.scopes[roster.scope[rows[0]]],
         labels=Labels.shared(roster.labels[i] for i in rows),
         things=tuple(roster.ids[rows[i]] for i in order),
-        window=Window(min(start, view.now), view.now),
-        score=float(min(1.0, max(0.0, words.score))),
-        value=words.value,
-        unit=words.unit,
-        usual=words.usual,
-        why=words.why,
-        evidence=words.evidence,
-        confidence=words.confidence,
-        runners_up=words.runners_up,
-        suggestions=words.suggestions,
-        wasted_shares=() if found.wasted is None else tuple(float(round(wasted[i], 4)) for i in order),
-        lost_hours=tuple(words.lost_hours.get(roster.ids[rows[i]], 0.0) for i in order) if words.lost_hours else (),
-        metric=words.metric,
-        kind=words.kind,
-        severity=words.severity,
+        start=view.time_of(float(match.steps[rows].max())),
+        wasted_shares=() if match.wasted is None else tuple(float(round(wasted[i], 4)) for i in order),
     )
-
-
-def anomaly_of_things(
-    view: View,
-    cause: Cause,
-    scope: Labels,
-    labels: Labels,
-    things: tuple[str, ...],
-    start: datetime,
-    words: Explanation,
-    wasted: tuple[float, ...] = (),
-    usd_per_hour: Decimal | None = None,
-) -> Anomaly:
-    """Return an anomaly about things that are not nodes: volumes, reservations, runs, lines of the bill."""
-    known = view.alert((cause.value, *words.family), scope)
-    begun = known.anomaly.window.start if known else start
-    return Anomaly(
-        rule=known.anomaly.rule if known else cause.value,
-        cause=words.cause or cause,
-        scope=scope,
-        labels=labels,
-        things=things,
-        window=Window(min(begun, view.now), view.now),
-        score=words.score,
-        value=words.value,
-        unit=words.unit,
-        usual=words.usual,
-        why=words.why,
-        evidence=words.evidence,
-        confidence=words.confidence,
-        runners_up=words.runners_up,
-        suggestions=words.suggestions,
-        wasted_shares=wasted,
-        usd_per_hour=usd_per_hour,
-        metric=words.metric,
-        kind=words.kind,
-        severity=words.severity,
-    )
+    return anomaly_of(view, match.cause, subject, explanation)

@@ -1,10 +1,11 @@
-"""Learn what is usual for each node: medians of what it does while it works, anchored at fixed UTC hours."""
+"""Learn the usual of each node: medians of its metrics while it works, anchored at fixed UTC hours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,22 @@ BESIDE: tuple[str, ...] = (
     "network_out_bytes_per_second",
 )
 
-StrangeSpan = tuple[tuple[str, ...], datetime, datetime]
+
+class StrangeSpan(NamedTuple):
+    """Name things that an alert was about, and from when to when."""
+
+    things: tuple[str, ...]
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class Past:
+    """Bound the history that is learnt from: so many days up to an anchor, without the spans that were strange."""
+
+    anchor: datetime
+    days: float
+    strange: tuple[StrangeSpan, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,9 +81,13 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
     return epoch + (now - epoch) // every * every
 
 
-def strange_spans(known: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
-    """Return what was known as strange at `anchor`, clipped to it: things, start, end."""
-    return tuple((a.anomaly.things, a.anomaly.window.start, min(a.closed or anchor, anchor)) for a in known if a.opened <= anchor)
+def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
+    """Return the spans of the alerts that had been opened at `anchor`, clipped to it."""
+    return tuple(
+        StrangeSpan(a.anomaly.things, a.anomaly.window.start, min(a.closed or anchor, anchor))
+        for a in alerts
+        if a.opened <= anchor
+    )
 
 
 def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:
@@ -81,10 +101,10 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     )
 
 
-def learn(part: Frame, roster: Roster, floor: Numbers, known: tuple[StrangeSpan, ...]) -> Usual:
-    """Learn from `part` what each node does while its utilization is above `floor` (n,), without the known spans."""
+def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]) -> Usual:
+    """Learn from `part` the usual of each node while its utilization is above `floor` (n,), without the strange spans."""
     level = utilization_of(part).copy()
-    forget(level, part, roster, known)
+    forget(level, part, roster, strange)
     active = level > floor[:, None]
     enough = active.sum(axis=1) >= max(3, LEAST // part.step)
     level[~active] = np.nan
@@ -105,9 +125,9 @@ def utilization_of(frame: Frame) -> Floats:
     return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
 
 
-def forget(values: Floats, part: Frame, roster: Roster, known: tuple[StrangeSpan, ...]) -> None:
-    """Blank in place what was known as strange: it is not learnt from."""
-    for things, start, end in known:
+def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> None:
+    """Blank the strange spans in place: they are not learnt from."""
+    for things, start, end in strange:
         first = max(0, (start - part.start) // part.step)
         last = -((part.start - end) // part.step)
         rows = roster.rows_of(things)
@@ -131,12 +151,12 @@ def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     ordered = np.stack(in_order(*values.T), axis=1) if values.shape[1] == THREE else np.sort(values, axis=1)
     counts = ordered.shape[1] - np.count_nonzero(np.isnan(ordered), axis=1)
     rows = np.arange(len(ordered))
-    found = []
+    ranked = []
     for rank in ranks:
         at = np.clip((rank * (counts - 1)).round().astype(np.intp), 0, None)
         picked = ordered[rows, at] if ordered.shape[1] else np.full(len(ordered), np.nan, dtype=np.float32)
-        found.append(np.where(counts > 0, picked, np.nan).astype(np.float32))
-    return tuple(found)
+        ranked.append(np.where(counts > 0, picked, np.nan).astype(np.float32))
+    return tuple(ranked)
 
 
 THREE = 3

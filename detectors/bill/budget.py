@@ -1,4 +1,4 @@
-"""Find budgets that are burnt too fast: a month's USD against what was spent of it, over a fast and a slow window.
+"""Find budgets that are burnt too fast: a month's USD against the USD spent, over a fast and a slow window.
 
 After the multi-window burn-rate alerts of Google's SRE Workbook (chapter 5): the long window says that it matters, the short
 one that it still goes on. A budget of money is meant to be spent, so a rate of 1 is what would use it up with the month's end.
@@ -20,13 +20,13 @@ from bot.model.reading import SPEND_METRIC
 from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.lines import DAY, BillLines, lay_out
-from detectors.rule import Explanation, anomaly_of_things
+from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent
 
 KEY = "budget_burn.month_usd"
 _SOON = timedelta(days=3)
-_SUGGESTIONS = (
+BUDGET_BURN_SUGGESTIONS = (
     "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
     "If the spending is meant, raise the budget: `config budget_burn`.",
 )
@@ -46,7 +46,7 @@ class BudgetBurn:
 
     @property
     def allowed(self) -> float:
-        """Return USD a day that would use up what is left with the month's end."""
+        """Return USD a day that would use up the rest with the month's end."""
         return max(0.0, self.budget - self.spent) / max((self.ends - self.through) / DAY, 1e-9)
 
     @property
@@ -62,7 +62,7 @@ class BudgetBurn:
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 
 
-def find_budgets(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
+def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
     """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
     for burn in burns:
         policy = view.policy.at(burn.scope)
@@ -70,7 +70,7 @@ def find_budgets(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
             yield _anomaly(view, burn)
 
 
-def burns(view: View) -> list[BudgetBurn]:
+def budget_burns(view: View) -> list[BudgetBurn]:
     """Return how fast each budget burns: the same until another day has settled, or another month begins."""
     budgets = budgets_of(view.policy)
     frame = view.reading.frame("spend") if budgets else None
@@ -78,14 +78,14 @@ def burns(view: View) -> list[BudgetBurn]:
     if bill is None:
         return []
     days = {scope: int(view.policy.at(scope).number("budget_burn.slow_days")) for scope in budgets}
-    found = (burn_of(bill, scope, float(budget), days[scope], view.now) for scope, budget in budgets.items())
-    return [burn for burn in found if burn]
+    burns = (burn_of(bill, scope, float(budget), days[scope], view.now) for scope, budget in budgets.items())
+    return [burn for burn in burns if burn]
 
 
 def budgets_of(policy: Policy) -> dict[Labels, Decimal]:
     """Return the budgets by scope: the one for everything and the overrides; 0 is none."""
-    every = [(Labels(), policy.values[KEY]), *((scope, value) for scope, key, value in policy.overrides if key == KEY)]
-    return {scope: value for scope, value in dict(every).items() if isinstance(value, Decimal) and value > 0}
+    budgets = [(Labels(), policy.values[KEY]), *((scope, value) for scope, key, value in policy.overrides if key == KEY)]
+    return {scope: value for scope, value in dict(budgets).items() if isinstance(value, Decimal) and value > 0}
 
 
 def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: datetime) -> BudgetBurn | None:
@@ -94,40 +94,41 @@ def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: 
     days = [i for i in range(bill.n_steps) if bill.at(i).day != 1]  # the month's fees fall on its first day
     if not rows or len(days) < slow_days:
         return None
-    series: Numbers = np.nan_to_num(bill.parts[rows]).sum(axis=0)
+    daily: Numbers = np.nan_to_num(bill.parts[rows]).sum(axis=0)
     month = month_of(now)
-    spent = sum(float(series[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
-    lately = series[days[-slow_days:]]
+    spent = sum(float(daily[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
+    lately = daily[days[-slow_days:]]
     through = max(bill.end, month.start)
     return BudgetBurn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end)
 
 
-def _too_fast(burn: BudgetBurn, policy: Policy, known: bool) -> bool:
-    """Tell whether both windows burn too fast; once told it holds until the slow one fits the budget again."""
+def _too_fast(burn: BudgetBurn, policy: Policy, alerted: bool) -> bool:
+    """Return whether both windows burn too fast; an open alert holds until the slow one fits the budget again."""
     if burn.spent >= burn.budget:
         return True
     day, week = burn.rates
     slow = week >= policy.number("budget_burn.slow_rate") and day >= 1
     fast = day >= policy.number("budget_burn.fast_rate") and week >= 1
-    return slow or fast or (known and week >= 1)
+    return slow or fast or (alerted and week >= 1)
 
 
 def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
     over = max(burn.day, burn.week) - burn.allowed
     usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
-    return anomaly_of_things(view, Cause.BUDGET_BURN, burn.scope, burn.scope, (), view.now, _words(view, burn), (), usd_per_hour)
+    subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=usd_per_hour)
+    return anomaly_of(view, Cause.BUDGET_BURN, subject, _explanation(view, burn))
 
 
-def _words(view: View, burn: BudgetBurn) -> Explanation:
+def _explanation(view: View, burn: BudgetBurn) -> Explanation:
     gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
-    who = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
+    name = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
     spent = f"${burn.spent:,.0f} of ${burn.budget:,.0f} ({percent(burn.spent / burn.budget)})"
     since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
     early = round((burn.ends - burn.used_up) / DAY)
     end = "it is used up" if gone else f"at ${pace:,.0f} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
     day, week = burn.rates
     return Explanation(
-        why=f"Budget of {who}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
+        why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
         value=pace,
         unit="USD per day",
         usual=(0.0, burn.allowed),
@@ -139,7 +140,7 @@ def _words(view: View, burn: BudgetBurn) -> Explanation:
             "amortised, before credits and tax: credits never hide what a budget pays for",
         ),
         confidence=0.9,
-        suggestions=_SUGGESTIONS,
+        suggestions=BUDGET_BURN_SUGGESTIONS,
         metric=SPEND_METRIC,
         kind="spend",
         severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else Severity.WARNING,

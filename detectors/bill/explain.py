@@ -33,7 +33,7 @@ class RootCause:
 
     @property
     def labels(self) -> Labels:
-        """Return what is said by one value alone."""
+        """Return the dimensions that have a single value."""
         return Labels.of({name: values[0] for name, values in self.named if len(values) == 1})
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
     if total <= 0:
         return None
     kept = np.ones(len(things), dtype=bool)
-    found: dict[str, tuple[str, ...]] = {}
+    named: dict[str, tuple[str, ...]] = {}
     left = list(DIMENSIONS)
     while left:
         choices = {name: _smallest(things, name, growth, kept, total) for name in left}
@@ -59,11 +59,11 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
         if not fitting:
             break
         best = max(fitting, key=lambda name: (_surprise(things, name, choices[name], value, usual), -left.index(name)))
-        found[best] = choices[best]
+        named[best] = choices[best]
         kept &= np.array([thing.get(best) in choices[best] for thing in things])
         left.remove(best)
-    named = tuple((name, found[name]) for name in DIMENSIONS if name in found and all(found[name]))
-    return RootCause(min(1.0, float(growth[kept].sum()) / total), named) if named else None
+    ordered = tuple((name, named[name]) for name in DIMENSIONS if name in named and all(named[name]))
+    return RootCause(min(1.0, float(growth[kept].sum()) / total), ordered) if ordered else None
 
 
 def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.ndarray, total: float) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.nda
 
 
 def _surprise(things: Sequence[Labels], name: str, words: tuple[str, ...], value: Numbers, usual: Numbers) -> float:
-    """Return how far the share of these values moved: half the Jensen-Shannon terms of what is and what was, in nats."""
+    """Return how far the share of these values moved: half the Jensen-Shannon terms of now and before, in nats."""
     mine = np.array([thing.get(name) in words for thing in things])
     now = float(value[mine].sum()) / max(float(value.sum()), 1e-9)
     before = float(usual[mine].sum()) / max(float(usual.sum()), 1e-9)

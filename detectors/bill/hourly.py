@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from bot.model.labels import Labels
+from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.bill.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
 from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines
@@ -37,20 +38,34 @@ def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     """Return the lines with a run of hours out of the usual that the settled `days` do not hold yet.
 
     A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours at its end more than any
-    such 24 hours of the two weeks before: work that only comes at another hour of the day is no burst. What a line is billed by
-    the day is spread over the hours.
+    such 24 hours of the two weeks before: work that only comes at another hour of the day is no burst. A charge by the day is
+    spread over the hours.
     """
     n, judged = bill.n_steps, (days.end - bill.start) // HOUR
     if n < LEAST_DAYS * 24 + _BACK or judged >= n:
         return []
     at = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, at)
-    known = np.array([days.usual.get(line, 0.0) for line in bill.lines])
-    high = np.fmax(high, known[:, None])
+    by_day = np.array([days.usual.get(line, 0.0) for line in bill.lines])
+    high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, at] - high)
     likely = np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1))
-    found = (_judge(bill, int(row), at, low[row], high[row], judged, view, new=not known[row]) for row in likely)
-    return [jump for jump in found if jump]
+    lines = (_Hours(int(row), at, low[row], high[row], judged, not by_day[row]) for row in likely)
+    return [jump for line in lines if (jump := _judge(bill, line, view))]
+
+
+@dataclass(frozen=True)
+class _Hours:
+    """Hold the newest hours `at` of one line of the bill, with their usual range, each (n_hours,)."""
+
+    row: int
+    at: Rows
+    low: Numbers
+    high: Numbers
+    judged: int
+    """The first step that no settled day holds."""
+    new: bool
+    """Whether the settled days never had the line."""
 
 
 def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
@@ -76,30 +91,37 @@ def _pick(ranked: Numbers, rank: Rows) -> Numbers:
     return np.asarray(np.take_along_axis(ranked, rank[None].astype(np.intp), axis=0)[0])
 
 
-def _judge(
-    bill: BillLines, row: int, at: Rows, low: Numbers, high: Numbers, judged: int, view: View, *, new: bool
-) -> Jump | None:
-    policy, line = policy_of(bill, row, view), bill.lines[row]
-    if is_fee(line):
+def _judge(bill: BillLines, hours: _Hours, view: View) -> Jump | None:
+    policy, line = policy_of(bill, hours.row, view), bill.lines[hours.row]
+    run = None if is_fee(line) else _dearest_run(bill.values[hours.row], hours, policy)
+    if run is None:
         return None
-    series = bill.values[row]
-    out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
-    least, hours = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
-    best: tuple[float, int, int] | None = None
-    for start, end in _runs(out):
-        cost = float(np.nansum(series[at[start:end]] - high[start:end]))
-        if at[end - 1] >= judged and end - start >= hours and cost >= least and _new_day(series, int(at[end - 1]) + 1, least):
-            best = max(best or (cost, start, end), (cost, start, end))
-    if best is None:
-        return None
-    _, start, end = best
-    first, last = int(at[start]), int(at[end - 1]) + 1
-    cause = cause_of(line, new=new and not (np.nan_to_num(series[:first]) > 0.01).any())
+    start, end = run
+    series, first, last = bill.values[hours.row], int(hours.at[start]), int(hours.at[end - 1]) + 1
+    cause = cause_of(line, new=hours.new and not (np.nan_to_num(series[:first]) > 0.01).any())
     jump = Jump(
         line, cause, bill.at(first), bill.at(last), float(np.nanmean(series[first:last])),
-        float(low[start:end].mean()), float(high[start:end].mean()), bill.step, _parts(bill, row, first, last),
+        float(hours.low[start:end].mean()), float(hours.high[start:end].mean()), bill.step, _parts(bill, hours.row, first, last),
     )  # fmt: skip
     return jump if allowed(jump, policy, view, first // 24) and not _used(jump, view) else None
+
+
+def _dearest_run(series: Numbers, hours: _Hours, policy: Policy) -> tuple[int, int] | None:
+    """Return the dearest run of hours out of the usual, half-open; None where none lasts, costs and is new enough."""
+    at, high = hours.at, hours.high
+    out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
+    least, needed = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
+    dearest: tuple[float, int, int] | None = None
+    for start, end in _runs(out):
+        cost = float(np.nansum(series[at[start:end]] - high[start:end]))
+        if (
+            at[end - 1] >= hours.judged
+            and end - start >= needed
+            and cost >= least
+            and _new_day(series, int(at[end - 1]) + 1, least)
+        ):
+            dearest = max(dearest or (cost, start, end), (cost, start, end))
+    return dearest[1:] if dearest else None
 
 
 def _runs(out: Mask) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Find what left its usual on the bill: lines by the settled day, and places whose many small growths add up."""
+"""Find jumps of the bill: lines that left their usual by the settled day, and places whose many small growths add up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLACES = (("account", "region", "service"), ("account", "service"), ("cluster",
 
 @dataclass(frozen=True)
 class Jump:
-    """State what left its usual: USD a step of the newest such step(s), since when, and what explains it."""
+    """State a line or place that left its usual: USD a step of the newest such step(s), since when, and the parts that grew."""
 
     where: Labels
     """A line of the bill, or a wider place whose small growths add up."""
@@ -56,7 +56,7 @@ class Jump:
 
 
 def root_of(parts: tuple[tuple[Labels, float, float], ...]) -> RootCause | None:
-    """Return what explains the growth of (thing, now, usually) parts."""
+    """Return the root cause of the growth of (thing, now, usually) parts."""
     things = [thing for thing, _, _ in parts]
     return explain(things, np.array([now for _, now, _ in parts]), np.array([usual for _, _, usual in parts]))
 
@@ -67,8 +67,8 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
     last -= bill.at(last).day == 1  # fees fall on the first of a month: the day before stands
     if last < LEAST_DAYS:
         return []
-    found = [one for row in range(len(bill.lines)) if (one := _judge(bill, row, last, view))]
-    return [one for _, one, told in found if told] + _wide(bill, [row for row, _, _ in found], last, view)
+    judged = [one for row in range(len(bill.lines)) if (one := _judge(bill, row, last, view))]
+    return [jump for _, jump, anomalous in judged if anomalous] + _wide(bill, [row for row, _, _ in judged], last, view)
 
 
 def policy_of(bill: BillLines, row: int, view: View) -> Policy:
@@ -79,7 +79,7 @@ def policy_of(bill: BillLines, row: int, view: View) -> Policy:
 
 
 def _judge(bill: BillLines, row: int, last: int, view: View) -> tuple[int, Jump, bool] | None:
-    """Return a line that is out of its usual, and whether that is to be told."""
+    """Return a line that is out of its usual, and whether that is an anomaly."""
     policy, series = policy_of(bill, row, view), bill.values[row]
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     first = None if np.isnan(series[last]) else _onset(series, last, share, least)
@@ -89,8 +89,8 @@ def _judge(bill: BillLines, row: int, last: int, view: View) -> tuple[int, Jump,
     cause = cause_of(bill.lines[row], new=not (np.nan_to_num(series[:first]) > 0.01).any())
     parts = _parts(bill, [int(i) for i in np.flatnonzero(bill.line_of == row)], first, last)
     jump = Jump(bill.lines[row], cause, bill.at(first), bill.at(last + 1), float(series[last]), low, high, bill.step, parts)
-    told = allowed(jump, policy, view, first) and not (_moved(bill, row, jump, first, last, view) or used(jump, view))
-    return row, jump, told
+    anomalous = allowed(jump, policy, view, first) and not (_moved(bill, jump, first, last, view) or used(jump, view))
+    return row, jump, anomalous
 
 
 def allowed(jump: Jump, policy: Policy, view: View, before: int) -> bool:
@@ -103,7 +103,7 @@ def allowed(jump: Jump, policy: Policy, view: View, before: int) -> bool:
 
 
 def cause_of(labels: Labels, *, new: bool) -> Cause:
-    """Return what growth of a line means: a fee that grows is commitment that usage no longer covers."""
+    """Return the cause that the growth of a line stands for: a fee that grows is commitment that usage no longer covers."""
     if _ROUTE.search(labels.usage_type):
         return Cause.TRANSFER_ROUTE
     if _FEE.search(labels.usage_type) or _FEE.search(labels.service):
@@ -153,10 +153,10 @@ def _parts(bill: BillLines, rows: list[int], first: int, last: int) -> tuple[tup
     )
 
 
-def _moved(bill: BillLines, row: int, jump: Jump, first: int, last: int, view: View) -> bool:
+def _moved(bill: BillLines, jump: Jump, first: int, last: int, view: View) -> bool:
     """Tell whether the whole service in the account did not grow by as much: the money only changed its line."""
-    mine = bill.lines[row]
-    same = [i for i, x in enumerate(bill.lines) if (x.account, x.service) == (mine.account, mine.service)]
+    line = jump.where
+    same = [i for i, x in enumerate(bill.lines) if (x.account, x.service) == (line.account, line.service)]
     lines = bill.values[same]
     total = np.where(np.isnan(lines).all(axis=0), np.nan, np.nansum(lines, axis=0))
     _, high = usual_day(total, first)
@@ -213,20 +213,20 @@ def _wide(bill: BillLines, judged: list[int], last: int, view: View) -> list[Jum
     The narrowest place that holds most of a growth tells it; what grew with busier nodes of the place is their use.
     """
     rest = [i for i, line in enumerate(bill.line_of) if int(line) not in judged and not is_fee(bill.things[i])]
-    found: list[Jump] = []
+    jumps: list[Jump] = []
     for names in _PLACES:
         places: dict[tuple[str, ...], list[int]] = {}
         for i in rest:
             places.setdefault(tuple(bill.things[i].get(name) for name in names), []).append(i)
         for values, rows in places.items():
-            if all(values) and len(rows) > 1 and not any(_told(one, bill, rows) for one in found):
+            if all(values) and len(rows) > 1 and not any(_covered(one, bill, rows) for one in jumps):
                 one = _add_up(bill, Labels(**dict(zip(names, values, strict=True))), rows, last, view)
-                found += [one] if one else []
-    return found
+                jumps += [one] if one else []
+    return jumps
 
 
-def _told(one: Jump, bill: BillLines, rows: list[int]) -> bool:
-    """Tell whether most of a place's things stand in a jump already."""
+def _covered(one: Jump, bill: BillLines, rows: list[int]) -> bool:
+    """Return whether most of a place's things stand in a jump already."""
     mine = {thing for thing, _, _ in one.parts}
     return 2 * sum(bill.things[i] in mine for i in rows) >= len(mine)
 

@@ -1,4 +1,4 @@
-"""Find runs whose checkpoints stopped: what would be lost if a node failed now."""
+"""Find runs whose checkpoints stopped, so that a failed node would lose their work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Floats, Mask
 from detectors.progress import STUCK
-from detectors.rule import Explanation, anomaly_of_things
+from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.streak import since_last, sustained
 from detectors.usual import utilization_of
 from detectors.view import View
@@ -23,26 +23,26 @@ LEARNT = timedelta(days=2)
 _ENOUGH = 3
 LEAST = timedelta(minutes=20)
 """No checkpoint interval is taken as shorter than this."""
-_SUGGESTIONS = (
+CHECKPOINT_AT_RISK_SUGGESTIONS = (
     "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still writable?",
     "Save one now by hand if the trainer allows it.",
 )
 
 
-def find(view: View, explained: Mask) -> Iterator[Anomaly]:
+def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     """Yield one anomaly for each reporting run that worked for `checkpoint_at_risk.factor` intervals since its last checkpoint.
 
-    Where another rule explains what most of its nodes do, the missing checkpoint is an effect of that.
+    Where another rule explains most of its nodes, the missing checkpoint is an effect of that.
     """
     frame = view.reading.frame("run")
     if frame is None or not frame.n_steps or not frame.has("run_checkpoint_age_seconds"):
         return
     ages = frame.last(RECENT).of("run_checkpoint_age_seconds")
-    known = ~np.isnan(ages)
-    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(known))]
-    for row in np.flatnonzero(known.any(axis=1) & (newest >= LEAST.total_seconds())):
-        if found := _judge(view, frame, int(row), float(newest[row]), explained):
-            yield found
+    read = ~np.isnan(ages)
+    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(read))]
+    for row in np.flatnonzero(read.any(axis=1) & (newest >= LEAST.total_seconds())):
+        if anomaly := _judge(view, frame, int(row), float(newest[row]), explained):
+            yield anomaly
 
 
 def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> Anomaly | None:
@@ -53,31 +53,24 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
         return None
     scope = Labels(cluster=labels.cluster, job=labels.job)
-    known = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
+    alert = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
     peaks = _peaks(frame, row, age)
-    if not known and (len(peaks) < _ENOUGH or age < factor * float(peaks.min())):
+    if not alert and (len(peaks) < _ENOUGH or age < factor * float(peaks.min())):
         return None
-    interval = known.anomaly.usual[1] if known and known.anomaly.usual else _interval(peaks, frame)
+    interval = alert.anomaly.usual[1] if alert and alert.anomaly.usual else _interval(peaks, frame)
     rows = _rows(view, labels)
     if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
     limit = factor * interval + frame.step.total_seconds()
     if age < limit or worked_seconds(view, frame, row, rows, age) < limit:
         return None
-    return anomaly_of_things(
-        view,
-        Cause.CHECKPOINT_AT_RISK,
-        scope,
-        labels,
-        tuple(view.roster.ids[i] for i in rows),
-        view.now - timedelta(seconds=age),
-        _words(labels, age, interval),
-    )
+    subject = Subject(scope, labels, tuple(view.roster.ids[i] for i in rows), view.now - timedelta(seconds=age))
+    return anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, _explanation(labels, age, interval))
 
 
 def _rows(view: View, labels: Labels) -> list[int]:
-    every = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
-    return [i for i in every if labels.job and view.roster.labels[i].job == labels.job] or every
+    running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
+    return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
 
 
 def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
@@ -98,16 +91,16 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
-def _words(labels: Labels, age: float, interval: float) -> Explanation:
-    old, usually = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
+def _explanation(labels: Labels, age: float, interval: float) -> Explanation:
+    old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
     return Explanation(
-        why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one every {usually};"
+        why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one every {usual};"
         " a failure now would lose that work.",
         value=age,
         unit="seconds",
         usual=(0.0, interval),
         score=0.85,
-        suggestions=_SUGGESTIONS,
+        suggestions=CHECKPOINT_AT_RISK_SUGGESTIONS,
         metric="run_checkpoint_age_seconds",
         kind="run",
     )

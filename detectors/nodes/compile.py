@@ -14,19 +14,33 @@ from detectors.compile_signs import COMPILING
 from detectors.compiles import compiles
 from detectors.limits import Limits
 from detectors.roster import build_roster
-from detectors.rule import Explanation, RuleMatch, anomaly_of_nodes, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
 from detectors.streak import sustained
 from detectors.usual import NOTHING, utilization_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
+FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
+"""One alert may change its cause between these."""
+CUT_FRESH = timedelta(hours=1)
+"""How long after its end a compile that was cut off is an anomaly: then it is history, which `fleet` and `cost` hold."""
+_BACK = timedelta(days=1)
+"""How far back the beginning of a compile is looked for."""
+KILLED_COMPILE_SUGGESTIONS = (
+    "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as failed"
+    " and skips it later (Neuron's documentation of its persistent cache).",
+    "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one left in"
+    " the compile cache.",
+    "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
+    "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.",
+)
 EARLIER = timedelta(minutes=15)
-_LONG = (
+LONG_COMPILE_SUGGESTIONS = (
     "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
     "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
     "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.",
 )
-_COLD = (
+COLD_CACHE_SUGGESTIONS = (
     "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",
     "Check what changed: batch size, optimizer, compiler flags and compiler version all miss the cache.",
     "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.",
@@ -49,15 +63,12 @@ def find(view: View) -> RuleMatch:
     return RuleMatch(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
 
 
-FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
-
-
-def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Say how long the compile lasts, on how many nodes, and whether it was to be expected."""
-    longest = view.lasting(found.steps, rows, *FAMILY)
+def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
+    longest = view.lasting(match.steps, rows, *FAMILY)
     cause, reason = _cause(view, rows, longest)
     nodes = count(len(rows), "node")
-    waste = f"{nodes} compile; {_spared(view, found, rows)}" if len(rows) > 1 else "one node compiles"
+    waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
     logged = view.said is not None and bool((view.said[rows, -1] == COMPILING).all())
     read = bool(np.isfinite(cpu).any())
@@ -71,26 +82,26 @@ def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
         evidence=(waste, "the compiler's log says that it goes on" if logged else "device memory not yet filled"),
         confidence=0.98 if logged else 0.8 if read else 0.5,
         runners_up=() if logged else ((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
-        suggestions=_COLD if cause is Cause.COLD_CACHE else _LONG,
+        suggestions=COLD_CACHE_SUGGESTIONS if cause is Cause.COLD_CACHE else LONG_COMPILE_SUGGESTIONS,
         family=FAMILY,
     )
 
 
-def _spared(view: View, found: RuleMatch, rows: Rows) -> str:
-    """Say what would be spared if one node compiled for all: the sum less the slowest."""
-    hours = found.steps[rows] * (view.window.step / timedelta(hours=1))
+def _spared(view: View, match: RuleMatch, rows: Rows) -> str:
+    """State the node-hours spared if one node compiled for all: the sum less the slowest."""
+    hours = match.steps[rows] * (view.window.step / timedelta(hours=1))
     spared = float(hours.sum() - hours.max())
     return f"one would do, and spare {spared:,.1f} of {float(hours.sum()):,.1f} node-hours"
 
 
 def _cause(view: View, rows: Rows, longest: timedelta) -> tuple[Cause, str]:
     scope = int(view.roster.scope[rows[0]])
-    known = view.alert(FAMILY, view.roster.scopes[scope])
+    alert = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
     many = len(rows) >= 4 and share >= float(view.number("cold_cache.nodes")[rows[0]])
     reasons = [f"{percent(share)} of the cluster's nodes compile the same minutes"] if many else []
-    reasons += [_COLD_WHY] if known is None and _before(view, rows, longest).any() else []
-    if reasons or (known is not None and known.cause is Cause.COLD_CACHE):
+    reasons += [_COLD_WHY] if alert is None and _before(view, rows, longest).any() else []
+    if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):
         return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
     return Cause.LONG_COMPILE, "past the grace of a first compile"
 
@@ -117,34 +128,23 @@ def _before(view: View, rows: Rows, longest: timedelta) -> Mask:
     return np.asarray((compiled_before & worked).any(axis=1))
 
 
+LONG_COMPILE = Rule(Cause.LONG_COMPILE, find, explain)
+
+
 def compiling_now(view: View) -> Mask:
     """Tell which nodes compile within their grace or past it, (n,)."""
     return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))
 
 
-CUT_FRESH = timedelta(hours=1)
-"""How long after its end a compile that was cut off is told: then it is history, which `fleet` and `cost` hold."""
-_BACK = timedelta(days=1)
-"""How far back the beginning of a compile is looked for."""
-_CUT_SUGGESTIONS = (
-    "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as failed"
-    " and skips it later (Neuron's documentation of its persistent cache).",
-    "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one left in"
-    " the compile cache.",
-    "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
-    "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.",
-)
-
-
-def find_killed(view: View) -> list[Anomaly]:
-    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`; what executes after all takes it back."""
+def killed_anomalies(view: View) -> list[Anomaly]:
+    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`; executions after all take it back."""
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
     rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
     if not len(rows) or not view.limits.on("killed_compile.on")[rows].any():
         return []
     cut = [x for x in compiles(_of_rows(view, rows)) if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)]
-    return [_told(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
+    return [_killed_anomaly(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
 
 
 def _of_rows(view: View, rows: Rows) -> View:
@@ -162,16 +162,16 @@ def _on(view: View, one: Compile) -> bool:
     return bool(view.limits.on("killed_compile.on")[view.roster.row[one.instance]])
 
 
-def _told(view: View, cut: Sequence[Compile]) -> Anomaly:
+def _killed_anomaly(view: View, cut: Sequence[Compile]) -> Anomaly:
     hours: dict[str, float] = {}
     for one in cut:
         hours[one.instance] = hours.get(one.instance, 0.0) + one.hours
     rows = np.array(sorted(view.roster.row[name] for name in hours), dtype=np.intp)
     start, end = min(x.window.start for x in cut), max(x.window.end for x in cut)
     steps = np.full(view.n, (view.now - start) / view.window.step)
-    found = RuleMatch(Cause.KILLED_COMPILE, np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+    match = RuleMatch(Cause.KILLED_COMPILE, np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
     longest = max(x.window.length for x in cut)
-    words = Explanation(
+    explanation = Explanation(
         why=f"A compile on {count(len(rows), 'node')} ended after {lasted(longest)}, at {end:%H:%M} UTC,"
         " before anything executed; its process is gone.",
         value=longest.total_seconds(),
@@ -179,14 +179,14 @@ def _told(view: View, cut: Sequence[Compile]) -> Anomaly:
         score=0.8,
         evidence=(f"{sum(hours.values()):,.1f} node-hours of compiling lost", "no execution since"),
         confidence=0.7,
-        suggestions=_CUT_SUGGESTIONS,
+        suggestions=KILLED_COMPILE_SUGGESTIONS,
         lost_hours=hours,
         family=_taken_over(view, rows),
     )
-    return anomaly_of_nodes(view, found, rows, words)
+    return anomaly_of_nodes(view, match, rows, explanation)
 
 
 def _taken_over(view: View, rows: Rows) -> tuple[str, ...]:
-    """Return the rules whose open alert this one goes on with: what a long compile cost is not counted twice."""
+    """Return the rules whose open alert this one goes on with, so that the cost of a long compile is not counted twice."""
     here = view.roster.scope == view.roster.scope[rows[0]]
     return () if (view.compile_steps[here] > 0).any() else FAMILY

@@ -1,4 +1,4 @@
-"""Say what the cores and devices of suspicious nodes show, where they were read."""
+"""Give evidence from the cores and devices of suspicious nodes, where they were read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEWEST = 2
 
 
 def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
-    """Say of each node at `rows` whose cores were read how many of them stand still, and what the others do."""
+    """State for each node at `rows` whose cores were read how many stand still, and the level of the others."""
     frame = view.reading.frame("core")
     if frame is None:
         return ()
@@ -33,15 +33,15 @@ def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     wanted = {view.roster.ids[row] for row in rows}
     steps = int(view.steps("hardware_fault.within")[rows[0]])
     events = np.nansum(frame.of("neuron_hardware_ecc_events_count")[:, -steps:], axis=1)
-    found = [(float(n), x.instance, x.resource) for n, x in zip(events, frame.things, strict=True) if n and x.instance in wanted]
-    worst = sorted(found, key=lambda x: (-x[0], x[1:]))[:MOST]
+    counts = [(float(n), x.instance, x.resource) for n, x in zip(events, frame.things, strict=True) if n and x.instance in wanted]
+    worst = sorted(counts, key=lambda x: (-x[0], x[1:]))[:MOST]
     return tuple(f"{device} of {instance}: {n:,.0f} ECC events" for n, instance, device in worst)
 
 
 def _named(frame: Frame, view: View, rows: Rows) -> list[int]:
     """Return the first rows whose cores are in the frame."""
-    known = {thing.instance for thing in frame.things}
-    return [int(row) for row in rows if view.roster.ids[row] in known][:MOST]
+    read = {thing.instance for thing in frame.things}
+    return [int(row) for row in rows if view.roster.ids[row] in read][:MOST]
 
 
 def _of_cores(view: View, frame: Frame, row: int) -> str:
@@ -57,8 +57,8 @@ def _of_cores(view: View, frame: Frame, row: int) -> str:
     if not still.any():
         return f"{name}: all {count(int(read.sum()), 'core')} at {span(float(going.min()), float(going.max()))}"
     where = _places(frame, [mine[i] for i in np.flatnonzero(still)]) if len(going) else ""
-    said = f"{int(still.sum())} of {count(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
-    return f"{name}: {said}{where}{others}"
+    standing = f"{int(still.sum())} of {count(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
+    return f"{name}: {standing}{where}{others}"
 
 
 def _places(frame: Frame, still: list[int]) -> str:
@@ -72,5 +72,5 @@ def _places(frame: Frame, still: list[int]) -> str:
 def _newest(values: Floats) -> Iterator[float]:
     """Yield each row's newest reading of the last steps, nan where it has none."""
     for row in values[:, -_NEWEST:]:
-        known = row[np.isfinite(row)]
-        yield float(known[-1]) if len(known) else float("nan")
+        finite = row[np.isfinite(row)]
+        yield float(finite[-1]) if len(finite) else float("nan")

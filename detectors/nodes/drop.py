@@ -8,8 +8,8 @@ import numpy as np
 
 from bot.model.anomaly import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers
-from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, middle_of, middling, ratio_to
-from detectors.rule import RuleMatch
+from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, explain, middle_of, middling, ratio_to
+from detectors.rule import Rule, RuleMatch
 from detectors.streak import share_before, trailing
 from detectors.view import View
 
@@ -68,7 +68,7 @@ def _may_be_under(view: View, middle: Floats) -> bool:
 
 
 def _level(view: View, hit: Mask, steps: Numbers) -> Floats:
-    """Return what the nodes do now, (n,): readings from before a drop would make its first dollars too few.
+    """Return the utilization of the nodes now, (n,): readings from before a drop would make its first dollars too few.
 
     Once it has settled, the middle of some: the reading in which it ends would make the last ones too few.
     """
@@ -95,14 +95,14 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     deep = under("starved.deep")
     if not deep.any():
         return np.zeros(view.n, dtype=bool), under("starved.over").astype(np.float64)
-    soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_together(view, deep, ratio), needed - 1, needed))
+    soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
     blind = np.isnan(view.beside("neuroncore_memory_used_bytes"))
     soon |= under("starved.deep", DEEPER) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
 
 
-def _together(view: View, deep: Counts, ratio: Floats) -> Mask:
+def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
     """Tell which nodes fell in the same step as others of their scope, and had begun to in the step before, (n,)."""
     at = np.clip(ratio.shape[1] - 1 - deep, 0, None)
     before = ratio[np.arange(view.n), at]
@@ -116,7 +116,7 @@ def _together(view: View, deep: Counts, ratio: Floats) -> Mask:
 
 
 def _no_pause(view: View) -> Mask:
-    """Tell which nodes show more than a pause, (n,): in one the host rests, and what executes is as quick as ever."""
+    """Tell which nodes show more than a pause, (n,): in one the host rests, and executions are as quick as ever."""
     newest = view.window.steps(NOW)
     rest = 1 - view.beside("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
@@ -144,7 +144,7 @@ def _loader_busy(view: View) -> Mask:
 
 
 def _network_full(view: View) -> Mask:
-    """Tell which nodes' EFA carries what the NIC can, (n,)."""
+    """Return which nodes' EFA carries as much as the NIC can, (n,)."""
     share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
     return np.asarray(share >= view.number("network_bound.above"))
 
@@ -203,3 +203,7 @@ def _resumed(view: View, steps: Numbers) -> Mask:
 def _held_still(view: View) -> Mask:
     """Tell which nodes execute nothing at all: that is another story."""
     return trailing(view.zero & view.standing, view.unknown) >= 2
+
+
+DROP = Rule(Cause.STARVED, find, explain)
+"""The explanation names the nearer cause: starved, network-bound, or the path of collectives."""

@@ -1,4 +1,4 @@
-"""Tell why nodes work under their usual, and say it: data, network, the path of collectives."""
+"""Explain why nodes work under their usual: data, network, or the path of collectives."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ DIVERTED = 0.4
 
 SENT = "efa_tx_bytes_per_second"
 FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
-_LOADER = (
+STARVED_SUGGESTIONS = (
     "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
     "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.",
 )
-_LOADER_BUSY = (
+STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training nodes.",
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
-_NETWORK = (
+NETWORK_BOUND_SUGGESTIONS = (
     "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
     "Check that all nodes of the job share one zone and placement group.",
 )
-_PATH = (
+COLLECTIVE_PATH_SUGGESTIONS = (
     "Check that collectives go over NeuronLink within a node and EFA between nodes (FI_PROVIDER, security groups, launcher).",
     "Use the launcher that the Neuron documentation names (`torchrun`).",
 )
@@ -47,7 +47,7 @@ _PATH = (
 
 @dataclass(frozen=True)
 class Signs:
-    """Hold what the flagged nodes show, medians over them; nan = not read."""
+    """Hold the signs of the flagged nodes, medians over them; nan = not read."""
 
     level: float
     usual: float
@@ -66,17 +66,17 @@ class Signs:
     alone: bool
 
 
-def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Name the likeliest cause of the drop, with what speaks for it and what comes next.
+def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Name the likeliest cause of the drop, with the evidence for it and the runners-up.
 
-    Once named, a cause gives way only to one that something speaks for: at the end of a drop its signs fade first.
+    Once named, a cause gives way only to one that has evidence: at the end of a drop its signs fade first.
     """
-    signs = read_signs(view, rows, bool(found.steps[rows].max() > SETTLED / view.window.step))
+    signs = read_signs(view, rows, bool(match.steps[rows].max() > SETTLED / view.window.step))
     ranked = rank(signs, view, int(rows[0]))
-    known = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
+    alert = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
     plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
-    if known and plain and known.cause is not Cause.STARVED:
-        ranked = [(known.cause, known.anomaly.confidence), *known.anomaly.runners_up]
+    if alert and plain and alert.cause is not Cause.STARVED:
+        ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
     return Explanation(
         why=_why(signs, cause, view.gauge(rows)),
@@ -115,7 +115,7 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
 
 
 def read_signs(view: View, rows: Rows, settled: bool) -> Signs:
-    """Read what the nodes at `rows` show against their usual: in the newest step, as the step of the onset is half and half.
+    """Read the signs of the nodes at `rows` against their usual: in the newest step, as the step of the onset is half and half.
 
     Once the drop has `settled`, by the middle of some: the step in which it ends is half and half too.
     """
@@ -161,8 +161,8 @@ def _quiet_usually(view: View, rows: Rows) -> bool:
 
 
 def _pace(view: View, rows: Rows) -> float:
-    found = pace(view, view.roster.labels[rows[0]].cluster)
-    return float("nan") if found is None else found
+    ratio = pace(view, view.roster.labels[rows[0]].cluster)
+    return float("nan") if ratio is None else ratio
 
 
 def ratio_to(now: Floats, usual: Floats) -> Floats:
@@ -171,9 +171,9 @@ def ratio_to(now: Floats, usual: Floats) -> Floats:
 
 
 def middle_of(values: npt.NDArray[np.floating]) -> float:
-    """Return the median of what was read, nan where nothing was."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    """Return the median of the finite values, nan where there are none."""
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
 
 
 def _why(signs: Signs, cause: Cause, gauge: str) -> str:
@@ -191,16 +191,16 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
 
 
 def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
-    said = [f"{count(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
+    evidence = [f"{count(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
     if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
-        said.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
+        evidence.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
     if not np.isnan(signs.latency_ratio):
-        said.append(f"an execution takes {signs.latency_ratio:.2f}x its usual time")
+        evidence.append(f"an execution takes {signs.latency_ratio:.2f}x its usual time")
     if not np.isnan(signs.efa_share):
-        said.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
+        evidence.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
     if not np.isnan(signs.read_ratio):
-        said.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
-    return tuple(said)
+        evidence.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
+    return tuple(evidence)
 
 
 def _zones(view: View, rows: Rows) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def _zones(view: View, rows: Rows) -> tuple[str, ...]:
 
 def _suggestions(cause: Cause, signs: Signs) -> tuple[str, ...]:
     if cause is Cause.NETWORK_BOUND:
-        return _NETWORK
+        return NETWORK_BOUND_SUGGESTIONS
     if cause is Cause.COLLECTIVE_PATH:
-        return _PATH
-    return _LOADER_BUSY if signs.cpu >= 0.9 else _LOADER
+        return COLLECTIVE_PATH_SUGGESTIONS
+    return STARVED_BUSY_SUGGESTIONS if signs.cpu >= 0.9 else STARVED_SUGGESTIONS

@@ -1,4 +1,4 @@
-"""Find errors: hardware, executions, and device memory near its limit."""
+"""Find faults of nodes: broken hardware, and executions that fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bot.model.anomaly import Cause, Severity
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
-from detectors.rule import Explanation, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count
@@ -24,11 +24,11 @@ _HARDWARE = (
     "status_check_failed_count",
 )
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
-_REPLACE = (
+HARDWARE_FAULT_SUGGESTIONS = (
     "Cordon and replace the node; restart the job from its last checkpoint without it.",
     "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.",
 )
-_ERRORS = (
+EXECUTION_ERRORS_SUGGESTIONS = (
     "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
     "If transient errors stay on one node, replace it.",
 )
@@ -46,13 +46,13 @@ def find_hardware(view: View) -> RuleMatch:
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    found = no_match(view, Cause.HARDWARE_FAULT)
-    found.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
-    if not found.hit.any():
-        return found
+    match = no_match(view, Cause.HARDWARE_FAULT)
+    match.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
+    if not match.hit.any():
+        return match
     events = _events(view)[rows]
-    found.steps[rows] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
-    return replace(found, wasted=view.lost_share)
+    match.steps[rows] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
+    return replace(match, wasted=view.lost_share)
 
 
 def find_errors(view: View) -> RuleMatch:
@@ -62,16 +62,16 @@ def find_errors(view: View) -> RuleMatch:
     errors, needed = every[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    found = no_match(view, Cause.EXECUTION_ERRORS)
-    found.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
-    if not found.hit.any():
-        return found
-    found.steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
-    return replace(found, wasted=view.lost_share)
+    match = no_match(view, Cause.EXECUTION_ERRORS)
+    match.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
+    if not match.hit.any():
+        return match
+    match.steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
+    return replace(match, wasted=view.lost_share)
 
 
 def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
-    """Say which kinds of hardware event were seen, and how many."""
+    """Explain which kinds of hardware event were seen, and how many."""
     needed = view.steps("hardware_fault.within")
     ecc = _total(view.metric("neuron_hardware_ecc_events_count"), needed, rows)
     uncorrected = _total(view.metric("neuron_hardware_ecc_uncorrected_count"), needed, rows)
@@ -84,20 +84,20 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     devices = cores.device_evidence(view, rows)
     where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
     return Explanation(
-        why=f"{', '.join(parts) or 'Hardware events'} within {_span(view, rows, 'hardware_fault.within')} {where}.",
+        why=f"{', '.join(parts) or 'Hardware events'} within {_minutes(view, rows, 'hardware_fault.within')} {where}.",
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
         score=0.97,
         evidence=(*parts, *devices, *cores.core_evidence(view, rows)),
-        suggestions=_REPLACE,
+        suggestions=HARDWARE_FAULT_SUGGESTIONS,
         metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
         severity=Severity.CRITICAL,
     )
 
 
 def _where(view: View, rows: Rows) -> str:
-    """Say which nodes are sick, and how many others of them only wait."""
+    """Name the sick nodes, and count the others that only wait."""
     within = _within(view.utilization, view.steps("hardware_fault.within"))
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
     names = ", ".join(view.roster.ids[i] for i in sick[:3]) if len(sick) <= 3 else count(len(sick), "node")
@@ -113,20 +113,20 @@ def _events(view: View) -> Mask:
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
-    """Say how many executions failed, and of which types."""
+    """Explain how many executions failed, and of which types."""
     needed = view.steps("execution_errors.within")
     total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
     kinds = [(_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind) for kind in _TYPES]
-    said = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
+    kinds_seen = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
     return Explanation(
-        why=f"{total:,.0f} execution errors within {_span(view, rows, 'execution_errors.within')}"
-        f" on {count(len(rows), 'node')} ({said}).",
+        why=f"{total:,.0f} execution errors within {_minutes(view, rows, 'execution_errors.within')}"
+        f" on {count(len(rows), 'node')} ({kinds_seen}).",
         value=total,
         unit="count",
         usual=(0.0, 0.0),
         score=0.92,
-        evidence=(said, *cores.core_evidence(view, rows)),
-        suggestions=_ERRORS,
+        evidence=(kinds_seen, *cores.core_evidence(view, rows)),
+        suggestions=EXECUTION_ERRORS_SUGGESTIONS,
         metric="neuron_execution_errors_count",
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),
         confidence=0.85,
@@ -154,6 +154,10 @@ def _total(values: Floats, steps: Numbers, rows: Rows) -> float:
     return float(sums(values, steps)[rows].sum())
 
 
-def _span(view: View, rows: Rows, key: str) -> str:
+def _minutes(view: View, rows: Rows, key: str) -> str:
     minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
     return f"{minutes:.0f} min"
+
+
+HARDWARE_FAULT = Rule(Cause.HARDWARE_FAULT, find_hardware, explain_hardware)
+EXECUTION_ERRORS = Rule(Cause.EXECUTION_ERRORS, find_errors, explain_errors, yields_to_fault=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bot.model.anomaly import Cause
 from detectors.arrays import Floats, Rows
-from detectors.rule import Explanation, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count, lasted, percent
@@ -17,8 +17,8 @@ BOOT_SECONDS = 1800.0
 """A node that did nothing since this long after its launch has never worked."""
 _STILL_COMPILING = 2
 """How many times its grace a compile may take that nothing shows."""
-LOOK = "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile looks the same."
-SUGGESTIONS = (
+LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile looks the same."
+IDLE_SUGGESTIONS = (
     "Stop the nodes or scale the node group down.",
     "If they wait for a job on purpose, silence them until it starts.",
     "Let the autoscaler remove nodes without Neuron pods.",
@@ -38,9 +38,9 @@ def find(view: View) -> RuleMatch:
     return RuleMatch(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
 
 
-def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Say how many nodes do nothing, and since when."""
-    longest = view.lasting(found.steps, rows, Cause.IDLE.value)
+def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how many nodes do nothing, and since when."""
+    longest = view.lasting(match.steps, rows, Cause.IDLE.value)
     level = view.recent(view.utilization)[rows]
     value = float(np.nanmean(level)) if np.isfinite(level).any() else 0.0
     runtime = "no runtime is loaded" if (view.held[rows] == 0).any() else "whether a runtime is loaded is not known"
@@ -60,7 +60,7 @@ def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
         evidence=tuple(evidence),
         confidence=0.6 if unsure else 0.95,
         runners_up=((Cause.COMPILING, 0.4),) if unsure else (),
-        suggestions=(LOOK, *SUGGESTIONS) if unsure else SUGGESTIONS,
+        suggestions=(LOOK_FIRST, *IDLE_SUGGESTIONS) if unsure else IDLE_SUGGESTIONS,
     )
 
 
@@ -74,3 +74,6 @@ def _unsure(view: View, rows: Rows, longest: timedelta) -> bool:
 def _percent_of(values: Floats) -> str:
     known = values[np.isfinite(values)]
     return percent(float(np.median(known))) if len(known) else "not read"
+
+
+IDLE = Rule(Cause.IDLE, find, explain)

@@ -8,7 +8,7 @@ from bot.model.anomaly import Cause, Severity
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
-from detectors.rule import Explanation, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, View
@@ -20,11 +20,11 @@ _BARE = 3
 """How many times as long cores must be pinned where nothing but their utilization is read."""
 _TRAFFIC = 1e8
 """Bytes a second under which a node's EFA says nothing about whether its work goes on."""
-_UNUSED = (
+ALLOCATED_UNUSED_SUGGESTIONS = (
     "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
     "Set an idle timeout on notebooks and interactive pods.",
 )
-_HUNG = (
+HUNG_SUGGESTIONS = (
     "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
     "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.",
 )
@@ -61,7 +61,7 @@ def find_hung(view: View) -> RuleMatch:
         return no_match(view, Cause.HUNG)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
-    begins = (begins & _together(view, begins, still)) | (spinning >= view.steps("hung.for"))
+    begins = (begins & _stopped_together(view, begins, still)) | (spinning >= view.steps("hung.for"))
     begins |= bare >= _BARE * view.steps("hung.for")
     stays = view.held_open(Cause.HUNG.value) & (steps > 0)
     hit = (view.eligible & begins) | (view.roster.running & stays)
@@ -70,9 +70,9 @@ def find_hung(view: View) -> RuleMatch:
     )
 
 
-def explain_unused(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Say how much memory is held for nothing, and since when."""
-    longest = view.lasting(found.steps, rows, Cause.ALLOCATED_UNUSED.value)
+def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how much memory is held for nothing, and since when."""
+    longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     held = view.recent(view.memory)[rows]
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
     value = _mean(view.recent(view.utilization)[rows])
@@ -84,19 +84,19 @@ def explain_unused(view: View, found: RuleMatch, rows: Rows) -> Explanation:
         evidence=(memory, "no executions"),
         runners_up=((Cause.HUNG, 0.1),),
         confidence=0.85,
-        suggestions=_UNUSED,
+        suggestions=ALLOCATED_UNUSED_SUGGESTIONS,
     )
 
 
-def explain_hung(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Say that the work stopped, when, and what still looks alive."""
-    longest = view.lasting(found.steps, rows, Cause.HUNG.value)
+def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain that the work stopped, when, and which signs of life remain."""
+    longest = view.lasting(match.steps, rows, Cause.HUNG.value)
     value = _mean(view.recent(view.utilization)[rows])
     usual = view.levels[2][rows]
-    was = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
+    before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
     stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
     return Explanation(
-        why=f"No executions for {lasted(longest)} on {count(len(rows), 'node')}: utilization {percent(value)}{was}, "
+        why=f"No executions for {lasted(longest)} on {count(len(rows), 'node')}: utilization {percent(value)}{before}, "
         f"runtime still loaded{stuck}.",
         value=value,
         unit="ratio",
@@ -109,7 +109,7 @@ def explain_hung(view: View, found: RuleMatch, rows: Rows) -> Explanation:
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,
-        suggestions=_HUNG,
+        suggestions=HUNG_SUGGESTIONS,
         severity=Severity.CRITICAL,
     )
 
@@ -159,7 +159,7 @@ def _memory_kept(view: View) -> Mask:
     return kept
 
 
-def _together(view: View, begins: Mask, steps: Counts) -> Mask:
+def _stopped_together(view: View, begins: Mask, steps: Counts) -> Mask:
     """Tell which nodes stopped with others of their scope, or belong to a run that says the same step again and again."""
     mask = np.zeros(view.n, dtype=bool)
     stuck = stuck_scopes(view) if begins.any() else set()
@@ -197,3 +197,7 @@ def _band(view: View, rows: Rows) -> tuple[float, float] | None:
 
 def _mean(values: Floats) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+
+
+HUNG = Rule(Cause.HUNG, find_hung, explain_hung)
+ALLOCATED_UNUSED = Rule(Cause.ALLOCATED_UNUSED, find_unused, explain_unused)

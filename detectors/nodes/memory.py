@@ -6,18 +6,18 @@ import numpy as np
 
 from bot.model.anomaly import Cause
 from detectors.arrays import Rows
-from detectors.rule import Explanation, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count, percent, size
 
-_MEMORY = (
+MEMORY_PRESSURE_SUGGESTIONS = (
     "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
     "More nodes or a type with more device memory if it is to grow further.",
 )
 
 
-def find_memory(view: View) -> RuleMatch:
+def find(view: View) -> RuleMatch:
     """Return nodes whose device memory is nearly full although it usually is not."""
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
@@ -32,20 +32,23 @@ def find_memory(view: View) -> RuleMatch:
     return RuleMatch(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
 
 
-def tell_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
-    """Say how full the device memory is, against the type's."""
+def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how full the device memory is, against the type's."""
     used = view.recent(view.memory)[rows]
     share = float(np.nanmax(used / view.roster.memory[rows]))
     whole = float(np.nanmedian(view.roster.memory[rows]))
     usual = (view.beside("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
-    known = usual[np.isfinite(usual)]
+    finite = usual[np.isfinite(usual)]
     return Explanation(
         why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"
-        + (f", usually {percent(float(np.median(known)))}." if len(known) else "."),
+        + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
         value=share,
         unit="ratio",
-        usual=(float(known.min()), float(known.max())) if len(known) else None,
+        usual=(float(finite.min()), float(finite.max())) if len(finite) else None,
         score=0.8,
-        suggestions=_MEMORY,
+        suggestions=MEMORY_PRESSURE_SUGGESTIONS,
         metric="neuroncore_memory_used_bytes",
     )
+
+
+MEMORY_PRESSURE = Rule(Cause.MEMORY_PRESSURE, find, explain)

@@ -1,20 +1,21 @@
-"""Find combinations of metrics that no rule knows: the forest's own word, spoken rarely."""
+"""Find odd combinations of metrics that no rule knows, by an isolation forest; such an alert is rare by design."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows
-from detectors.features import METRICS, NOTABLE, WORDS, Scale, blank_known, distances, learn_scale, median_of, past_levels
+from detectors.features import METRICS, NOTABLE, WORDS, Scale, distances, learn_scale, median_of, past_levels
 from detectors.forest import Forest, fit
 from detectors.roster import Roster
-from detectors.rule import Explanation, RuleMatch
-from detectors.usual import StrangeSpan, history
+from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
+from detectors.usual import Past, forget, history
 from detectors.view import View
 from detectors.words import count
 
@@ -26,8 +27,9 @@ REST = timedelta(hours=24)
 """How long one odd alert may go on; what stays so is learnt as usual after that."""
 MOST_ROWS = 20_000
 STAY = 0.04
-"""How much under its threshold an open odd alert stays, and how much over what was told a new one must be."""
+"""How much under its threshold an open odd alert stays, and how much over an earlier one a new one must be."""
 LEAST_ROWS = 500
+ODD_SUGGESTIONS = ("Look whether the job changed; mark it as not an anomaly if it did.",)
 LEAST_SCORE = 0.6
 """No cluster, however calm, has a lower threshold: an average row scores about 0.4."""
 
@@ -56,93 +58,96 @@ class OddModel:
         return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope])))
 
 
-def teach(
-    whole: Frame, roster: Roster, floor: Numbers, anchor: datetime, days: float, known: tuple[StrangeSpan, ...]
-) -> OddModel | None:
-    """Learn from what was visible at `anchor`; None while there is too little of it."""
-    part = history(whole, anchor, days, whole.step)
+def learn(whole: Frame, roster: Roster, floor: Numbers, past: Past) -> OddModel | None:
+    """Learn from the past; None while there is too little of it. `floor` is the utilization over which a node works, (n,)."""
+    part = history(whole, past.anchor, past.days, whole.step)
     stride, smooth = max(1, SAMPLE // whole.step), max(1, SMOOTH // whole.step)
-    values = past_levels(part, stride, smooth)
-    blank_known(values, part, stride, smooth, roster, known)
+    samples = past_levels(part, stride, smooth)
+    values = samples.values
+    forget(values, samples, roster, past.strange)
     active = values[:, :, 0] > floor[:, None]
     if active.sum() < LEAST_ROWS:
         return None
     scale = learn_scale(values, active)
-    nodes, samples = (at[:: -(-len(at) // MOST_ROWS)] for at in active.nonzero())
-    forest = fit(distances(values[nodes, samples], Scale(scale.middle[nodes], scale.spread[nodes])))
+    rows, steps = (at[:: -(-len(at) // MOST_ROWS)] for at in active.nonzero())
+    forest = fit(distances(values[rows, steps], Scale(scale.middle[rows], scale.spread[rows])))
     recent = max(0, values.shape[1] - int(RECENT / (stride * whole.step)))
     scores = _scored(forest, distances(values[:, recent:], scale), active[:, recent:])
     return OddModel(forest, scale, *_tails(scores, roster, stride * whole.step))
 
 
-def find(view: View, taught: OddModel | None, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
+def odd_anomalies(view: View, model: OddModel, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
+    """Yield one anomaly for each scope with odd nodes that no rule explains and that are not `falling`."""
+    match, scores = _find(view, model, explained, falling)
+    return anomalies_of(view, match, lambda view, _, rows: explain(view, model, scores, rows))
+
+
+def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
     """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
     """
     scores = np.zeros(view.n)
-    nobody = RuleMatch(Cause.ODD, np.zeros(view.n, dtype=bool), np.ones(view.n))
-    if taught is None or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
-        return nobody, scores
-    if not view.n:
+    nobody = no_match(view, Cause.ODD)
+    if not view.n or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
         return nobody, scores
     working = view.executing[:, -_half(view) * 2 :].all(axis=1)
     rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
-    far = _now(view, taught, rows)
+    far = _now(view, model, rows)
     far, worth = far[notable := _farthest(far) >= NOTABLE], rows[notable]
-    before = _now(view, taught, worth, 1)
+    before = _now(view, model, worth, 1)
     both = _farthest(before) >= NOTABLE
-    scores[worth[both]] = taught.forest.score(np.concatenate([far[both], before[both]])).reshape(2, -1).min(axis=0)
+    scores[worth[both]] = model.forest.score(np.concatenate([far[both], before[both]])).reshape(2, -1).min(axis=0)
     hit = nobody.hit
     if scores.any():
-        limit = np.array([_limit(view, taught, scope) for scope in range(len(view.roster.scopes))])
+        limit = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])
         hit = scores > limit[view.roster.scope]
     if view.is_open(Cause.ODD.value):
         hit = hit | (_unjudged(view, rows) & ~explained)
     return RuleMatch(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
-def explain(view: View, taught: OddModel, scores: Numbers, rows: Rows) -> Explanation:
-    """Name the metrics that made the nodes odd: those whose return to usual lowers the score most."""
+def explain(view: View, model: OddModel, scores: Numbers, rows: Rows) -> Explanation:
+    """Explain which metrics made the nodes odd: those whose return to usual lowers the score most."""
     worst = rows[np.argmax(scores[rows])]
-    if not scores[worst] and (known := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
-        return _as_told(known.anomaly)
-    far = _now(view, taught, np.array([worst]))[0]
+    if not scores[worst] and (alert := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
+        return _as_before(alert.anomaly)
+    far = _now(view, model, np.array([worst]))[0]
     without = np.repeat(far[None, :], len(METRICS), axis=0)
     np.fill_diagonal(without, 0.0)
-    relief = float(scores[worst]) - taught.forest.score(without)
+    relief = float(scores[worst]) - model.forest.score(without)
     guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= 2][:3]
-    said = [
+    deviations = [
         f"{WORDS[i]} {abs(far[i]):.0f}{'+' if abs(far[i]) >= 10 else ''} spreads {'over' if far[i] > 0 else 'under'}"
         for i in guilty
     ]
     return Explanation(
-        why=f"An odd combination on {count(len(rows), 'node')}: {', '.join(said) or 'many metrics at once'} the usual.",
+        why=f"An odd combination on {count(len(rows), 'node')}: {', '.join(deviations) or 'many metrics at once'} the usual.",
         value=float(scores[worst]),
         unit="score",
-        usual=(0.0, float(taught.highest[view.roster.scope[worst]])),
+        usual=(0.0, float(model.highest[view.roster.scope[worst]])),
         score=float(scores[worst]),
-        evidence=tuple(said),
+        evidence=tuple(deviations),
         confidence=0.5,
-        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",),
+        suggestions=ODD_SUGGESTIONS,
         metric=METRICS[guilty[0]] if guilty else METRICS[0],
         severity=Severity.INFO,
     )
 
 
-def _as_told(known: Anomaly) -> Explanation:
-    """Return what an open alert says, while its nodes cannot be judged."""
+def _as_before(anomaly: Anomaly) -> Explanation:
+    """Return the explanation of an open alert, while its nodes cannot be judged."""
     return Explanation(
-        why=known.why,
-        value=known.value,
-        unit=known.unit,
-        usual=known.usual,
-        score=known.score,
-        evidence=known.evidence,
-        confidence=known.confidence,
-        suggestions=known.suggestions,
-        metric=known.metric,
-        severity=known.severity,
+        why=anomaly.why,
+        value=anomaly.value,
+        unit=anomaly.unit,
+        usual=anomaly.usual,
+        score=anomaly.score,
+        evidence=anomaly.evidence,
+        confidence=anomaly.confidence,
+        suggestions=anomaly.suggestions,
+        metric=anomaly.metric,
+        severity=anomaly.severity,
     )
 
 
@@ -165,28 +170,28 @@ def _farthest(far: Floats) -> Floats:
     return np.asarray(np.abs(far).max(axis=-1, initial=0))
 
 
-def _now(view: View, taught: OddModel, rows: Rows, halves_ago: int = 0) -> Floats:
+def _now(view: View, model: OddModel, rows: Rows, halves_ago: int = 0) -> Floats:
     """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
     every = 4 * len(rows) >= view.n  # views of all cost less than copies of many
     at = slice(None) if every else rows
     near = [(view.utilization if i == 0 else view.metric(name))[at, cut] for i, name in enumerate(METRICS)]
-    scale = Scale(taught.scale.middle[at], taught.scale.spread[at])
+    scale = Scale(model.scale.middle[at], model.scale.spread[at])
     far = distances(median_of(np.stack(near, axis=2)), scale)
     return far[rows] if every else far
 
 
-def _limit(view: View, taught: OddModel, scope: int) -> float:
+def _limit(view: View, model: OddModel, scope: int) -> float:
     """Return the score that opens (or, lower, keeps open) an odd alert: over everything known, then rest."""
     labels = view.roster.scopes[scope]
     per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
-    limit = taught.threshold(scope, per_week)
+    limit = model.threshold(scope, per_week)
     current = view.open.get((Cause.ODD.value, labels))
     if current:
         return limit - STAY if view.now - current.opened < REST else 1.0
-    told = [a.anomaly.score + STAY for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
-    return max([limit, *told])
+    earlier = [a.anomaly.score + STAY for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
+    return max([limit, *earlier])
 
 
 def _scored(forest: Forest, far: Floats, active: Mask) -> Numbers:

@@ -11,11 +11,11 @@ from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.roster import scope_of
-from detectors.rule import Explanation, RuleMatch, anomaly_of_things, no_match
+from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match
 from detectors.view import LOOKBACK, View
 from detectors.words import count, lasted
 
-_SUGGESTIONS = (
+NO_DATA_SUGGESTIONS = (
     "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
     "If the node was stopped on purpose, the next inventory will say so and this ends by itself.",
 )
@@ -26,9 +26,9 @@ def find(view: View) -> RuleMatch:
     if not view.silent.any():
         return no_match(view, Cause.NO_DATA)
     roster, steps = view.roster, view.silent_steps
-    spoke = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
+    reported = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
     peers = _share_reporting(view)[roster.scope] > 0
-    expected = spoke | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
+    expected = reported | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
     hit = roster.running & expected & settled & view.silent & ~view.unwatched & view.limits.on("no_data.on")
     if view.reading.gaps:  # a cluster that is silent as a whole may just be the part of the source that was not read
@@ -38,9 +38,9 @@ def find(view: View) -> RuleMatch:
     return RuleMatch(Cause.NO_DATA, hit, steps.astype(np.float64))
 
 
-def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
-    """Say how long nothing was heard, and whether the host itself still speaks."""
-    longest = view.lasting(found.steps, rows, Cause.NO_DATA.value)
+def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
+    longest = view.lasting(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
     if alive.any() and not alive.all():
@@ -51,7 +51,7 @@ def explain(view: View, found: RuleMatch, rows: Rows) -> Explanation:
         unit="seconds",
         score=0.9,
         evidence=(host,),
-        suggestions=_SUGGESTIONS,
+        suggestions=NO_DATA_SUGGESTIONS,
     )
 
 
@@ -73,14 +73,15 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
 def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
     instances = [view.reading.inventory.instances[i] for i in ids]
     start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
-    words = Explanation(
+    explanation = Explanation(
         why=f"{count(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
         value=(view.now - start).total_seconds(),
         unit="seconds",
         score=0.8,
-        suggestions=_SUGGESTIONS,
+        suggestions=NO_DATA_SUGGESTIONS,
     )
-    return anomaly_of_things(view, Cause.NO_DATA, scope, Labels.shared(i.labels for i in instances), tuple(ids), start, words)
+    subject = Subject(scope, Labels.shared(i.labels for i in instances), tuple(ids), start)
+    return anomaly_of(view, Cause.NO_DATA, subject, explanation)
 
 
 def _overdue(view: View, instance: Instance) -> bool:

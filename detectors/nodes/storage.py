@@ -1,43 +1,60 @@
-"""Find what is paid for and not used: detached volumes, file systems without clients, reservations without instances."""
+"""Find storage and capacity that is paid for and not used: volumes, file systems, reservations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
-from detectors.rule import Explanation, anomaly_of_things
+from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
-_VOLUME = ("Take a snapshot and delete the volume, or attach it where it is needed.",)
-_FILE_SYSTEM = ("Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",)
-_CAPACITY = (
+VOLUME_SUGGESTIONS = ("Take a snapshot and delete the volume, or attach it where it is needed.",)
+FILE_SYSTEM_SUGGESTIONS = (
+    "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",
+)
+UNUSED_CAPACITY_SUGGESTIONS = (
     "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
     "Move nodes of this type that run on demand elsewhere into it.",
 )
-SOON = timedelta(hours=1)
+_SOON = timedelta(hours=1)
+_CLIENTS = "fsx_client_connections_count"
 
 
-def find_orphans(view: View) -> Iterator[Anomaly]:
+def orphan_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
         since = detached_since(volume, view.reading.frame("volume"))
         if since is not None and _long_enough(view, volume.labels, since):
-            yield _orphan(
-                view, volume.labels, since, f"Volume of {volume.size_gib:,} GiB", "attached to nothing", "volume", _VOLUME
-            )
+            name = f"Volume of {volume.size_gib:,} GiB"
+            yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing", VOLUME_SUGGESTIONS))
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
         if since is not None and _long_enough(view, system.labels, since):
-            said = f"FSx file system of {system.storage_gib:,} GiB"
-            yield _orphan(view, system.labels, since, said, "no client and no operation", "file_system", _FILE_SYSTEM)
+            name, symptom = f"FSx file system of {system.storage_gib:,} GiB", "no client and no operation"
+            orphan = _Orphan(system.labels, since, "file_system", name, symptom, FILE_SYSTEM_SUGGESTIONS, _CLIENTS)
+            yield _orphan_anomaly(view, orphan)
 
 
-def find_unused_capacity(view: View) -> Iterator[Anomaly]:
+@dataclass(frozen=True)
+class _Orphan:
+    """Describe a volume or file system that nobody uses."""
+
+    labels: Labels
+    since: datetime
+    kind: str
+    name: str
+    symptom: str
+    suggestions: tuple[str, ...]
+    metric: str = ""
+
+
+def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start."""
     for one in view.reading.inventory.reservations:
         policy = view.policy.at(one.labels.only(("cluster", "team", "region", "account")))
@@ -50,39 +67,37 @@ def find_unused_capacity(view: View) -> Iterator[Anomaly]:
 
 def _unused(view: View, one: Reservation) -> Anomaly:
     share = one.available / one.total
-    words = Explanation(
+    explanation = Explanation(
         why=f"{one.available} of {count(one.total, 'reserved instance')} ({one.labels.instance_type}, {one.market}) stand empty.",
         value=float(one.available),
         unit="count",
         usual=(0.0, 0.0),
         score=0.9,
         evidence=(f"{percent(share)} of the reservation unused",),
-        suggestions=_CAPACITY,
+        suggestions=UNUSED_CAPACITY_SUGGESTIONS,
         metric="",
         kind="reservation",
     )
-    scope = Labels(resource=one.labels.resource)
-    start = max(one.starts_at, view.now - timedelta(hours=1))
-    return anomaly_of_things(view, Cause.UNUSED_CAPACITY, scope, one.labels, (one.labels.resource,), start, words, (share,))
+    resource, start = one.labels.resource, max(one.starts_at, view.now - timedelta(hours=1))
+    subject = Subject(Labels(resource=resource), one.labels, (resource,), start, (share,))
+    return anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
 
 
-def _orphan(
-    view: View, labels: Labels, since: datetime, what: str, symptom: str, kind: str, suggestions: tuple[str, ...]
-) -> Anomaly:
-    length = view.now - since
-    words = Explanation(
-        why=f"{what}: {symptom} for {lasted(length)}.",
+def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
+    length = view.now - orphan.since
+    explanation = Explanation(
+        why=f"{orphan.name}: {orphan.symptom} for {lasted(length)}.",
         value=length.total_seconds(),
         unit="seconds",
         score=0.9,
-        suggestions=suggestions,
-        metric="fsx_client_connections_count" if kind == "file_system" else "",
-        kind=kind,
+        suggestions=orphan.suggestions,
+        metric=orphan.metric,
+        kind=orphan.kind,
         severity=Severity.INFO,
     )
-    return anomaly_of_things(
-        view, Cause.ORPHANED_STORAGE, Labels(resource=labels.resource), labels, (labels.resource,), since, words, (1.0,)
-    )
+    resource = orphan.labels.resource
+    subject = Subject(Labels(resource=resource), orphan.labels, (resource,), orphan.since, (1.0,))
+    return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
 
 
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
@@ -94,12 +109,12 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     """Return since when nobody used a file system: no client, no operation, and readings that say so."""
     frame = view.reading.frame("file_system")
     own = own_frame(frame, system.labels.resource)
-    if own is None or not quiet_steps(own.last(SOON))[0].all():
+    if own is None or not quiet_steps(own.last(_SOON))[0].all():
         return None
     longest = view.policy.at(system.labels.only(("cluster", "team", "region", "account"))).duration("orphaned_storage.for")
     part = own.last(longest)
     quiet, read = quiet_steps(part)
     if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
         return None
-    known = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
-    return known.anomaly.window.start if known else quiet_since(own)
+    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
+    return alert.anomaly.window.start if alert else quiet_since(own)

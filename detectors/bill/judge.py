@@ -1,0 +1,80 @@
+"""Judge the bill at each tick: its jumps by day and by hour, unused commitments, budgets, and the provider's own findings."""
+
+from __future__ import annotations
+
+from bot.model.anomaly import Anomaly
+from bot.model.frame import Frame
+from detectors.bill import commitment
+from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
+from detectors.bill.finding import BillFinding, findings_of
+from detectors.bill.hourly import SettledDays, hour_jumps
+from detectors.bill.jump import Jump, day_jumps
+from detectors.bill.lines import DAY, BillLines, lay_out, settled_steps
+from detectors.bill.provider import with_provider
+from detectors.memo import Memo
+from detectors.view import View
+
+
+class BillJudge:
+    """Judge the bill; its findings hold until another day or hour settles, so they are kept until then."""
+
+    def __init__(self) -> None:
+        self._jumps_by_day = Memo[list[Jump]]()
+        self._settled_days = Memo[SettledDays | None]()
+        self._findings = Memo[list[BillFinding]]()
+        self._burns = Memo[list[BudgetBurn]]()
+
+    def __call__(self, view: View) -> list[Anomaly]:
+        """Return the anomalies of money at the tick."""
+        jumped = [finding.anomaly(view) for finding in self._findings_of(view)]
+        return [*with_provider(view, jumped), *budget_anomalies(view, self._burns_of(view))]
+
+    def _findings_of(self, view: View) -> list[BillFinding]:
+        """Return the findings in the bill: judged by days when another has settled, and by the hours since."""
+        day, hour = (_settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
+        policy = (view.policy.values, view.policy.overrides)
+
+        def judged() -> list[BillFinding]:
+            by_day = self._jumps_by_day.get((day, policy), lambda: _day_jumps(view))
+            days = self._settled_days.get(day, lambda: _settled_days(view)) if hour else None
+            jumped = findings_of([*by_day, *_hour_jumps(view, days)])
+            return [*jumped, *commitment.findings(view, jumped)]
+
+        return self._findings.get((day, hour, policy), judged) if day else []
+
+    def _burns_of(self, view: View) -> list[BudgetBurn]:
+        day = _settled_key(view.reading.frame("spend"))
+        key = (day, (view.now.year, view.now.month), view.policy.values, view.policy.overrides)
+        return self._burns.get(key, lambda: budget_burns(view)) if day else []
+
+
+def _settled_key(frame: Frame | None) -> tuple[object, ...]:
+    """Return a key that changes only when another step of the bill has settled: the judgement holds until then.
+
+    A frame by the hour is cut where it has settled: nothing needs to be searched for that.
+    """
+    if frame and frame.step < DAY:
+        return len(frame.things), frame.end
+    first, last = settled_steps(frame)
+    return (len(frame.things), frame.start + last * frame.step) if frame and last > first else ()
+
+
+def _lines(view: View, kind: str) -> BillLines | None:
+    frame = view.reading.frame(kind)
+    return lay_out(frame) if frame else None
+
+
+def _day_jumps(view: View) -> list[Jump]:
+    bill = _lines(view, "spend")
+    return day_jumps(bill, view) if bill else []
+
+
+def _settled_days(view: View) -> SettledDays | None:
+    days = _lines(view, "spend")
+    return SettledDays.of(days) if days else None
+
+
+def _hour_jumps(view: View, days: SettledDays | None) -> list[Jump]:
+    """Return the jumps in the hours since the newest settled day."""
+    hours = _lines(view, "spend_hour") if days else None
+    return hour_jumps(hours, days, view) if hours and days else []
