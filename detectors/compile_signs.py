@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,17 @@ from bot.model.compile import CompileMark, Mark
 from bot.model.frame import Frame
 from bot.model.window import Window
 from detectors.arrays import Mask
+from detectors.readings import Readings
 from detectors.roster import Roster
 from detectors.streak import close_gaps, drop_singles
 
-if TYPE_CHECKING:
-    from detectors.view import View
-
-
 LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
-"""What a log says of a step; `SILENT` leaves it to the metrics."""
+"""The state of a step by a log; `SILENT` leaves it to the metrics."""
+ROOMY = 0.15
+"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
+EMPTY = 0.05
+"""The same where the host's CPU is not read."""
 LULL = timedelta(minutes=10)
 """Graphs of one start follow each other within so long."""
 SETTLED = timedelta(minutes=30)
@@ -32,23 +32,23 @@ LONGEST = timedelta(days=1)
 
 
 def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> LogStates | None:
-    """Return what logs say of each node and step, (n, n_steps); None where they say nothing."""
-    mine: dict[str, list[CompileMark]] = {}
+    """Return the state of each node and step by the logs, (n, n_steps); None where they say nothing."""
+    by_node: dict[str, list[CompileMark]] = {}
     for one in marks:
         if one.instance in roster.row and one.at > frame.start - LONGEST:
-            mine.setdefault(one.instance, []).append(one)
-    if not mine or not frame.n_steps:
+            by_node.setdefault(one.instance, []).append(one)
+    if not by_node or not frame.n_steps:
         return None
-    said = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
-    for instance, lines in mine.items():
+    states = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
+    for instance, lines in by_node.items():
         row = roster.row[instance]
         for span in _spans(lines, frame.end):
             first, last = _step(span.start, frame), _step(span.end, frame) + 1
             after = min(last + frame.steps(SETTLED), frame.n_steps)
             if span.end < frame.end:
-                said[row, max(0, last) : max(0, after)] = OVER
-            said[row, max(0, first) : max(0, last)] = COMPILING
-    return said
+                states[row, max(0, last) : max(0, after)] = OVER
+            states[row, max(0, first) : max(0, last)] = COMPILING
+    return states
 
 
 def _spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
@@ -90,35 +90,29 @@ def _step(at: datetime, frame: Frame) -> int:
     return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
 
 
-ROOMY = 0.15
-"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
-EMPTY = 0.05
-"""The same where the host's CPU is not read."""
-
-
-def compiling(view: View) -> Mask:
+def compiling(readings: Readings, logged: LogStates | None) -> Mask:
     """Tell where nodes compile, (n, n_steps): where a log says so, and where it is silent, where metrics look like it."""
-    if view.said is None:
-        return looks_compiling(view)
-    surely = (view.said == COMPILING) & ~view.executing & ~_left(view)
-    return np.asarray(surely | ((view.said == SILENT) & looks_compiling(view)))
+    if logged is None:
+        return looks_compiling(readings)
+    surely = (logged == COMPILING) & ~readings.executing & ~_left(readings, logged)
+    return np.asarray(surely | ((logged == SILENT) & looks_compiling(readings)))
 
 
-def looks_compiling(view: View) -> Mask:
+def looks_compiling(readings: Readings) -> Mask:
     """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held.
 
     Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
     """
-    if not view.any_zero:
-        return view.zero
-    busy = view.cpu >= view.number("compiling.cpu")[:, None].astype(np.float32)
-    share = view.memory / view.roster.memory[:, None].astype(np.float32)
-    roomy = ~(view.held > 0) | (share < ROOMY)
-    unread = np.isnan(view.cpu) & (view.held > 0) & (share < EMPTY)
-    return drop_singles(close_gaps(view.zero & ((busy & roomy) | unread) & np.isnan(view.latency)))
+    if not readings.any_zero:
+        return readings.zero
+    busy = readings.cpu >= readings.number("compiling.cpu")[:, None].astype(np.float32)
+    share = readings.memory / readings.roster.memory[:, None].astype(np.float32)
+    roomy = ~(readings.held > 0) | (share < ROOMY)
+    unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
+    return drop_singles(close_gaps(readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)))
 
 
-def _left(view: View) -> Mask:
+def _left(readings: Readings, logged: LogStates) -> Mask:
     """Tell where a process that a log calls compiling is gone: its pod, or a runtime that it had loaded."""
-    had = np.maximum.accumulate(view.zero & (view.held > 0) & (view.said == COMPILING), axis=1)
-    return np.asarray((view.metric("neuroncore_reserved_count") == 0) | (had & (view.held == 0)))
+    had = np.maximum.accumulate(readings.zero & (readings.held > 0) & (logged == COMPILING), axis=1)
+    return np.asarray((readings.metric("neuroncore_reserved_count") == 0) | (had & (readings.held == 0)))

@@ -27,7 +27,7 @@ REUSED = timedelta(hours=6)
 
 @dataclass(frozen=True)
 class _Node:
-    """Hold one node's steps: what it did, and how long is how many of them."""
+    """Hold the steps of one node: where it compiled, executed, was unread or gone; and two lengths in steps."""
 
     compiling: Mask
     executing: Mask
@@ -48,7 +48,7 @@ class _Node:
         return joined
 
     def ending(self, end: int, after: int, left: bool) -> Ending:
-        """Return what came of the compile that ends before step `end`; `left`: the node itself stopped with its last reading."""
+        """Return how the compile that ends before step `end` ended; `left`: the node itself stopped with its last reading."""
         used, again, gone = (_first(x, end) for x in (self.executing, self.compiling, self.gone))
         if used < again and (used < gone or used - end <= self.reused):
             return Ending.USED
@@ -92,8 +92,8 @@ def _of_node(view: View, row: int, mask: Mask, away: Mask, after: int) -> Iterat
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
         if ending is Ending.GOING or window.length >= LEAST:
-            told = view.said is not None and bool((view.said[row, begin:end] == COMPILING).any())
-            yield Compile(view.roster.ids[row], scope, window, ending, told)
+            logged = view.logged is not None and bool((view.logged[row, begin:end] == COMPILING).any())
+            yield Compile(view.roster.ids[row], scope, window, ending, logged)
 
 
 def _left_at_once(view: View, row: int) -> bool:

@@ -28,7 +28,7 @@ PART = 32_768
 
 @dataclass(frozen=True)
 class Forest:
-    """Hold what tells a row's leaf in each tree, and the path length to every leaf.
+    """Hold a function for each tree that finds the leaf of each row, and the path length to every leaf.
 
     scikit-learn's `score_samples` walks the same trees, but pays some 4 ms a call for scheduling and one thread does it all.
     """
@@ -50,9 +50,9 @@ class Forest:
     def _score_in_order(self, rows: Floats) -> Numbers:
         """Score like rows after each other: half of a walk's time are turns that the processor guessed wrong."""
         order = _likeness(rows).argsort(kind="stable")
-        found = np.empty(len(rows))
-        found[order] = self._score(rows[order])
-        return found
+        scores = np.empty(len(rows))
+        scores[order] = self._score(rows[order])
+        return scores
 
     def _score(self, rows: Floats) -> Numbers:
         depths = np.zeros(len(rows))
@@ -64,7 +64,7 @@ class Forest:
 
 
 def load_library() -> None:
-    """Import what `grow` needs, a second's work, before it is asked."""
+    """Import the libraries that `grow` needs, a second's work, before it is asked."""
     import sklearn.tree
     import sklearn.utils.random  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Grade alerts against what is known to have happened; pure, and never used while detecting."""
+"""Grade alerts against the labelled incidents of a recording; pure, and never used while detecting."""
 
 from __future__ import annotations
 

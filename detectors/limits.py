@@ -32,7 +32,7 @@ _SPANS = (
 
 @dataclass
 class Limits:
-    """Spread the policy's thresholds over the nodes, each by what applies to its cluster, team and account."""
+    """Spread the policy's thresholds over the nodes, each by the overrides for its cluster, team, region and account."""
 
     policy: Policy
     roster: Roster

@@ -1,4 +1,4 @@
-"""Read one tick: the newest steps of every node as arrays, and what is usual for it."""
+"""Read one tick: the newest steps of every node as arrays, and the usual of each node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from detectors.usual import Usual, utilization_of
 
 @dataclass
 class Readings:
-    """Hold one tick's node frame cut to the newest `window`; arrays are (n, n_steps) unless said otherwise."""
+    """Hold one tick's node frame cut to the newest `window`; arrays are (n, n_steps) unless stated otherwise."""
 
     reading: Reading
     policy: Policy
@@ -78,7 +78,7 @@ class Readings:
 
     @cached_property
     def efa(self) -> Floats:
-        """Return the larger of what is sent and received over EFA, bytes a second."""
+        """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = ("tx", "rx", "rdma_write", "rdma_read")
         parts = [self.metric(f"efa_{name}_bytes_per_second") for name in names if self.window.has(f"efa_{name}_bytes_per_second")]
         if not parts:
@@ -97,17 +97,32 @@ class Readings:
     @cached_property
     def held(self) -> Floats:
         """Return 1 where a runtime is loaded, 0 where none is, nan where that is not known."""
-        said = self.metric("neuron_runtime_loaded_ratio")
+        loaded = self.metric("neuron_runtime_loaded_ratio")
         runtime = self.metric("neuron_runtime_memory_used_bytes")
         cores = self.metric("neuroncore_memory_used_bytes")
         by_memory = np.fmax(runtime, cores)
         guess = np.where(np.isnan(by_memory), np.nan, by_memory > 0)
-        return np.where(np.isnan(said), guess, said > 0.5).astype(np.float32)
+        return np.where(np.isnan(loaded), guess, loaded > 0.5).astype(np.float32)
 
     @cached_property
     def unknown(self) -> Mask:
         """Tell where utilization was not read."""
         return np.isnan(self.utilization)
+
+    @cached_property
+    def zero(self) -> Mask:
+        """Tell where a node does nothing (False where not read)."""
+        return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
+
+    @cached_property
+    def any_zero(self) -> bool:
+        """Tell whether any node did nothing in any step: mostly none did, and much need not be asked."""
+        return bool(self.zero.any())
+
+    @cached_property
+    def executing(self) -> Mask:
+        """Tell where a node works (False where not read)."""
+        return ~self.zero & ~self.unknown
 
     @cached_property
     def levels(self) -> tuple[Floats, Floats, Floats]:
@@ -120,10 +135,10 @@ class Readings:
             self._metrics[name] = self.window.of(name)
         return self._metrics[name]
 
-    def beside(self, name: str) -> Floats:
+    def usual_of(self, name: str) -> Floats:
         """Return the usual of a metric while the node works, (n,); nan where unknown."""
-        found = self.usual.beside.get(name)
-        return self._unknown_usual if found is None else found
+        medians = self.usual.medians.get(name)
+        return self._unknown_usual if medians is None else medians
 
     @cached_property
     def _unknown_usual(self) -> Floats:
@@ -140,11 +155,11 @@ class Readings:
     def _mean_of(part: Floats) -> Floats:
         if part.shape[1] == 1:
             return part[:, 0].astype(np.float32)
-        known = ~np.isnan(part)
-        if known.all() and part.shape[1]:
+        read = ~np.isnan(part)
+        if read.all() and part.shape[1]:
             return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
-        count = known.sum(axis=1)
-        total = np.where(known, part, 0).sum(axis=1)
+        count = read.sum(axis=1)
+        total = np.where(read, part, 0).sum(axis=1)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
 
     def time_of(self, steps_ago: float) -> datetime:

@@ -1,4 +1,4 @@
-"""Know the nodes behind the rows of a frame: where they belong, what they are made of, whether they run."""
+"""Describe the nodes behind the rows of a frame: their scope, their hardware, and whether they run."""
 
 from __future__ import annotations
 

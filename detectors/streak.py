@@ -61,7 +61,7 @@ def drop_singles(holds: Mask) -> Mask:
 
 
 def sustained(holds: Mask, steps: int) -> Mask:
-    """Keep only what lasts `steps` or more in a row."""
+    """Keep only the streaks of `steps` or more in a row."""
     n_steps = holds.shape[1]
     if steps > n_steps:
         return np.zeros_like(holds)

@@ -18,7 +18,7 @@ SAMPLE = timedelta(minutes=15)
 LEAST = timedelta(hours=3)
 """Work that must have been seen before anything is called usual."""
 YOUNG = timedelta(days=2)
-BESIDE: tuple[str, ...] = (
+MEDIANS_OF: tuple[str, ...] = (
     "neuroncore_utilization_highest_ratio",
     "host_cpu_utilization_ratio",
     "neuroncore_memory_used_bytes",
@@ -56,7 +56,7 @@ class Usual:
     middle: Floats
     low: Floats
     high: Floats
-    beside: dict[str, Floats]
+    medians: dict[str, Floats]
     hourly_low: Floats
     hourly_middle: Floats
 
@@ -112,9 +112,9 @@ def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpa
     for array in (low, middle, high):
         array[~enough] = np.nan
     _borrow((low, middle, high), roster)
-    beside = {name: _median_where(part.of(name), active) for name in BESIDE if part.has(name)}
+    medians = {name: _median_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
-    return Usual(middle, low, high, beside, hourly_low, hourly_middle)
+    return Usual(middle, low, high, medians, hourly_low, hourly_middle)
 
 
 def utilization_of(frame: Frame) -> Floats:

@@ -1,4 +1,4 @@
-"""Look at one tick: what every node does, as its readings and what is usual say, and what is already known."""
+"""Look at one tick: the state of every node by its readings and its usual, and the alerts that are open."""
 
 from __future__ import annotations
 
@@ -25,35 +25,20 @@ LOOKBACK = timedelta(hours=1)
 
 @dataclass
 class View(Readings):
-    """Tell what the nodes of one tick do; arrays are (n, n_steps) unless said otherwise."""
-
-    @cached_property
-    def zero(self) -> Mask:
-        """Tell where a node does nothing (False where not read)."""
-        return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
-
-    @cached_property
-    def any_zero(self) -> bool:
-        """Tell whether any node did nothing in any step: mostly none did, and much need not be asked."""
-        return bool(self.zero.any())
-
-    @cached_property
-    def executing(self) -> Mask:
-        """Tell where a node works (False where not read)."""
-        return ~self.zero & ~self.unknown
+    """Derive the states of the nodes of one tick; arrays are (n, n_steps) unless stated otherwise."""
 
     @cached_property
     def standing(self) -> Mask:
         """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
         if not self.any_zero:
             return self.zero
-        unloaded = (self.held == 0) | (self.memory < 0.5 * self.beside("neuroncore_memory_used_bytes")[:, None])
+        unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of("neuroncore_memory_used_bytes")[:, None])
         return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
 
     @cached_property
     def restarting(self) -> Mask:
         """Tell where a process was gone for part of a step: a living one keeps its device memory."""
-        usual = self.beside("neuroncore_memory_used_bytes")[:, None]
+        usual = self.usual_of("neuroncore_memory_used_bytes")[:, None]
         return np.asarray(self.memory < 0.85 * usual)
 
     @cached_property
@@ -62,7 +47,7 @@ class View(Readings):
 
         Where the host is at its end, the data loader is: the runtime's latency says nothing of that.
         """
-        usual = self.beside("neuron_execution_latency_seconds")[:, None]
+        usual = self.usual_of("neuron_execution_latency_seconds")[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
         return np.asarray((self.latency < 0.75 * usual) & ~busy)
 
@@ -74,11 +59,11 @@ class View(Readings):
     @cached_property
     def compiling(self) -> Mask:
         """Tell where a node compiles: where its compiler's log says so, else where it looks like it."""
-        return compiling(self)
+        return compiling(self, self.logged)
 
     @cached_property
-    def said(self) -> LogStates | None:
-        """Return what compilers' logs say of each step, None where no log is read."""
+    def logged(self) -> LogStates | None:
+        """Return the state of each step by the compilers' logs, None where no log is read."""
         return states_in_log(self.reading.marks, self.window, self.roster) if self.reading.marks else None
 
     @cached_property
@@ -126,7 +111,7 @@ class View(Readings):
 
     @cached_property
     def lost_share(self) -> Numbers:
-        """Return what share of its usual work each node now loses, 0 where that is not known, (n,)."""
+        """Return the share of its usual work that each node now loses, 0 where that is not known, (n,)."""
         lost = 1 - self.recent(self.utilization) / self.levels[1]
         return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
 
@@ -147,10 +132,10 @@ class View(Readings):
         return mask
 
     def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
-        """Return how long the nodes at `rows` have been so: as known of an open alert of the rules, else by their streaks."""
-        known = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
+        """Return how long the nodes at `rows` have been so: since an open alert of the rules began, else by their streaks."""
+        alert = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
         seen = float(steps[rows].max()) * self.window.step
-        return max(seen, self.now - known.anomaly.window.start) if known else seen
+        return max(seen, self.now - alert.anomaly.window.start) if alert else seen
 
     def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""

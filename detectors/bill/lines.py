@@ -1,4 +1,4 @@
-"""Lay a spend frame out by lines of the bill: what is judged, and the tagged things that a line is made of."""
+"""Lay a spend frame out by lines of the bill, which are judged, and the tagged things that a line is made of."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BillLines:
         return self.start + step * self.step
 
     def sums(self, key: Callable[[Labels], Labels]) -> dict[Labels, Numbers]:
-        """Return the sums of the things by what `key` makes of their labels, each (n_steps,)."""
+        """Return the sums of the things by `key` of their labels, each (n_steps,)."""
         rows: dict[Labels, list[int]] = {}
         for i, thing in enumerate(self.things):
             rows.setdefault(key(thing), []).append(i)

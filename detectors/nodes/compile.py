@@ -70,7 +70,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     nodes = count(len(rows), "node")
     waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
-    logged = view.said is not None and bool((view.said[rows, -1] == COMPILING).all())
+    logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
     read = bool(np.isfinite(cpu).any())
     return Explanation(
         why=f"{nodes} {'has' if len(rows) == 1 else 'have'} been compiling for {lasted(longest)}"

@@ -97,7 +97,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
         return np.zeros(view.n, dtype=bool), under("starved.over").astype(np.float64)
     soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
-    blind = np.isnan(view.beside("neuroncore_memory_used_bytes"))
+    blind = np.isnan(view.usual_of("neuroncore_memory_used_bytes"))
     soon |= under("starved.deep", DEEPER) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
 
@@ -118,28 +118,28 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
 def _no_pause(view: View) -> Mask:
     """Tell which nodes show more than a pause, (n,): in one the host rests, and executions are as quick as ever."""
     newest = view.window.steps(NOW)
-    rest = 1 - view.beside("host_cpu_utilization_ratio")
+    rest = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
-    slower = ratio_to(view.recent(view.latency, newest), view.beside("neuron_execution_latency_seconds")) >= SLOWER
+    slower = ratio_to(view.recent(view.latency, newest), view.usual_of("neuron_execution_latency_seconds")) >= SLOWER
     return np.asarray(_loader_busy(view) | surge | _network_full(view) | slower)
 
 
 def _in_step(view: View) -> Mask:
     """Tell which nodes exchange as much data as ever, (n,): work that goes on, whatever two points of utilization say."""
-    sent = ratio_to(view.recent(view.metric(SENT), 1), view.beside(SENT))
+    sent = ratio_to(view.recent(view.metric(SENT), 1), view.usual_of(SENT))
     return np.asarray(np.abs(sent - 1) <= ALIKE)
 
 
 def _highest(view: View) -> Floats:
     """Return the highest reading of a step against its usual, (n, n_steps)."""
-    usual = view.beside(HIGHEST)[:, None]
+    usual = view.usual_of(HIGHEST)[:, None]
     return ratio_to(view.metric(HIGHEST), usual)
 
 
 def _loader_busy(view: View) -> Mask:
     """Tell which hosts' CPUs are far busier than usual, as when the data loader cannot keep up, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
-    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < view.beside("host_cpu_utilization_ratio") + 0.25)
+    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < view.usual_of("host_cpu_utilization_ratio") + 0.25)
     return busy
 
 
@@ -188,7 +188,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     stopped = view.standing | view.restarting
     rested = share_before(stopped, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
     fell = (before >= 0.5) & ~(rested > 0)
-    held = ratio_to(view.recent(view.memory), view.beside("neuroncore_memory_used_bytes"))
+    held = ratio_to(view.recent(view.memory), view.usual_of("neuroncore_memory_used_bytes"))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
     resumed = alike & _resumed(view, steps)
     return np.asarray((alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference)))

@@ -124,7 +124,7 @@ def read_signs(view: View, rows: Rows, settled: bool) -> Signs:
         return middling(view, values, rows) if settled else view.recent(values, 1)[rows]
 
     low, middle, high = (level[rows] for level in view.levels)
-    latency = ratio_to(now(view.latency), view.beside("neuron_execution_latency_seconds")[rows])
+    latency = ratio_to(now(view.latency), view.usual_of("neuron_execution_latency_seconds")[rows])
     efa = now(view.efa)
     arriving = now(view.metric("network_in_bytes_per_second"))
     leaving = now(view.metric("network_out_bytes_per_second"))
@@ -136,14 +136,14 @@ def read_signs(view: View, rows: Rows, settled: bool) -> Signs:
         low=middle_of(low),
         high=middle_of(high),
         cpu=middle_of(now(view.cpu)),
-        cpu_usual=middle_of(view.beside("host_cpu_utilization_ratio")[rows]),
+        cpu_usual=middle_of(view.usual_of("host_cpu_utilization_ratio")[rows]),
         latency_ratio=middle_of(latency),
         efa_share=middle_of(efa / view.roster.nic[rows]),
         efa=middle_of(efa),
-        efa_ratio=middle_of(ratio_to(efa, view.beside(SENT)[rows])),
-        ena_ratio=middle_of(ratio_to(leaving, view.beside("network_out_bytes_per_second")[rows])),
+        efa_ratio=middle_of(ratio_to(efa, view.usual_of(SENT)[rows])),
+        ena_ratio=middle_of(ratio_to(leaving, view.usual_of("network_out_bytes_per_second")[rows])),
         ena=middle_of(leaving),
-        read_ratio=middle_of(ratio_to(arriving, view.beside("network_in_bytes_per_second")[rows])),
+        read_ratio=middle_of(ratio_to(arriving, view.usual_of("network_in_bytes_per_second")[rows])),
         pace=_pace(view, rows),
         alone=busy <= 1 or _quiet_usually(view, rows),
     )
@@ -156,7 +156,7 @@ def middling(view: View, values: Floats, rows: Rows) -> Floats:
 
 def _quiet_usually(view: View, rows: Rows) -> bool:
     """Tell whether the nodes usually send next to nothing over EFA: single-node work."""
-    usual = view.beside(SENT)[rows]
+    usual = view.usual_of(SENT)[rows]
     return bool(np.isfinite(usual).any() and np.nanmedian(usual) < 1e8)
 
 

@@ -120,11 +120,11 @@ def _spinning(view: View) -> Mask:
     A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the cores must be at their end
     and no run may say that it goes on.
     """
-    usual = view.beside("neuron_execution_latency_seconds")
+    usual = view.usual_of("neuron_execution_latency_seconds")
     if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]).any():
         return np.zeros_like(view.zero)
     lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None]
-    efa, usual = view.efa, view.beside("efa_tx_bytes_per_second")[:, None]
+    efa, usual = view.efa, view.usual_of("efa_tx_bytes_per_second")[:, None]
     silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
     return np.asarray(lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view))))
 
@@ -139,7 +139,7 @@ def _at_end(view: View) -> Mask:
 def _pinned_bare(view: View) -> Mask:
     """Tell where cores are pinned and nothing else of the work was ever read: neither latency nor traffic."""
     read = ("neuron_execution_latency_seconds", "efa_tx_bytes_per_second")
-    bare = np.logical_and.reduce([np.isnan(view.beside(name)) for name in read])
+    bare = np.logical_and.reduce([np.isnan(view.usual_of(name)) for name in read])
     return _at_end(view) & bare[:, None] if bare.any() else np.zeros_like(view.zero)
 
 
@@ -154,7 +154,7 @@ def _freed_between(view: View, still: Counts) -> Mask:
 
 def _memory_kept(view: View) -> Mask:
     """Tell which nodes hold as much device memory as while they worked; a restart would have freed it."""
-    usual = view.beside("neuroncore_memory_used_bytes")
+    usual = view.usual_of("neuroncore_memory_used_bytes")
     kept: Mask = ~(view.recent(view.memory) < 0.7 * usual)
     return kept
 

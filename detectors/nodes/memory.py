@@ -20,7 +20,7 @@ MEMORY_PRESSURE_SUGGESTIONS = (
 def find(view: View) -> RuleMatch:
     """Return nodes whose device memory is nearly full although it usually is not."""
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
-    usual = view.beside("neuroncore_memory_used_bytes") / view.roster.memory
+    usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     above = view.number("memory_pressure.above")
     full = share >= above[:, None]
     if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
@@ -37,7 +37,7 @@ def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     used = view.recent(view.memory)[rows]
     share = float(np.nanmax(used / view.roster.memory[rows]))
     whole = float(np.nanmedian(view.roster.memory[rows]))
-    usual = (view.beside("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
+    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
     finite = usual[np.isfinite(usual)]
     return Explanation(
         why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"

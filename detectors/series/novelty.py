@@ -13,7 +13,7 @@ from detectors.arrays import Mask, Numbers
 
 @dataclass(frozen=True)
 class SeriesPace:
-    """Hold lengths in rows: how far history reaches, how long it is only learnt, what is too new for it, how long one rests.
+    """Hold lengths in rows: of an hour, of history, of learning only, of a delay before history, of the rest after an alert.
 
     A history of `young` rows is trusted half: the shorter, the more often chance exceeds it. `delay` keeps the newest rows out
     of history: a slow rise must not teach history its own first steps.
@@ -158,7 +158,7 @@ def tails(values: Numbers, pace: SeriesPace) -> Numbers:
 
 
 def youth(values: Numbers, pace: SeriesPace) -> Numbers:
-    """Return how many times more is asked of what exceeds so short a history, 2 where it is `young` rows long; (n,)."""
+    """Return the factor by which an excess over so short a history must be larger, 2 where it is `young` rows long; (n,)."""
     return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
 
 

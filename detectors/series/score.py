@@ -81,7 +81,7 @@ class Habit:
     directions: Numbers
 
     def residual(self, rows: Numbers) -> Numbers:
-        """Return the root mean square of what the usual directions do not explain; (n,), from rows (n, m)."""
+        """Return the root mean square of the part that the usual directions do not explain; (n,), from rows (n, m)."""
         scaled = _scaled(rows, self.middle, self.half_spread) - self.mean
         left = scaled - (scaled @ self.directions) @ self.directions.T
         return np.asarray(np.sqrt((left**2).mean(axis=1)))

@@ -52,7 +52,7 @@ class SeriesSignal:
     delays: int = 1
 
     def strength(self, series: ScoredSeries) -> Numbers:
-        """Return the excess in multiples of what is asked of it; (n,) >= 0."""
+        """Return the excess in multiples of the needed excess; (n,) >= 0."""
         pace = replace(series.pace, delay=self.delays * series.pace.delay)
         values = self.derive(series)
         needed = self.worth * spreads(values, pace)
@@ -79,13 +79,13 @@ def swing(series: ScoredSeries) -> Numbers:
 
 
 def daily(series: ScoredSeries) -> Numbers:
-    """Return how far each reading is from what its time of day usually shows, nan where its time of week says more."""
+    """Return how far each reading is from the usual of its time of day, nan where its time of week says more."""
     by_day: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
     return by_day
 
 
 def weekly(series: ScoredSeries) -> Numbers:
-    """Return how far each reading is from what its time of week usually shows, nan where its time of day says more."""
+    """Return how far each reading is from the usual of its time of week, nan where its time of day says more."""
     by_week: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
     return by_week
 
@@ -138,7 +138,7 @@ SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
 
 
 def seasonal_residuals(seconds: Numbers, values: Numbers, every: int) -> Numbers:
-    """Return each value minus what is usual at its time of day, and of week; (2, n), nan where that is not the better guess.
+    """Return each value minus the usual at its time of day, and of week; (2, n), nan where that is not the better guess.
 
     nan too where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up
     to then, so that later rows change nothing before them.

@@ -26,7 +26,7 @@ def test_what_was_flagged_is_not_learnt():
     usual = learnt(told=(0, 1))
     for level in (usual.low, usual.middle, usual.high):
         assert level == pytest.approx([0.9] * 4, abs=0.05)
-    assert usual.beside["host_cpu_utilization_ratio"] == pytest.approx([0.11] * 4, abs=0.02)
+    assert usual.medians["host_cpu_utilization_ratio"] == pytest.approx([0.11] * 4, abs=0.02)
 
 
 def test_what_nobody_was_told_of_is_learnt():
