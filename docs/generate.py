@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from adapters.slack.manifest import manifest_yaml
-from adapters.teams.manifest import as_text, manifest
+from adapters.teams.manifest import TeamsApp, as_text, manifest
 from bot.wiring.surfaces import command_hints
 from docs.pages import commands_page, settings_page
 
@@ -20,7 +20,7 @@ def pages() -> Mapping[str, str]:
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
         "manifest/slack.yaml": manifest_yaml(hints),
-        "manifest/teams/manifest.json": as_text(manifest(hints=hints)),
+        "manifest/teams/manifest.json": as_text(manifest(TeamsApp(hints=hints))),
     }
 
 

@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,11 +22,20 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.client import code_of
+from adapters.slack.config import REDIRECT_PATH, SlackConfig
 from adapters.slack.manifest import SCOPES
 from bot.errors import Refused
+from bot.model.codec import decode, encode
 from bot.ports import DocumentStore, IdempotencyKeys
 
 INSTALLATIONS = "slack.installations"
+INSTALL_PATH = "/slack/install"
+AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
+STATES = "slack.oauth"
+_COOKIE = "trnbot_slack_state"
+_LASTS_S = 600
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+_log = logging.getLogger("trnbot.slack")
 _ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
 
 
@@ -47,31 +56,48 @@ class Installation:
         return f"Installation({self.team})"
 
 
-class Installations:
-    """Read and write installations; the shelf may block, so each call runs in a thread."""
+@dataclass(frozen=True)
+class _InstallationDocument:
+    """Hold an installation as it is stored under its workspace's id."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
-        self._shelf = shelf
+    name: str = ""
+    token: str = ""
+    bot_user: str = ""
+    by: str = ""
+    at: str = ""
+    """ISO 8601, and the scopes between spaces."""
+    scopes: str = ""
+
+    @staticmethod
+    def of(made: Installation) -> _InstallationDocument:
+        """Return the document of an installation."""
+        return _InstallationDocument(made.name, made.token, made.bot_user, made.by, made.at.isoformat(), " ".join(made.scopes))
+
+    def installation(self, team: str) -> Installation:
+        """Return the installation of a workspace."""
+        at = datetime.fromisoformat(self.at)
+        return Installation(team, self.name, self.token, self.bot_user, self.by, at, tuple(self.scopes.split()))
+
+
+class Installations:
+    """Read and write installations; the database may block, so each call runs in a thread."""
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
 
     async def keep(self, made: Installation) -> None:
         """Write an installation over the workspace's one before."""
-        document = {"name": made.name, "token": made.token, "bot_user": made.bot_user, "by": made.by}
-        document |= {"at": made.at.isoformat(), "scopes": " ".join(made.scopes)}
-        await asyncio.to_thread(self._shelf.put, INSTALLATIONS, made.team, document)
+        document = encode(_InstallationDocument.of(made))
+        await asyncio.to_thread(self._documents.put, INSTALLATIONS, made.team, document)
 
     async def of(self, team: str) -> Installation | None:
         """Return the installation of a workspace, None where there is none (any more)."""
-        document = await asyncio.to_thread(self._shelf.get, INSTALLATIONS, team)
-        return None if document is None else _installation(team, document)
+        document = await asyncio.to_thread(self._documents.get, INSTALLATIONS, team)
+        return None if document is None else decode(_InstallationDocument, document).installation(team)
 
     async def forget(self, team: str) -> None:
         """Drop the token of a workspace that removed the app."""
-        await asyncio.to_thread(self._shelf.drop, INSTALLATIONS, team)
-
-
-def _installation(team: str, document: Mapping[str, Any]) -> Installation:
-    name, token, bot_user, by, scopes = (str(document.get(key, "")) for key in ("name", "token", "bot_user", "by", "scopes"))
-    return Installation(team, name, token, bot_user, by, datetime.fromisoformat(str(document["at"])), tuple(scopes.split()))
+        await asyncio.to_thread(self._documents.drop, INSTALLATIONS, team)
 
 
 def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
@@ -79,40 +105,12 @@ def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
 
     Raises `Refused` for a workspace that is not among them.
     """
-    found = _ADDRESS.fullmatch(address)
-    if not found:
+    named = _ADDRESS.fullmatch(address)
+    if not named:
         return (workspaces[0] if workspaces else ""), address
-    if workspaces and found[1] not in workspaces:
-        raise Refused(f"Slack workspace {found[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES.")
-    return found[1], found[2]
-
-
-INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
-AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
-STATES = "slack.oauth"
-_COOKIE = "trnbot_slack_state"
-_LASTS_S = 600
-_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
-_log = logging.getLogger("trnbot.slack")
-
-
-@dataclass(frozen=True)
-class OAuthApp:
-    """Name the app to Slack: its id and secret, where Slack sends people back, and who may install."""
-
-    client_id: str
-    client_secret: str
-    public_url: str
-    workspaces: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"OAuthApp({self.client_id})"
-
-    @property
-    def redirect_uri(self) -> str:
-        """Return the address that Slack sends people back to, "" for the one set on the app's page."""
-        return f"{self.public_url.rstrip('/')}{REDIRECT_PATH}" if self.public_url else ""
+    if workspaces and named[1] not in workspaces:
+        raise Refused(f"Slack workspace {named[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES.")
+    return named[1], named[2]
 
 
 class _Refusal(Exception):
@@ -129,8 +127,8 @@ class InstallPages:
     A state is signed and not kept, so that opening the page writes nothing.
     """
 
-    def __init__(self, app: OAuthApp, client: AsyncWebClient, installs: Installations, turnstile: IdempotencyKeys) -> None:
-        self._app, self._client, self._installs, self._turnstile = app, client, installs, turnstile
+    def __init__(self, config: SlackConfig, client: AsyncWebClient, installs: Installations, keys: IdempotencyKeys) -> None:
+        self._config, self._client, self._installs, self._keys = config, client, installs, keys
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return both pages."""
@@ -139,17 +137,17 @@ class InstallPages:
     async def begin(self, _: web.Request) -> web.Response:
         """Send the person to Slack, to choose the workspace and to agree."""
         state = self._signed(f"{secrets.token_urlsafe(24)}.{int(time.time()) + _LASTS_S}")
-        asked = {"client_id": self._app.client_id, "scope": ",".join(SCOPES), "state": state}
-        asked |= {"redirect_uri": self._app.redirect_uri} if self._app.redirect_uri else {}
+        asked = {"client_id": self._config.client_id, "scope": ",".join(SCOPES), "state": state}
+        asked |= {"redirect_uri": self._config.redirect_uri} if self._config.redirect_uri else {}
         answer = web.Response(status=302, headers={**_HEADERS, "Location": f"{AUTHORIZE_URL}?{urlencode(asked)}"})
-        secure = not self._app.public_url.startswith("http://")
+        secure = not self._config.public_url.startswith("http://")
         answer.set_cookie(_COOKIE, state, max_age=_LASTS_S, httponly=True, secure=secure, samesite="Lax")
         return answer
 
     async def finish(self, request: web.Request) -> web.Response:
         """Take the person back from Slack: check the state, fetch the token, keep it."""
         try:
-            made = await self._installed(request)
+            made = await self._install(request)
         except _Refusal as refusal:
             return _page(refusal.status, refusal.sentence)
         _log.info("installed in Slack workspace %s", made.team)
@@ -157,12 +155,12 @@ class InstallPages:
         answer.del_cookie(_COOKIE)
         return answer
 
-    async def _installed(self, request: web.Request) -> Installation:
+    async def _install(self, request: web.Request) -> Installation:
         await self._check_state(request)
         if request.query.get("error"):
             raise _Refusal(400, "Slack says that nothing was installed; open the page to install again when you want to.")
-        made = await self._fetched(request.query.get("code", ""))
-        if made.team not in self._app.workspaces:
+        made = await self._fetch(request.query.get("code", ""))
+        if made.team not in self._config.workspaces:
             await self._give_back(made.token)
             raise _Refusal(403, f"Slack workspace {made.team} may not install this bot; its operator lists it first.")
         await self._installs.keep(made)
@@ -173,19 +171,22 @@ class InstallPages:
         state, mine = request.query.get("state", ""), request.cookies.get(_COOKIE, "")
         nonce, _, _ = state.rpartition(".")
         genuine = _same(state, mine) and _same(state, self._signed(nonce)) and int(nonce.rpartition(".")[2]) >= time.time()
-        if not (genuine and await asyncio.to_thread(self._turnstile.first, STATES, nonce)):
+        if not (genuine and await asyncio.to_thread(self._keys.first, STATES, nonce)):
             raise _Refusal(400, "This page was not asked for here, or too long ago; open the page to install again.")
 
     def _signed(self, nonce: str) -> str:
-        signature = hmac.digest(self._app.client_secret.encode(), nonce.encode(), "sha256").hex()
+        signature = hmac.digest(self._config.client_secret.encode(), nonce.encode(), "sha256").hex()
         return f"{nonce}.{signature}"
 
-    async def _fetched(self, code: str) -> Installation:
+    async def _fetch(self, code: str) -> Installation:
         """Return what Slack grants for the code; nothing of its answer goes into a sentence or a log."""
-        app = self._app
+        config = self._config
         try:
             answer: Any = await self._client.oauth_v2_access(
-                client_id=app.client_id, client_secret=app.client_secret, code=code, redirect_uri=app.redirect_uri or None
+                client_id=config.client_id,
+                client_secret=config.client_secret,
+                code=code,
+                redirect_uri=config.redirect_uri or None,
             )
         except SlackApiError as error:
             raise _Refusal(

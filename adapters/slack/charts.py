@@ -26,35 +26,35 @@ _log = logging.getLogger("trnbot.slack")
 class ChartUploader:
     """Draw, upload and remember charts."""
 
-    def __init__(self, client: AsyncWebClient, draw: Draw, shelf: DocumentStore, pace: Pace) -> None:
-        self._client, self._draw, self._shelf, self._pace = client, draw, shelf, pace
+    def __init__(self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace) -> None:
+        self._client, self._draw, self._documents, self._pace = client, draw, documents, pace
 
-    async def files(self, card: Card, key: str = "") -> dict[int, str]:
+    async def upload(self, card: Card, key: str = "") -> dict[int, str]:
         """Return Slack's file id for each chart of the card; a chart that could not be uploaded is missing."""
         charts = chart_places(card)
         if not charts:
             await self._forget(key)
             return {}
-        known = await self._known(key)
-        found = {place: known.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
+        uploaded = await self._uploaded(key)
+        files = {place: uploaded.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
         if key:
-            fresh = {digest(chart): found[place] for place, chart in charts.items() if found[place]}
-            await asyncio.to_thread(self._shelf.put, _UPLOADS, key, fresh)
-        return {place: file for place, file in found.items() if file}
+            fresh = {digest(chart): files[place] for place, chart in charts.items() if files[place]}
+            await asyncio.to_thread(self._documents.put, _UPLOADS, key, fresh)
+        return {place: file for place, file in files.items() if file}
 
     async def share(self, card: Card, channel: str, thread: str) -> None:
         """Put the charts that a message could not show into its thread."""
         for chart in chart_places(card).values():
             await self._upload(chart, channel, thread)
 
-    async def _known(self, key: str) -> Mapping[str, Any]:
+    async def _uploaded(self, key: str) -> Mapping[str, Any]:
         if not key:
             return {}
-        return await asyncio.to_thread(self._shelf.get, _UPLOADS, key) or {}
+        return await asyncio.to_thread(self._documents.get, _UPLOADS, key) or {}
 
     async def _forget(self, key: str) -> None:
         if key:
-            await asyncio.to_thread(self._shelf.drop, _UPLOADS, key)
+            await asyncio.to_thread(self._documents.drop, _UPLOADS, key)
 
     async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
         """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""

@@ -13,14 +13,33 @@ from aiohttp import ClientConnectorError
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack.pace import RateLimitRetry
 from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
+FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+"""Errors of a call that Slack refused or did not answer."""
+_log = logging.getLogger("trnbot.slack")
+
 
 class Client(AsyncWebClient):
-    """Be the SDK's client, which trips over a proxy's page in plain text."""
+    """Be the SDK's client, which trips over a proxy's page in plain text.
+
+    It tries again only the calls that surely never arrived, and waits as long as a 429 says. Without `delays` it does not
+    wait: an alert goes without its picture rather than later.
+    """
+
+    def __init__(self, token: str, api_url: str, delays: Delays | None) -> None:
+        self._delays = delays
+        limited = [RateLimitRetry(delays)] if delays else []
+        super().__init__(
+            token=token or None,
+            base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
+            logger=sdk_logger(),
+            retry_handlers=[*limited, AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError])],
+        )
 
     async def api_call(self, api_method: str, **asked: Any) -> Any:
         """Call a method; raise `SlackRequestError` where the answer is none of Slack's."""
@@ -29,19 +48,16 @@ class Client(AsyncWebClient):
         except (AttributeError, TypeError, ValueError) as error:
             raise SlackRequestError(f"What answered {api_method} is not Slack ({type(error).__name__}).") from None
 
-
-def open_client(bot_token: str, api_url: str, delays: Delays | None) -> AsyncWebClient:
-    """Return a client that tries again only what surely never arrived, and waits as long as a 429 says.
-
-    Without `delays` it does not wait: an alert goes without its picture rather than later.
-    """
-    patient = [RateLimitRetry(delays)] if delays else []
-    return Client(
-        token=bot_token or None,
-        base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
-        logger=sdk_logger(),
-        retry_handlers=[*patient, AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError])],
-    )
+    async def send_response(self, response_url: str, body: dict[str, Any]) -> bool:
+        """Answer a command or press by its response address; return whether Slack took it."""
+        retry = RateLimitRetry(self._delays or Delays(), 2)
+        webhook = AsyncWebhookClient(response_url, logger=sdk_logger(), retry_handlers=[retry])
+        try:
+            answer = await webhook.send_dict(body)
+        except (*FAILURES, ValueError) as error:
+            _log.info("response address failed: %s", type(error).__name__)
+            return False
+        return answer.status_code == 200
 
 
 _SECRET = re.compile(

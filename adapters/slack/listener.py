@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
@@ -21,8 +21,8 @@ from adapters.slack.client import code_of, redact
 from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
-from adapters.slack.parser import parse_line, without_mention
-from adapters.slack.responder import Requester, Responder
+from adapters.slack.parser import Requester, is_person, parse_line, parse_presser, parse_requester, without_mention
+from adapters.slack.responder import Responder
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
@@ -36,209 +36,6 @@ _STALE = Card("This button is no longer understood; type /trn help for what can 
 _log = logging.getLogger("trnbot.slack")
 WorkspaceOf = Callable[[str], Awaitable[Workspace]]
 """Return the workspace of a team id; raise `Refused` where it did not install the app."""
-
-
-class Listener:
-    """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
-
-    What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
-    """
-
-    def __init__(
-        self,
-        of: WorkspaceOf,
-        hints: Sequence[CommandHint],
-        seen: Deduplicator,
-        tasks: Tasks,
-        installs: Installations | None = None,
-    ) -> None:
-        self._of, self._hints, self._seen, self._tasks, self._installs = of, hints, seen, tasks, installs
-        self._names: dict[str, str] = {}
-
-    def register(self, app: AsyncApp) -> None:
-        """Attach every handler; nothing Slack may send is left without one."""
-        app.command(_ANY)(self.on_command)
-        app.action(_ANY)(self.on_action)
-        app.view(_ANY)(self.on_submit)
-        app.shortcut(_ANY)(self.on_shortcut)
-        app.event("app_mention")(self.on_mention)
-        app.event("message")(self.on_message)
-        app.event("app_home_opened")(self.on_home)
-        app.event("app_uninstalled")(self.on_removed)
-        app.event("tokens_revoked")(self.on_removed)
-        app.event(_ANY)(self.on_other)
-        app.error(self.on_error)
-
-    async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
-        """Answer `/trn LINE`, privately, with a button to share."""
-        await ack()
-        self._tasks.spawn(self._type_command(body, context))
-
-    async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
-        """Answer `@trnbot LINE` in its thread, for all."""
-        event = body.get("event") or {}
-        if self._is_person(event):
-            thread = event.get("thread_ts") or event.get("ts", "")
-            self._tasks.spawn(self._answer_message(event, context, thread))
-
-    async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
-        """Answer a direct message; messages in channels are not ours unless they mention the bot."""
-        event = body.get("event") or {}
-        if event.get("channel_type") == "im" and self._is_person(event):
-            self._tasks.spawn(self._answer_message(event, context, event.get("thread_ts", "")))
-
-    async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
-        """Draw App Home."""
-        event = body.get("event") or {}
-        if event.get("tab", "home") == "home":
-            self._tasks.spawn(self._show_home(event, context, body.get("event_id", "")))
-
-    async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
-        """Forget the token of a workspace that removed the app or revoked it."""
-        event = body.get("event") or {}
-        revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
-        if self._installs and revoked and context.team_id:
-            _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
-            self._tasks.spawn(self._installs.forget(context.team_id))
-
-    async def on_other(self) -> None:
-        """Take an event that means nothing here."""
-
-    async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
-        """Type a button's line for the person who pressed."""
-        await ack()
-        self._tasks.spawn(self._type_button(body, context))
-
-    async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
-        """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
-        await ack()
-        self._tasks.spawn(self._open_shortcut(body, context))
-
-    async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
-        """Type the line a modal stands for; keep the modal open when the line was wrong."""
-        view = body.get("view") or {}
-        try:
-            submitted, origin = submitted_line(view)
-        except (ValueError, TypeError, AttributeError):
-            await ack(response_action="update", view=answer_view(_STALE, Origin()))
-            return
-        if await self._seen.again(body.get("trigger_id", "")):
-            await ack()
-            return
-        desk = await self._desk(context)
-        asker = self._asker(body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK)
-        asked = self._tasks.spawn(desk.ask(submitted, asker))
-        await asyncio.wait({asked}, timeout=_ANSWER_WITHIN_S)
-        if not asked.done():
-            name = f"trnbot-{secrets.token_hex(12)}"
-            await ack(response_action="update", view=working(name))
-            self._tasks.spawn(desk.show_late(name, asked, submitted, asker))
-            return
-        await self._close(ack, view, asked.result(), submitted, asker, desk)
-
-    async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
-        """Log what could not be handled, nothing of the payload but its type, and refuse it where it is not answered yet."""
-        _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
-        return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
-
-    async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
-        if not await self._seen.again(body.get("trigger_id", "")):
-            desk, typed = await self._desk(context), parse_line(body.get("text") or "")
-            await desk.tell(typed, self._asker(body, body.get("channel_id", "")))
-
-    async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
-        action = (body.get("actions") or [{}])[0]
-        if await self._seen.again(body.get("trigger_id", "")):
-            return
-        desk = await self._desk(context)
-        asker = self._presser(body)
-        typed, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
-        view = body.get("view") or {}
-        if action.get("type", "button") != "button" or not typed:
-            await desk.deliver(_STALE, "help", asker)
-        elif view.get("type") == "modal":
-            await desk.go_on_in_modal(str(view.get("id") or ""), typed, asker)
-        elif view or action_id.startswith("opens"):
-            await desk.tell_in_modal(typed, asker, body.get("trigger_id", ""))
-        else:
-            mine = bool((body.get("container") or {}).get("is_ephemeral")) and typed.startswith("share ")
-            await desk.tell(typed, replace(asker, pressed_share=mine))
-
-    async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
-        found = body.get("message") or {}
-        channel = (body.get("channel") or {}).get("id", "")
-        origin = Origin(channel, found.get("thread_ts") or found.get("ts", "") if channel else "")
-        words = without_mention(found.get("text") or "").split(maxsplit=1)
-        known = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
-        filled = parse_line(" ".join(words)) if known else ""
-        view = ask_view(usage_hint(self._hints), filled, origin)
-        await (await self._desk(context)).open(body.get("trigger_id", ""), view)
-
-    async def _close(self, ack: AsyncAck, view: Json, card: Card, submitted: str, asker: Requester, desk: Responder) -> None:
-        block = first_input(view)
-        if card.tone is Tone.ERROR and block:
-            await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
-            return
-        pressed = view.get("callback_id") == PRESS
-        goes_on = pressed or (view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks))
-        if goes_on:
-            await ack(response_action="update", view=answer_view(card, Origin(asker.channel, asker.thread)))
-        else:
-            await ack()
-        if not goes_on or (pressed and card.public and asker.channel):
-            self._tasks.spawn(desk.deliver(card, submitted, asker))
-
-    async def _desk(self, context: AsyncBoltContext) -> Responder:
-        return (await self._of(context.team_id or "")).desk
-
-    async def _show_home(self, event: Json, context: AsyncBoltContext, event_id: str) -> None:
-        if not await self._seen.again(event_id):
-            desk = await self._desk(context)
-            await desk.show_home(event.get("user", ""))
-
-    async def _answer_message(self, event: Json, context: AsyncBoltContext, thread: str) -> None:
-        if await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
-            return
-        desk = await self._desk(context)
-        user = event.get("user", "")
-        asker = Requester(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
-        self._tasks.spawn(desk.tell(parse_line(without_mention(event.get("text") or "")), asker))
-
-    def _is_person(self, event: Json) -> bool:
-        """Tell that a person wrote it just now: bots, edits and deletions carry a subtype or a bot's id."""
-        return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
-
-    def _presser(self, body: Json) -> Requester:
-        """Return who pressed, in the thread where the button stands."""
-        container, found = body.get("container") or {}, body.get("message") or {}
-        channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
-        thread = container.get("thread_ts") or found.get("thread_ts", "")
-        if view := body.get("view"):
-            origin = _origin(view)
-            channel, thread = origin.channel, origin.thread
-        return self._asker(body, channel, thread=thread)
-
-    def _asker(self, body: Json, channel: str, *, thread: str = "", private: bool = True) -> Requester:
-        """Return who asks; names are learnt here, for events carry none."""
-        user = body.get("user") or {}
-        person = body.get("user_id") or user.get("id", "")
-        name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
-        if name:
-            self._names[person] = name
-        return Requester(person, name, channel, thread, body.get("response_url") or "", private)
-
-
-def _origin(view: Json) -> Origin:
-    """Return where a modal was opened; nowhere for App Home and for views of another time."""
-    try:
-        return Origin.load(view.get("private_metadata") or "{}")
-    except (ValueError, TypeError):
-        return Origin()
-
-
-def _sentence(card: Card) -> str:
-    first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
-    return one_line(f"{card.title} {first}") or plain(text("Not understood.").spans)
 
 
 class Tasks:
@@ -274,3 +71,194 @@ class Tasks:
             _log.warning("an answer was not delivered: %s", code_of(error))
         else:
             _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))
+
+
+@dataclass(frozen=True)
+class _Submission:
+    """Hold a submitted modal, the line it stands for, and who submitted it."""
+
+    view: Json
+    line: str
+    requester: Requester
+
+
+class Listener:
+    """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
+
+    What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
+    """
+
+    def __init__(
+        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Deduplicator, installs: Installations | None = None
+    ) -> None:
+        self._of, self._hints, self._seen, self._installs = of, hints, seen, installs
+        self._tasks = Tasks()
+        self._names: dict[str, str] = {}
+
+    def register(self, app: AsyncApp) -> None:
+        """Attach every handler; nothing Slack may send is left without one."""
+        app.command(_ANY)(self.on_command)
+        app.action(_ANY)(self.on_action)
+        app.view(_ANY)(self.on_submit)
+        app.shortcut(_ANY)(self.on_shortcut)
+        app.event("app_mention")(self.on_mention)
+        app.event("message")(self.on_message)
+        app.event("app_home_opened")(self.on_home)
+        app.event("app_uninstalled")(self.on_removed)
+        app.event("tokens_revoked")(self.on_removed)
+        app.event(_ANY)(self.on_other)
+        app.error(self.on_error)
+
+    async def drain(self) -> None:
+        """Wait for the answers under way."""
+        await self._tasks.drain()
+
+    async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+        """Answer `/trn LINE`, privately, with a button to share."""
+        await ack()
+        self._tasks.spawn(self._type_command(body, context))
+
+    async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
+        """Answer `@trnbot LINE` in its thread, for all."""
+        event = body.get("event") or {}
+        if is_person(event):
+            thread = event.get("thread_ts") or event.get("ts", "")
+            self._tasks.spawn(self._answer_message(event, context, thread))
+
+    async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
+        """Answer a direct message; messages in channels are not ours unless they mention the bot."""
+        event = body.get("event") or {}
+        if event.get("channel_type") == "im" and is_person(event):
+            self._tasks.spawn(self._answer_message(event, context, event.get("thread_ts", "")))
+
+    async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
+        """Draw App Home."""
+        event = body.get("event") or {}
+        if event.get("tab", "home") == "home":
+            self._tasks.spawn(self._show_home(event, context, body.get("event_id", "")))
+
+    async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
+        """Forget the token of a workspace that removed the app or revoked it."""
+        event = body.get("event") or {}
+        revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
+        if self._installs and revoked and context.team_id:
+            _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
+            self._tasks.spawn(self._installs.forget(context.team_id))
+
+    async def on_other(self) -> None:
+        """Take an event that means nothing here."""
+
+    async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+        """Type a button's line for the person who pressed."""
+        await ack()
+        self._tasks.spawn(self._type_button(body, context))
+
+    async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+        """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
+        await ack()
+        self._tasks.spawn(self._open_shortcut(body, context))
+
+    async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+        """Type the line a modal stands for; keep the modal open when the line was wrong."""
+        view = body.get("view") or {}
+        try:
+            line, origin = submitted_line(view)
+        except (ValueError, TypeError, AttributeError):
+            await ack(response_action="update", view=answer_view(_STALE, Origin()))
+            return
+        if await self._seen.again(body.get("trigger_id", "")):
+            await ack()
+            return
+        responder = await self._responder(context)
+        private = view.get("callback_id") != ASK
+        requester = self._remember(parse_requester(body, origin.channel, thread=origin.thread, private=private))
+        answer = self._tasks.spawn(responder.ask(line, requester))
+        await asyncio.wait({answer}, timeout=_ANSWER_WITHIN_S)
+        if not answer.done():
+            name = f"trnbot-{secrets.token_hex(12)}"
+            await ack(response_action="update", view=working(name))
+            self._tasks.spawn(responder.fill_late_modal(name, answer, line, requester))
+            return
+        await self._close(ack, _Submission(view, line, requester), answer.result(), responder)
+
+    async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
+        """Log what could not be handled, nothing of the payload but its type, and refuse it where it is not answered yet."""
+        _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
+        return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
+
+    async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
+        if not await self._seen.again(body.get("trigger_id", "")):
+            responder = await self._responder(context)
+            requester = self._remember(parse_requester(body, body.get("channel_id", "")))
+            await responder.respond(parse_line(body.get("text") or ""), requester)
+
+    async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
+        action = (body.get("actions") or [{}])[0]
+        if await self._seen.again(body.get("trigger_id", "")):
+            return
+        responder = await self._responder(context)
+        requester = self._remember(parse_presser(body))
+        line, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
+        view = body.get("view") or {}
+        if action.get("type", "button") != "button" or not line:
+            await responder.deliver(_STALE, "help", requester)
+        elif view.get("type") == "modal":
+            await responder.respond_in_open_modal(str(view.get("id") or ""), line, requester)
+        elif view or action_id.startswith("opens"):
+            await responder.respond_in_modal(line, requester, body.get("trigger_id", ""))
+        else:
+            mine = bool((body.get("container") or {}).get("is_ephemeral")) and line.startswith("share ")
+            await responder.respond(line, replace(requester, pressed_share=mine))
+
+    async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
+        message = body.get("message") or {}
+        channel = (body.get("channel") or {}).get("id", "")
+        origin = Origin(channel, message.get("thread_ts") or message.get("ts", "") if channel else "")
+        words = without_mention(message.get("text") or "").split(maxsplit=1)
+        is_command = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
+        line = parse_line(" ".join(words)) if is_command else ""
+        view = ask_view(usage_hint(self._hints), line, origin)
+        await (await self._responder(context)).open_modal(body.get("trigger_id", ""), view)
+
+    async def _close(self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder) -> None:
+        """Show the answer to a submitted modal: its error in place, a form or card in the modal, else where the person is."""
+        view, requester = submission.view, submission.requester
+        block = first_input(view)
+        if card.tone is Tone.ERROR and block:
+            await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
+            return
+        pressed = view.get("callback_id") == PRESS
+        stays = pressed or (view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks))
+        if stays:
+            await ack(response_action="update", view=answer_view(card, Origin(requester.channel, requester.thread)))
+        else:
+            await ack()
+        if not stays or (pressed and card.public and requester.channel):
+            self._tasks.spawn(responder.deliver(card, submission.line, requester))
+
+    async def _responder(self, context: AsyncBoltContext) -> Responder:
+        return (await self._of(context.team_id or "")).responder
+
+    async def _show_home(self, event: Json, context: AsyncBoltContext, event_id: str) -> None:
+        if not await self._seen.again(event_id):
+            responder = await self._responder(context)
+            await responder.show_home(event.get("user", ""))
+
+    async def _answer_message(self, event: Json, context: AsyncBoltContext, thread: str) -> None:
+        if await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
+            return
+        responder = await self._responder(context)
+        user = event.get("user", "")
+        requester = Requester(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
+        self._tasks.spawn(responder.respond(parse_line(without_mention(event.get("text") or "")), requester))
+
+    def _remember(self, requester: Requester) -> Requester:
+        """Keep the name of a requester, for events carry none."""
+        if requester.name:
+            self._names[requester.user] = requester.name
+        return requester
+
+
+def _sentence(card: Card) -> str:
+    first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
+    return one_line(f"{card.title} {first}") or plain(text("Not understood.").spans)

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from adapters.slack.config import REDIRECT_PATH
 from adapters.slack.forms import ASK
 from bot.ports import CommandHint
 
@@ -66,7 +67,7 @@ def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
 
 def _redirect(public_url: str) -> dict[str, list[str]]:
     """Return where OAuth sends people back to, which only an app with a public address can offer."""
-    return {"redirect_urls": [f"{public_url.rstrip('/')}/slack/oauth_redirect"]} if public_url else {}
+    return {"redirect_urls": [f"{public_url.rstrip('/')}{REDIRECT_PATH}"]} if public_url else {}
 
 
 def _shortcuts() -> list[dict[str, str]]:

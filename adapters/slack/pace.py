@@ -54,7 +54,7 @@ class Pace:
             self._next_s[channel] = max(self._next_s.get(channel, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def closed(self, channel: str) -> bool:
-        """Tell whether Slack asked for patience that is not over."""
+        """Return whether Slack asked for patience that is not over."""
         return self._next_s.get(channel, 0.0) > asyncio.get_running_loop().time()
 
     def claim(self, channel: str, message: str) -> int:
@@ -64,7 +64,7 @@ class Pace:
         return number
 
     def is_newest(self, channel: str, message: str, number: int) -> bool:
-        """Tell whether nothing newer was claimed; an older state need not be sent any more."""
+        """Return whether nothing newer was claimed; an older state need not be sent any more."""
         return self._newest.get((channel, message), 0) == number
 
     def release(self, channel: str, message: str, number: int) -> None:

@@ -1,9 +1,13 @@
-"""Read what people type in Slack as a line of the bot's own grammar."""
+"""Read from Slack's payloads the line that a person typed, and who asks from where."""
 
 from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass
+
+from adapters.slack.forms import Origin
+from adapters.slack.markup import Json, one_line
 
 _LINK = re.compile(r"<(?:https?://[^|>]*|mailto:[^|>]*|#\w+|!\w+)\|([^>]*)>")
 _URL = re.compile(r"<((?:https?://|mailto:)[^|>]*)>")
@@ -11,6 +15,20 @@ _USER = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 _FIRST_USER = re.compile(r"^\s*<@[UW]\w+(?:\|[^>]*)?>[\s,:]*")
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
 _LONGEST_LINE = 3_000
+
+
+@dataclass(frozen=True)
+class Requester:
+    """Hold who asks from where; `private` answers are shown to them alone unless the card is public."""
+
+    user: str
+    name: str = ""
+    channel: str = ""
+    thread: str = ""
+    response_url: str = ""
+    private: bool = True
+    pressed_share: bool = False
+    """The person pressed Share on a message only they see: it is taken away once it is shared."""
 
 
 def parse_line(text: str) -> str:
@@ -24,3 +42,34 @@ def parse_line(text: str) -> str:
 def without_mention(text: str) -> str:
     """Return the text after the mention of the bot it begins with."""
     return _FIRST_USER.sub("", text)
+
+
+def is_person(event: Json) -> bool:
+    """Return whether a person wrote a message just now: bots, edits and deletions carry a subtype or a bot's id."""
+    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+
+
+def parse_requester(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Requester:
+    """Return who asks by a command, press or modal."""
+    user = body.get("user") or {}
+    name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
+    return Requester(body.get("user_id") or user.get("id", ""), name, channel, thread, body.get("response_url") or "", private)
+
+
+def parse_presser(body: Json) -> Requester:
+    """Return who pressed, in the thread where the button stands."""
+    container, message = body.get("container") or {}, body.get("message") or {}
+    channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
+    thread = container.get("thread_ts") or message.get("thread_ts", "")
+    if view := body.get("view"):
+        origin = parse_origin(view)
+        channel, thread = origin.channel, origin.thread
+    return parse_requester(body, channel, thread=thread)
+
+
+def parse_origin(view: Json) -> Origin:
+    """Return where a modal was opened; nowhere for App Home and for views of another time."""
+    try:
+        return Origin.load(view.get("private_metadata") or "{}")
+    except (ValueError, TypeError):
+        return Origin()

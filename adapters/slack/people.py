@@ -26,7 +26,7 @@ class Members:
         self._known: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Tell whether a person is in a user group (`S0123`) or one of `admins`; raise `Unavailable` when Slack does not tell."""
+        """Return whether a person is in a user group (`S0123`) or one of `admins`; raise `Unavailable` when Slack fails."""
         if _GROUP.fullmatch(group):
             return user in await self._fresh(group, lambda: self._members(group))
         if group == ADMINS:

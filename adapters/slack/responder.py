@@ -4,175 +4,134 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.webhook.async_client import AsyncWebhookClient
+from slack_sdk.errors import SlackApiError
 
-from adapters.slack.charts import ChartUploader
-from adapters.slack.client import code_of, explained, sdk_logger
+from adapters.slack.client import FAILURES, Client, code_of, explained
 from adapters.slack.forms import Origin, answer_view, working
 from adapters.slack.markup import Json
-from adapters.slack.pace import RateLimitRetry
+from adapters.slack.parser import Requester
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Block, Buttons, Card, Tone
-from bot.model.delays import Delays
 from bot.model.request import Request, User
-from bot.ports import Answer, Clock
+from bot.ports import ChatPorts
 
-_FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
 _log = logging.getLogger("trnbot.slack")
 
 
-@dataclass(frozen=True)
-class Requester:
-    """Hold who asks from where; `private` answers are shown to them alone unless the card is public."""
-
-    user: str
-    name: str = ""
-    channel: str = ""
-    thread: str = ""
-    response_url: str = ""
-    private: bool = True
-    pressed_share: bool = False
-    """The person pressed Share on a message only they see: it is taken away once it is shared."""
-
-
 class Responder:
     """Answer people in one workspace."""
 
-    def __init__(
-        self,
-        client: AsyncWebClient,
-        sender: Sender,
-        pictures: ChartUploader,
-        answer: Answer,
-        clock: Clock,
-        delays: Delays,
-        prefix: str = "",
-        *,
-        patience_s: float = 0.5,
-    ) -> None:
-        self._client, self._sender, self._pictures = client, sender, pictures
-        self._answer, self._clock, self._delays = answer, clock, delays
+    def __init__(self, client: Client, sender: Sender, ports: ChatPorts, prefix: str = "", *, modal_delay_s: float = 0.5) -> None:
+        self._client, self._sender, self._ports = client, sender, ports
         self._prefix = prefix
-        """What tells addresses of this workspace from those of the first: "" or `T123/`."""
-        self._patience_s = patience_s
+        """Tells addresses of this workspace from those of the first: "" or `T123/`."""
+        self._modal_delay_s = modal_delay_s
         """How long Slack may take to show the modal that a submission was answered with."""
 
-    async def ask(self, line: str, asker: Requester) -> Card:
+    async def ask(self, line: str, requester: Requester) -> Card:
         """Return the bot's answer to a line."""
-        heard = asker.channel and not asker.channel.startswith("D")
-        channel = f"slack:{self._prefix}{asker.channel}" if heard else ""
-        user = User(f"slack:{self._prefix}{asker.user}", asker.name)
-        return await self._answer(Request(line, user, self._clock(), "slack", channel, asker.thread))
+        shared = requester.channel and not requester.channel.startswith("D")
+        channel = f"slack:{self._prefix}{requester.channel}" if shared else ""
+        user = User(f"slack:{self._prefix}{requester.user}", requester.name)
+        return await self._ports.answer(Request(line, user, self._ports.clock(), "slack", channel, requester.thread))
 
-    async def tell(self, line: str, asker: Requester) -> None:
+    async def respond(self, line: str, requester: Requester) -> None:
         """Answer a line where the person is."""
-        await self.deliver(await self.ask(line, asker), line, asker)
+        await self.deliver(await self.ask(line, requester), line, requester)
 
-    async def deliver(self, card: Card, line: str, asker: Requester) -> None:
+    async def deliver(self, card: Card, line: str, requester: Requester) -> None:
         """Show a card: in the channel when it is public, else to the person alone."""
-        private = asker.private and not card.public
+        private = requester.private and not card.public
         if not private:
             card = _without_share(card)
-        if asker.response_url and await self._respond(card, line, asker, private):
+        if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
-        if private and asker.channel and not asker.channel.startswith("D"):
-            await self._sender.whisper(asker.channel, asker.user, card, asker.thread, line)
+        if private and requester.channel and not requester.channel.startswith("D"):
+            await self._sender.post_ephemeral(requester.channel, requester.user, card, requester.thread, line)
         else:
-            await self._sender.post(asker.channel or asker.user, card, thread=asker.thread, line=line)
+            await self._sender.post(requester.channel or requester.user, card, thread=requester.thread, line=line)
 
-    async def tell_in_modal(self, line: str, asker: Requester, trigger: str) -> None:
+    async def respond_in_modal(self, line: str, requester: Requester, trigger: str) -> None:
         """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
         try:
             opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
-        except _FAILURES as error:
+        except FAILURES as error:
             _log.info("modal not opened: %s", type(error).__name__)
-            return await self.tell(line, asker)
-        return await self._fill({"view_id": opened["view"]["id"]}, await self.ask(line, asker), line, asker)
+            return await self.respond(line, requester)
+        return await self._fill_modal({"view_id": opened["view"]["id"]}, await self.ask(line, requester), line, requester)
 
-    async def go_on_in_modal(self, view: str, line: str, asker: Requester) -> None:
+    async def respond_in_open_modal(self, view: str, line: str, requester: Requester) -> None:
         """Answer a press in the modal where it was pressed; another on top would need a fresh trigger, and three is the most."""
         try:
             await self._client.views_update(view_id=view, view=working())
-        except _FAILURES as error:
+        except FAILURES as error:
             _log.info("modal gone: %s", type(error).__name__)
-            return await self.tell(line, asker)
-        return await self._fill({"view_id": view}, await self.ask(line, asker), line, asker)
+            return await self.respond(line, requester)
+        return await self._fill_modal({"view_id": view}, await self.ask(line, requester), line, requester)
 
-    async def show_late(self, name: str, asked: asyncio.Task[Card], line: str, asker: Requester) -> None:
+    async def fill_late_modal(self, name: str, answer: asyncio.Task[Card], line: str, requester: Requester) -> None:
         """Put an answer that took long into the modal `working(name)`, which Slack may not have made yet."""
-        card, _ = await asyncio.gather(asked, asyncio.sleep(self._patience_s))
-        await self._fill({"external_id": name}, card, line, asker)
+        card, _ = await asyncio.gather(answer, asyncio.sleep(self._modal_delay_s))
+        await self._fill_modal({"external_id": name}, card, line, requester)
 
-    async def _fill(self, where: dict[str, str], card: Card, line: str, asker: Requester) -> None:
+    async def _fill_modal(self, where: dict[str, str], card: Card, line: str, requester: Requester) -> None:
         """Put a card into an open modal, and where all read it when it is for all; tell the person when the modal is closed."""
-        filled = await self._filled(where, answer_view(card, Origin(asker.channel, asker.thread)))
-        if not filled or (card.public and asker.channel) or not asker.private:
-            await self.deliver(card, line, asker)
+        filled = await self._update_modal(where, answer_view(card, Origin(requester.channel, requester.thread)))
+        if not filled or (card.public and requester.channel) or not requester.private:
+            await self.deliver(card, line, requester)
 
-    async def _filled(self, where: dict[str, str], view: Json) -> bool:
-        """Tell whether Slack still had the modal; one with a name of its own may be a moment late."""
+    async def _update_modal(self, where: dict[str, str], view: Json) -> bool:
+        """Return whether Slack still had the modal; one with a name of its own may be a moment late."""
         for left in range(_LOOKS if "external_id" in where else 1, 0, -1):
             try:
                 await self._client.views_update(view=view, **where)
                 return True
-            except _FAILURES as error:
+            except FAILURES as error:
                 code = code_of(error) if isinstance(error, SlackApiError) else type(error).__name__
                 if code != "not_found" or left == 1:
                     _log.info("modal not filled: %s", code)
                     return False
-            await asyncio.sleep(self._patience_s)
+            await asyncio.sleep(self._modal_delay_s)
         return False
 
     async def show_home(self, user: str) -> None:
         """Publish App Home: the answer to `home`."""
         card = await self.ask("home", Requester(user))
-        blocks = view_blocks(card, Around(images=await self._pictures.files(card)))
+        blocks = view_blocks(card, Around(images=await self._sender.charts.upload(card)))
         async with explained():
             await self._client.views_publish(user_id=user, view={"type": "home", "blocks": blocks})
 
-    async def open(self, trigger: str, view: Json) -> None:
+    async def open_modal(self, trigger: str, view: Json) -> None:
         """Open a finished modal."""
         async with explained():
             await self._client.views_open(trigger_id=trigger, view=view)
 
-    async def _respond(self, card: Card, line: str, asker: Requester, private: bool) -> bool:
+    async def _respond_by_url(self, card: Card, line: str, requester: Requester, private: bool) -> bool:
         """Answer by the response address; tell whether Slack took it."""
-        around = Around(line=line, images=await self._pictures.files(card))
-        took = await self._hook(asker, card, around, private)
-        if not took and around.images:
-            await self._sender.be_patient()
-            took = await self._hook(asker, card, around, private)
-        if not took and around.images:
-            took = await self._hook(asker, card, replace(around, images={}), private)
-        if took and asker.pressed_share and card.tone is not Tone.ERROR:
-            await self._send_hook(asker.response_url, {"delete_original": True})
-        return took
+        around = Around(line=line, images=await self._sender.charts.upload(card))
+        taken = await self._post_response(requester, card, around, private)
+        if not taken and around.images:
+            await self._sender.wait_for_upload()
+            taken = await self._post_response(requester, card, around, private)
+        if not taken and around.images:
+            taken = await self._post_response(requester, card, replace(around, images={}), private)
+        if taken and requester.pressed_share and card.tone is not Tone.ERROR:
+            await self._client.send_response(requester.response_url, {"delete_original": True})
+        return taken
 
-    async def _hook(self, asker: Requester, card: Card, around: Around, private: bool) -> bool:
+    async def _post_response(self, requester: Requester, card: Card, around: Around, private: bool) -> bool:
         drawn = message(card, around)
         body: Json = {"text": drawn.text, "blocks": drawn.blocks, "replace_original": False}
         body["response_type"] = "ephemeral" if private else "in_channel"
-        if asker.thread:
-            body["thread_ts"] = asker.thread
-        return await self._send_hook(asker.response_url, body)
-
-    async def _send_hook(self, url: str, body: Json) -> bool:
-        hook = AsyncWebhookClient(url, logger=sdk_logger(), retry_handlers=[RateLimitRetry(self._delays, 2)])
-        try:
-            answer = await hook.send_dict(body)
-        except (*_FAILURES, ValueError) as error:
-            _log.info("response address failed: %s", type(error).__name__)
-            return False
-        return answer.status_code == 200
+        if requester.thread:
+            body["thread_ts"] = requester.thread
+        return await self._client.send_response(requester.response_url, body)
 
 
 def _without_share(card: Card) -> Card:

@@ -23,26 +23,26 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class Sender:
-    """Speak in channels by the Web API; failures come out as `Unavailable` with what to do."""
+    """Post, edit and find messages by the Web API; failures come out as `Unavailable` with what to do."""
 
-    def __init__(self, client: AsyncWebClient, pictures: ChartUploader, pace: Pace, *, patience_s: float = 1.0) -> None:
-        self._client, self._pictures, self._pace = client, pictures, pace
-        self._patience_s = patience_s
+    def __init__(self, client: AsyncWebClient, charts: ChartUploader, pace: Pace, *, upload_delay_s: float = 1.0) -> None:
+        self._client, self.charts, self._pace = client, charts, pace
+        self._upload_delay_s = upload_delay_s
         """How long Slack may take to make an uploaded picture ready for a message."""
         self._direct: dict[str, str] = {}
 
     async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
         """Send a new message and return its timestamp, which is its id."""
-        around = Around(key=key, line=line, images=await self._pictures.files(card, key))
-        channel = await self._place(channel)
+        around = Around(key=key, line=line, images=await self.charts.upload(card, key))
+        channel = await self._conversation(channel)
         async with explained(channel), self._pace.turn(channel):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
     async def edit(self, channel: str, ts: str, card: Card, key: str) -> str:
         """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
-        channel = await self._place(channel)
+        channel = await self._conversation(channel)
         number = self._pace.claim(channel, ts)
-        around = Around(key=key, images=await self._pictures.files(card, key))
+        around = Around(key=key, images=await self.charts.upload(card, key))
         try:
             async with explained(channel), self._pace.turn(channel):
                 if not self._pace.is_newest(channel, ts, number):
@@ -51,9 +51,9 @@ class Sender:
         finally:
             self._pace.release(channel, ts, number)
 
-    async def whisper(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
+    async def post_ephemeral(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
-        around = Around(line=line, images=await self._pictures.files(card))
+        around = Around(line=line, images=await self.charts.upload(card))
         async with explained(channel):
             try:
                 await self._send("chat.postEphemeral", channel, card, around, {"user": user, **_thread(thread)})
@@ -63,11 +63,11 @@ class Sender:
 
     async def find(self, channel: str, key: str) -> str:
         """Return the newest message with the key among the last few hundred, "" when Slack does not let us look."""
-        channel = await self._place(channel)
+        channel = await self._conversation(channel)
         async with explained(channel), self._pace.turn(channel):
-            return await self._look(channel, key)
+            return await self._find_in_history(channel, key)
 
-    async def _look(self, channel: str, key: str) -> str:
+    async def _find_in_history(self, channel: str, key: str) -> str:
         cursor = ""
         for _ in range(_PAGES):
             try:
@@ -80,13 +80,13 @@ class Sender:
                     raise  # not having looked is not having found nothing
                 _log.info("history of %s not read: %s", channel, code_of(error))
                 return ""
-            found = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
+            ts = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
-            if found or not cursor:
-                return found
+            if ts or not cursor:
+                return ts
         return ""
 
-    async def _place(self, channel: str) -> str:
+    async def _conversation(self, channel: str) -> str:
         """Return the conversation with a person for their id, which is what edits and history ask for."""
         if not _PERSON.fullmatch(channel):
             return channel
@@ -96,9 +96,9 @@ class Sender:
             self._direct[channel] = str(opened["channel"]["id"])
         return self._direct[channel]
 
-    async def be_patient(self) -> None:
-        """Give Slack the time to make an uploaded picture ready, and keep to its pace."""
-        await asyncio.sleep(self._patience_s)
+    async def wait_for_upload(self) -> None:
+        """Give Slack the time to make an uploaded picture ready, and keep to its rate limit."""
+        await asyncio.sleep(self._upload_delay_s)
 
     async def _replace(self, channel: str, ts: str, card: Card, around: Around) -> str:
         try:
@@ -107,9 +107,10 @@ class Sender:
             if code_of(error) not in GONE:
                 raise
             _log.info("message gone, posted fresh: %s", code_of(error))
-        if (fresh := await self._look(channel, around.key)) not in ("", ts):  # posted before, by a call whose answer was lost
+        fresh = await self._find_in_history(channel, around.key)
+        if fresh not in ("", ts):  # posted before, by a call whose answer was lost
             return await self._send("chat.update", channel, card, around, {"ts": fresh})
-        await self.be_patient()
+        await self.wait_for_upload()
         return await self._send("chat.postMessage", channel, card, around, {})
 
     async def _send(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
@@ -119,16 +120,16 @@ class Sender:
         except SlackApiError as error:
             if not around.images or code_of(error) not in BAD_BLOCKS:
                 raise
-        await self.be_patient()
+        await self.wait_for_upload()
         try:
             return await self._call(method, channel, card, around, where)
         except SlackApiError as error:
             if code_of(error) not in BAD_BLOCKS:
                 raise
-        await self.be_patient()
+        await self.wait_for_upload()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
         if method == "chat.postMessage":
-            await self._pictures.share(card, channel, where.get("thread_ts") or ts)
+            await self.charts.share(card, channel, where.get("thread_ts") or ts)
         return ts
 
     async def _call(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
@@ -150,9 +151,9 @@ def _thread(ts: str) -> dict[str, str]:
     return {"thread_ts": ts} if ts else {}
 
 
-def _has_key(found: dict[str, Any], key: str) -> bool:
+def _has_key(posted: dict[str, Any], key: str) -> bool:
     """Tell by metadata, or by the block id where metadata was dropped."""
-    metadata = found.get("metadata") or {}
+    metadata = posted.get("metadata") or {}
     if metadata.get("event_type") == EVENT_TYPE and (metadata.get("event_payload") or {}).get("key") == key:
         return True
-    return any(block.get("block_id") == key_block_id(key) for block in found.get("blocks") or ())
+    return any(block.get("block_id") == key_block_id(key) for block in posted.get("blocks") or ())

@@ -1,4 +1,4 @@
-"""Put the parts together: one Slack app that listens and speaks."""
+"""Join the parts of the Slack app: it listens to people, and posts and edits messages."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 
-from adapters.slack.auth import Installations, InstallPages, OAuthApp
+from adapters.slack.auth import Installations, InstallPages
 from adapters.slack.charts import ChartUploader
-from adapters.slack.client import explained, open_client, sdk_logger
-from adapters.slack.listener import Listener, Tasks
+from adapters.slack.client import Client, explained, sdk_logger
+from adapters.slack.config import SlackConfig
+from adapters.slack.listener import Listener
 from adapters.slack.pace import Pace
 from adapters.slack.people import Members
 from adapters.slack.responder import Responder
 from adapters.slack.sender import Sender
 from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
-from bot.errors import Refused, WrongInput
+from bot.errors import Refused
 from bot.model.delays import Delays
-from bot.ports import Answer, Clock, CommandHint, DocumentStore, Draw, IdempotencyKeys
+from bot.ports import ChatPorts
 from bot.ports.seen import Deduplicator
 
 EVENTS_PATH = "/slack/events"
@@ -32,98 +33,72 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class SlackSurface:
-    """Be `bot.ports.Surface` and `bot.ports.Listener` for one workspace, or for those that install the app by OAuth.
+    """Implement `bot.ports.Surface` and `bot.ports.Listener` for one workspace, or for those that install the app by OAuth.
 
     With an app token it connects out (Socket Mode, no public address needed); without one it serves signed HTTP.
-    With a client id instead of a bot token, `workspaces` may install; an address without a workspace means the first of them.
-    Raises `WrongInput` when neither way is possible.
+    With a client id instead of a bot token, the workspaces of the configuration may install.
     """
 
-    def __init__(
-        self,
-        *,
-        bot_token: str,
-        app_token: str,
-        signing_secret: str,
-        api_url: str,
-        answer: Answer,
-        clock: Clock,
-        draw: Draw,
-        shelf: DocumentStore,
-        turnstile: IdempotencyKeys,
-        hints: Sequence[CommandHint],
-        client_id: str = "",
-        client_secret: str = "",
-        workspaces: Sequence[str] = (),
-        public_url: str = "",
-        interval_s: float = 1.0,
-    ) -> None:
-        _check(bot_token, client_id, app_token, signing_secret)
+    def __init__(self, config: SlackConfig, ports: ChatPorts) -> None:
         self.delays = Delays()
-        self._app_token, self._public_url, self._api_url = app_token, public_url, api_url
-        self._parts = (draw, shelf, answer, clock, interval_s)
-        self._installs = Installations(shelf) if client_id else None
-        self._workspaces = Workspaces(self._open, token=bot_token, installs=self._installs, served=workspaces)
-        self._tasks = Tasks()
-        self._app = self._bolt(signing_secret)
+        self._config, self._ports = config, ports
+        self._installs = Installations(ports.documents) if config.client_id else None
+        self._workspaces = Workspaces(self._open, token=config.bot_token, installs=self._installs, served=config.workspaces)
+        self._app = self._bolt()
         self._socket: AsyncSocketModeHandler | None = None
-        Listener(self._workspaces.of, hints, Deduplicator(turnstile, "slack.seen"), self._tasks, self._installs).register(
-            self._app
-        )
-        self._installing: Sequence[Any] = ()
-        if self._installs:
-            oauth = OAuthApp(client_id, client_secret, public_url, tuple(workspaces))
-            self._installing = InstallPages(oauth, open_client("", api_url, self.delays), self._installs, turnstile).routes()
+        self._listener = Listener(self._workspaces.of, ports.hints, Deduplicator(ports.keys, "slack.seen"), self._installs)
+        self._listener.register(self._app)
 
     def _open(self, token: str, prefix: str) -> Workspace:
-        """Return what speaks in one workspace."""
-        draw, shelf, answer, clock, interval_s = self._parts
-        client = open_client(token, self._api_url, self.delays)
-        pace = Pace(interval_s, self.delays)
-        pictures = ChartUploader(open_client(token, self._api_url, None), draw, shelf, pace)
-        sender = Sender(client, pictures, pace, patience_s=interval_s)
-        desk = Responder(client, sender, pictures, answer, clock, self.delays, prefix, patience_s=interval_s / 2)
-        return Workspace(token, prefix, client, sender, desk, Members(client))
+        """Return the parts that post and answer in one workspace."""
+        config, ports = self._config, self._ports
+        client, pace = self._client(token), Pace(config.interval_s, self.delays)
+        charts = ChartUploader(Client(token, config.api_url, None), ports.draw, ports.documents, pace)
+        sender = Sender(client, charts, pace, upload_delay_s=config.interval_s)
+        responder = Responder(client, sender, ports, prefix, modal_delay_s=config.interval_s / 2)
+        return Workspace(token, prefix, client, sender, responder, Members(client))
 
-    def _bolt(self, signing_secret: str) -> AsyncApp:
+    def _client(self, token: str = "") -> Client:
+        return Client(token, self._config.api_url, self.delays)
+
+    def _bolt(self) -> AsyncApp:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
-        common: dict[str, Any] = {"signing_secret": signing_secret, "logger": sdk_logger(), "name": "trnbot"}
+        common: dict[str, Any] = {"signing_secret": self._config.signing_secret, "logger": sdk_logger(), "name": "trnbot"}
         if self._installs is None:
             return AsyncApp(client=self._workspaces.opened()[0].client, **common)
 
         async def authorize(enterprise_id: str | None, team_id: str | None) -> Any:  # bolt takes no method for this
             try:
-                found = await self._workspaces.of(team_id or "")
+                workspace = await self._workspaces.of(team_id or "")
             except Refused:
                 return None
-            return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=found.token)
+            return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=workspace.token)
 
         sentence = "trnbot is not installed in this workspace; ask its operator for the address to install it."
-        client = open_client("", self._api_url, self.delays)
-        return AsyncApp(client=client, authorize=authorize, user_facing_authorize_error_message=sentence, **common)
+        return AsyncApp(client=self._client(), authorize=authorize, user_facing_authorize_error_message=sentence, **common)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its timestamp; `key` travels as metadata and as a block id."""
-        there, place = await self._workspaces.at(channel)
-        return await there.sender.post(place, there.own(card), key)
+        workspace, place = await self._workspaces.at(channel)
+        return await workspace.sender.post(place, workspace.own(card), key)
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message; returns a new timestamp when the old one was deleted and it was posted fresh."""
-        there, place = await self._workspaces.at(channel)
-        return await there.sender.edit(place, message, there.own(card), key)
+        workspace, place = await self._workspaces.at(channel)
+        return await workspace.sender.edit(place, message, workspace.own(card), key)
 
     async def reply(self, channel: str, message: str, card: Card) -> None:
         """Add to the message's thread."""
-        there, place = await self._workspaces.at(channel)
-        await there.sender.post(place, there.own(card), thread=message)
+        workspace, place = await self._workspaces.at(channel)
+        await workspace.sender.post(place, workspace.own(card), thread=message)
 
     async def find(self, channel: str, key: str) -> str:
         """Return the message posted with `key` among the channel's last few hundred, else ""."""
-        there, place = await self._workspaces.at(channel)
-        return await there.sender.find(place, key)
+        workspace, place = await self._workspaces.at(channel)
+        return await workspace.sender.find(place, key)
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Tell whether a person is in a user group (`S0123`, `T2/S0123`) of their own workspace, or one of its `admins`."""
+        """Return whether a person is in a user group (`S0123`, `T2/S0123`) of their own workspace, or one of its `admins`."""
         (home, _, person), (there, _, name) = user.rpartition("/"), group.rpartition("/")
         if home != there or not person.startswith(("U", "W")):
             return False
@@ -131,19 +106,21 @@ class SlackSurface:
 
     def routes(self) -> Sequence[Any]:
         """Return the signed events route (none in Socket Mode) and the pages of an installation (none of a bot token)."""
-        return [*([] if self._app_token else [web.post(EVENTS_PATH, self._serve)]), *self._installing]
+        events = [] if self._config.app_token else [web.post(EVENTS_PATH, self._serve)]
+        if self._installs is None:
+            return events
+        return [*events, *InstallPages(self._config, self._client(), self._installs, self._ports.keys).routes()]
 
     async def start(self) -> None:
         """Connect by Socket Mode; raise `Unavailable` when Slack refuses. Over HTTP there is nothing to connect."""
-        if not self._app_token:
-            where = (
-                f"{self._public_url.rstrip('/')}{EVENTS_PATH}" if self._public_url else f"a public address ending {EVENTS_PATH}"
-            )
+        app_token, public_url = self._config.app_token, self._config.public_url
+        if not app_token:
+            where = f"{public_url.rstrip('/')}{EVENTS_PATH}" if public_url else f"a public address ending {EVENTS_PATH}"
             _log.info("Slack must reach %s; set SLACK_APP_TOKEN to need no public address", where)
             return
-        self._socket = AsyncSocketModeHandler(self._app, self._app_token, logger=sdk_logger())
+        self._socket = AsyncSocketModeHandler(self._app, app_token, logger=sdk_logger())
         async with explained():
-            await self._app.client.apps_connections_open(app_token=self._app_token)  # connect() below retries refusals for ever
+            await self._app.client.apps_connections_open(app_token=app_token)  # connect() below retries refusals for ever
             await self._socket.client.connect()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
 
     async def stop(self) -> None:
@@ -151,7 +128,7 @@ class SlackSurface:
         if self._socket is not None:
             await self._socket.client.close()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
             self._socket = None
-        await self._tasks.drain()
+        await self._listener.drain()
 
     async def _serve(self, request: web.Request) -> web.Response:
         """Hand one HTTP request to bolt, which checks signature and age."""
@@ -160,12 +137,3 @@ class SlackSurface:
         except (ValueError, TypeError, AttributeError, LookupError) as error:  # bolt reads what is no payload of Slack so
             _log.info("not a request of Slack: %s", type(error).__name__)
             return web.Response(status=400, text="This is not a request of Slack.")
-
-
-def _check(bot_token: str, client_id: str, app_token: str, signing_secret: str) -> None:
-    if not client_id and not bot_token.startswith("xox"):
-        raise WrongInput("SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-.")
-    if app_token and not app_token.startswith("xapp-"):
-        raise WrongInput("SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write.")
-    if not app_token and not signing_secret:
-        raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")

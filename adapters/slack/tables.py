@@ -73,7 +73,7 @@ def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
 
 
 def _tells_itself(n: int, columns: Sequence[Column]) -> bool:
-    """Tell whether a cell needs no name: the only one after the first, or words right behind it."""
+    """Return whether a cell needs no name: the only one after the first, or words right behind it."""
     return len(columns) == 2 or (n == 0 and columns[1].align is Align.LEFT)
 
 

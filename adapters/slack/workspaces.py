@@ -1,4 +1,4 @@
-"""Speak and answer in each workspace by its own token, at its own pace."""
+"""Post and answer in each workspace by its own token, at its own pace."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from slack_sdk.web.async_client import AsyncWebClient
-
 from adapters.slack.auth import Installations, split_address
+from adapters.slack.client import Client
 from adapters.slack.people import Members
 from adapters.slack.responder import Responder
 from adapters.slack.sender import Sender
 from bot.cards.card import Card, Mention
 from bot.errors import Refused
 
-_OTHERS = re.compile(r"slack:(T\w+/)?\w+")
+_ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Hold what speaks in one workspace."""
+    """Hold the parts that post and answer in one workspace."""
 
     token: str
     prefix: str
-    """What tells its addresses from those of the first workspace: "" or `T123/`."""
-    client: AsyncWebClient
+    """Tells its addresses from those of the first workspace: "" or `T123/`."""
+    client: Client
     sender: Sender
-    desk: Responder
+    responder: Responder
     members: Members
 
     def __repr__(self) -> str:
@@ -39,12 +38,12 @@ class Workspace:
         return replace(card, mentions=tuple(one for one in card.mentions if self._knows(one)))
 
     def _knows(self, one: Mention) -> bool:
-        found = _OTHERS.fullmatch(one.user)
-        return found is None or (found[1] or "") == self.prefix
+        address = _ADDRESS.fullmatch(one.user)
+        return address is None or (address[1] or "") == self.prefix
 
 
-Make = Callable[[str, str], Workspace]
-"""Make a workspace of a bot token and the prefix of its addresses: "" for the first, `T123/` for others."""
+OpenWorkspace = Callable[[str, str], Workspace]
+"""Open a workspace of a bot token and the prefix of its addresses: "" for the first, `T123/` for others."""
 
 
 class Workspaces:
@@ -53,23 +52,25 @@ class Workspaces:
     `served` lists the workspaces that may install, the first of them the one that addresses without a workspace mean.
     """
 
-    def __init__(self, make: Make, *, token: str = "", installs: Installations | None = None, served: Sequence[str] = ()) -> None:
-        self._make, self._installs, self._served = make, installs, tuple(served)
-        self._made: dict[str, Workspace] = {"": make(token, "")} if installs is None else {}
+    def __init__(
+        self, open_workspace: OpenWorkspace, *, token: str = "", installs: Installations | None = None, served: Sequence[str] = ()
+    ) -> None:
+        self._open, self._installs, self._served = open_workspace, installs, tuple(served)
+        self._opened: dict[str, Workspace] = {"": open_workspace(token, "")} if installs is None else {}
 
     async def of(self, team: str) -> Workspace:
         """Return a workspace; raise `Refused` where it did not install the app, or is not served."""
         if self._installs is None:
-            return self._made[""]
-        kept = await self._installs.of(team) if team in self._served else None
-        if kept is None:
-            self._made.pop(team, None)
+            return self._opened[""]
+        installation = await self._installs.of(team) if team in self._served else None
+        if installation is None:
+            self._opened.pop(team, None)
             raise Refused(f"The app is not installed in Slack workspace {team}; open /slack/install of this bot there.")
-        made = self._made.get(team)
-        if made is None or made.token != kept.token:
+        workspace = self._opened.get(team)
+        if workspace is None or workspace.token != installation.token:
             prefix = "" if team == self._served[0] else f"{team}/"
-            made = self._made[team] = self._make(kept.token, prefix)
-        return made
+            workspace = self._opened[team] = self._open(installation.token, prefix)
+        return workspace
 
     async def at(self, address: str) -> tuple[Workspace, str]:
         """Return the workspace and the bare channel of an address such as `C02FIN` or `T123/C02FIN`."""
@@ -77,5 +78,5 @@ class Workspaces:
         return await self.of(team), channel
 
     def opened(self) -> Sequence[Workspace]:
-        """Return the workspaces that were spoken in or heard since the start."""
-        return tuple(self._made.values())
+        """Return the workspaces that were posted to or heard from since the start."""
+        return tuple(self._opened.values())

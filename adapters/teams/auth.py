@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,31 +28,39 @@ from botframework.connector.auth import (
 from botframework.connector.auth.jwt_token_extractor import JwtTokenExtractor
 
 from adapters.teams.client import Connector, ConnectorClient
-from adapters.teams.config import Cloud
+from adapters.teams.config import TeamsConfig
 from bot.cards.card import Card, Tone, text
 from bot.errors import Unavailable
 from bot.ports import IdempotencyKeys, Tell
 
 log = logging.getLogger("trnbot.teams")
 
+UNKNOWN_TENANTS = "teams.strangers"
+REFUSAL = Card(
+    "This bot does not serve your organization",
+    Tone.INFO,
+    (text("Nothing was read or changed. Whoever operates the bot can list your tenant."),),
+)
+
 
 class Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships no types
     """Make the connector of a service URL."""
 
-    def __init__(self, wire: ConnectorClient) -> None:
-        self._wire = wire
+    def __init__(self, client: ConnectorClient) -> None:
+        self._client = client
 
     async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002  # botbuilder passes both
         """Return a connector."""
-        return Connector(self._wire, service_url)
+        return Connector(self._client, service_url)
 
 
 class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder ships no types
-    """Check requests; with an empty app id (development) nobody signs, and the door lets in this machine alone."""
+    """Check requests; with an empty app id (development) nobody signs, and this machine alone is let in."""
 
-    def __init__(self, cloud: Cloud, app_id: str, wire: ConnectorClient) -> None:
-        self._app_id = app_id
-        self._wire = wire
+    def __init__(self, config: TeamsConfig, client: ConnectorClient) -> None:
+        cloud = config.cloud
+        self._app_id = config.app_id
+        self._client = client
         for url in (cloud.channel_keys, cloud.emulator_keys):
             JwtTokenExtractor.metadataCache[url] = SigningKeys(url)
         self._rules = BotFrameworkAuthenticationFactory.create(
@@ -63,11 +71,11 @@ class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  
             oauth_url=cloud.issuer,
             to_bot_from_channel_open_id_metadata_url=cloud.channel_keys,
             to_bot_from_emulator_open_id_metadata_url=cloud.emulator_keys,
-            credential_factory=PasswordServiceClientCredentialFactory(app_id),
+            credential_factory=PasswordServiceClientCredentialFactory(config.app_id),
         )
 
     async def authenticate_request(self, activity: Activity, auth_header: str) -> AuthenticateRequestResult:
-        """Return who speaks; raise `PermissionError` for whatever is wrong with the token, `Unavailable` without keys."""
+        """Return who sent an activity; raise `PermissionError` for a token that is not valid, `Unavailable` without keys."""
         try:
             result = await self._rules.authenticate_request(activity, auth_header if self._app_id else None)
         except Unavailable:
@@ -75,7 +83,7 @@ class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  
         except Exception as error:  # botbuilder and PyJWT raise a dozen kinds for a bad token, bare Exception among them
             log.warning("teams: a request was refused: %s", type(error).__name__)
             raise PermissionError("the request carries no valid token") from None
-        result.connector_factory = Connectors(self._wire)
+        result.connector_factory = Connectors(self._client)
         return result
 
     async def authenticate_streaming_request(
@@ -88,7 +96,7 @@ class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  
 
     def create_connector_factory(self, claims_identity: ClaimsIdentity) -> ConnectorFactory:  # noqa: ARG002
         """Return the factory for messages that the bot begins."""
-        return Connectors(self._wire)
+        return Connectors(self._client)
 
     async def create_user_token_client(self, claims_identity: ClaimsIdentity) -> Any:  # noqa: ARG002
         """Return nothing: nobody signs in through the bot."""
@@ -148,22 +156,33 @@ def _key(document: Mapping[str, Any]) -> SigningKey:
     return SigningKey(jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", []))
 
 
-UNKNOWN_TENANTS = "teams.strangers"
-REFUSAL = Card(
-    "This bot does not serve your organization",
-    Tone.INFO,
-    (text("Nothing was read or changed. Whoever operates the bot can list your tenant."),),
-)
+class Tenants:
+    """Know which tenants are served; tell an admin once of each other one that writes, whichever process it wrote to."""
 
+    def __init__(self, served: frozenset[str] | None, keys: IdempotencyKeys, tell: Tell) -> None:
+        self._served, self._keys, self._tell = served, keys, tell
 
-class UnknownTenants:
-    """Tell of each tenant once, whichever process it wrote to."""
+    def serves(self, body: Any) -> bool:
+        """Return whether every tenant that an activity names is served; one that names none is not."""
+        named = _tenants(body)
+        return self._served is None or bool(named and named <= self._served)
 
-    def __init__(self, turnstile: IdempotencyKeys, tell: Tell) -> None:
-        self._turnstile, self._tell = turnstile, tell
-
-    async def meet(self, tenants: Iterable[str]) -> None:
-        """Tell an admin of the tenant when this is its first time."""
-        name = next((one for one in sorted(tenants) if re.fullmatch(r"[\w-]{1,64}", one)), "of no name")
-        if await asyncio.to_thread(self._turnstile.first, UNKNOWN_TENANTS, name):
+    async def report_unknown(self, body: Any) -> None:
+        """Tell an admin of an activity's unknown tenant when this is its first time."""
+        unknown = sorted(_tenants(body) - (self._served or frozenset()))
+        name = next((tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name")
+        if await asyncio.to_thread(self._keys.first, UNKNOWN_TENANTS, name):
             await self._tell(f"Teams tenant {name} wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served.")
+
+
+def first_tenant(body: Any) -> str | None:
+    """Return the tenant of an activity's conversation as it is written, which botbuilder's model misses."""
+    return next(iter(sorted(_tenants(body))), None)
+
+
+def _tenants(body: Any) -> frozenset[str]:
+    """Return the tenants that an activity names."""
+    data = body.get("channelData")
+    tenant = data.get("tenant") if isinstance(data, dict) else None
+    named = (body["conversation"].get("tenantId"), tenant.get("id") if isinstance(tenant, dict) else None)
+    return frozenset(str(name) for name in named if name)

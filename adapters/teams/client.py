@@ -15,12 +15,13 @@ import aiohttp
 from botbuilder.schema import Activity, ResourceResponse
 
 from adapters.teams.config import Cloud
-from adapters.teams.conversations import TARGETED, split_thread
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
 from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
+TARGETED = "isTargeted"
+"""The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
 _AGAIN = frozenset({412, 429, 502, 504})
 _TRIES = 4
 _NEVER = -1
@@ -28,8 +29,14 @@ _NEVER = -1
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
 
 
+def split_thread(conversation: str) -> tuple[str, str]:
+    """Return a conversation's id and the thread's first message, "" outside a thread."""
+    base, _, message = conversation.partition(";messageid=")
+    return base, message
+
+
 class Gone(Unavailable):
-    """Say that a message or conversation is no longer there."""
+    """Report that a message or conversation is no longer there."""
 
 
 class ConnectorClient:
@@ -44,15 +51,15 @@ class ConnectorClient:
 
     async def call(self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]) -> str:
         """Send one activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
-        return await self._sent(method, service_url, f"/{quote(conversation, safe='')}/activities{path}", conversation, body)
+        return await self._request(method, service_url, f"/{quote(conversation, safe='')}/activities{path}", conversation, body)
 
     async def open(self, service_url: str, bot: str, user: str, tenant: str) -> str:
         """Open the chat of the bot with a person and return its id, the same whenever it is asked; raise `Unavailable`."""
         body = {"bot": {"id": bot}, "members": [{"id": user}], "isGroup": False, "tenantId": tenant}
         body |= {"channelData": {"tenant": {"id": tenant}}}
-        return await self._sent("POST", service_url, "", user, body)
+        return await self._request("POST", service_url, "", user, body)
 
-    async def _sent(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
+    async def _request(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
         """Call the connector until it takes it, as often and as late as it asks for; return the id it answers."""
         if not self._allowed(service_url):
             raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
@@ -60,7 +67,7 @@ class ConnectorClient:
         place, statuses = split_thread(conversation)[0], list[int]()  # a channel's threads share its limits
         for attempt in range(_TRIES):
             await self._pace.turn(place)
-            status, wait, answer = await self._once(method, url, dumps(body))
+            status, wait, answer = await self._attempt(method, url, dumps(body))
             if 0 < status < 300:
                 return str(answer.get("id") or "")
             if status not in _AGAIN | {_NEVER}:
@@ -68,8 +75,8 @@ class ConnectorClient:
             statuses.append(status)
             self._pace.hold(place, wait if wait is not None else 2.0**attempt)
         kind = Unavailable if {502, 504}.isdisjoint(statuses) else Unanswered
-        said = f"HTTP {status}" if status > 0 else "it cannot be reached"
-        raise kind(f"Teams did not take the message after {_TRIES} tries ({said}).")
+        reason = f"HTTP {status}" if status > 0 else "it cannot be reached"
+        raise kind(f"Teams did not take the message after {_TRIES} tries ({reason}).")
 
     async def close(self) -> None:
         """Close the session."""
@@ -77,7 +84,7 @@ class ConnectorClient:
             await self._session.close()
             self._session = None
 
-    async def _once(self, method: str, url: str, body: bytes) -> tuple[int, float | None, Mapping[str, Any]]:
+    async def _attempt(self, method: str, url: str, body: bytes) -> tuple[int, float | None, Mapping[str, Any]]:
         """Return status, seconds to wait when told, and the answer."""
         headers = {"Content-Type": "application/json; charset=utf-8", **await self._credentials.header()}
         try:
@@ -98,8 +105,8 @@ class ConnectorClient:
 class Connector:
     """Offer the three calls that `CloudAdapter` makes, for one service URL."""
 
-    def __init__(self, wire: ConnectorClient, service_url: str) -> None:
-        self._wire = wire
+    def __init__(self, client: ConnectorClient, service_url: str) -> None:
+        self._client = client
         self._service_url = service_url
 
     @property
@@ -124,23 +131,23 @@ class Connector:
         if activity.additional_properties.get(TARGETED):  # botbuilder's model knows neither the mark nor the parameter
             body["recipient"][TARGETED] = True
             path += "?isTargetedActivity=true"
-        made = await self._wire.call(method, self._service_url, conversation, path, body)
+        made = await self._client.call(method, self._service_url, conversation, path, body)
         return ResourceResponse(id=made)
 
 
 def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
-    """Say what a refusal means, in one sentence; Microsoft's text is only named by its code."""
+    """Return the error that explains a refusal in one sentence; Microsoft's text is only named by its code."""
     error = answer.get("error")
     code = str(error.get("code", ""))[:60] if isinstance(error, dict) else ""
-    said = f"HTTP {status} {code}".strip()
+    reason = f"HTTP {status} {code}".strip()
     if status == 404:
-        return Gone(f"Teams no longer knows the message or conversation ({said}).")
+        return Gone(f"Teams no longer knows the message or conversation ({reason}).")
     if status in (401, 403):
-        return Refused(f"Teams refused the bot ({said}); is it still installed there, and are its id and password right?")
+        return Refused(f"Teams refused the bot ({reason}); is it still installed there, and are its id and password right?")
     if status == 413:
-        return Unavailable(f"Teams found the message too long ({said}).")
+        return Unavailable(f"Teams found the message too long ({reason}).")
     kind = Unanswered if status >= 500 else Unavailable
-    return kind(f"Teams refused the message ({said}).")
+    return kind(f"Teams refused the message ({reason}).")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,4 +1,4 @@
-"""State where Microsoft's side lives: issuers, keys, logins and the services that a bot may answer to.
+"""Hold how the Teams app is set up, and the addresses of Microsoft's side: issuers, keys, logins, services.
 
 Sources: learn.microsoft.com, "Authentication with the Bot Connector API" and "Configure the bot for US Government";
 read 2026-11-20.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from bot.errors import WrongInput
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Cloud:
     graph: str = "https://graph.microsoft.com"
 
     def serves(self, url: str) -> bool:
-        """Tell whether a service URL is one of Microsoft's."""
+        """Return whether a service URL is one of Microsoft's."""
         parts = _split(url)
         return parts is not None and any(_fits(parts, pattern) for pattern in self.services)
 
@@ -42,14 +44,51 @@ PUBLIC = Cloud(
 )
 
 
+@dataclass(frozen=True)
+class TeamsConfig:
+    """Hold the app's identity and the tenants it serves; raise `WrongInput` where it could prove itself to nobody."""
+
+    app_id: str = ""
+    """Empty where nobody signs: allowed with `development` alone, and then for this machine alone."""
+    app_password: str = ""
+    tenant_id: str = ""
+    development: bool = False
+    tenants: tuple[str, ...] = ()
+    """Tenants served besides `tenant_id`, `*` for every one; a message of another gets a refusal and no data."""
+    cloud: Cloud = PUBLIC
+    answer_timeout_s: float = 8.0
+    """How long a press is answered in place; Teams gives up after about 10 s."""
+
+    def __post_init__(self) -> None:
+        """Refuse a missing id or password by the name of its variable."""
+        if not self.app_id and not self.development:
+            raise WrongInput("MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine.")
+        if self.app_id and not self.app_password:
+            raise WrongInput("MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.")
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"TeamsConfig({self.app_id or 'development'})"
+
+    @property
+    def served_tenants(self) -> frozenset[str] | None:
+        """Return the tenants that are served, None for every one."""
+        listed = frozenset(tenant for tenant in (self.tenant_id, *self.tenants) if tenant)
+        return listed if self.app_id and "*" not in listed else None
+
+    def serves(self, service_url: str) -> bool:
+        """Return whether the bot may answer to a service address: Microsoft's, in development this machine's."""
+        return self.cloud.serves(service_url) if self.app_id else on_loopback(service_url)
+
+
 def on_loopback(url: str) -> bool:
-    """Tell whether a URL leads to this machine."""
+    """Return whether a URL leads to this machine."""
     parts = _split(url)
     return parts is not None and is_loopback(parts[1])
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is a loopback address or `localhost`."""
+    """Return whether a host is a loopback address or `localhost`."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Remember where the bot may speak: conversation references, and which message was posted with which key."""
+"""Remember where the bot may post: conversation references, and which message was posted with which key."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from botbuilder.core import TurnContext
 from botbuilder.schema import Activity, ChannelAccount, ConversationAccount, ConversationReference
 
+from adapters.teams.client import TARGETED, split_thread
+from adapters.teams.people import People, Person
 from bot.errors import Unavailable
+from bot.model.codec import decode, encode
 from bot.ports import DocumentStore
 
 CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
-PEOPLE = "teams.people"
-TARGETED = "isTargeted"
-"""The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
 _LOOKED_AT = 200
 
 _CHANNEL = "channel"
@@ -26,7 +26,7 @@ _PERSONAL = "personal"
 
 @dataclass(frozen=True)
 class Conversation:
-    """Hold one place to speak: a personal chat, a group chat, or a channel (whose threads share its id)."""
+    """Hold one place to post: a personal chat, a group chat, or a channel (whose threads share its id)."""
 
     reference: ConversationReference
     kind: str
@@ -41,17 +41,17 @@ class Conversation:
 
     @property
     def personal(self) -> bool:
-        """Tell whether it is a chat of one person with the bot."""
+        """Return whether it is a chat of one person with the bot."""
         return self.kind == _PERSONAL
 
     @property
     def threaded(self) -> bool:
-        """Tell whether messages stand in threads, as in channels alone."""
+        """Return whether messages stand in threads, as in channels alone."""
         return self.kind == _CHANNEL
 
     @property
     def private(self) -> bool:
-        """Tell whether only one person reads it."""
+        """Return whether only one person reads it."""
         return self.personal or self.targeted
 
     def thread(self, message: str) -> str:
@@ -60,16 +60,28 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Person:
-    """Hold what the bot knows of a person: "" for what it does not."""
+class _ConversationDocument:
+    """Hold a conversation as it is stored under its id."""
 
-    id: str
-    personal: str = ""
-    """The chat of this person with the bot."""
-    heard: str = ""
-    """A conversation in which they spoke to the bot."""
-    entra: str = ""
-    """Their object id in Microsoft Entra."""
+    reference: Mapping[str, Any]
+    kind: str
+    greeted: bool
+
+    @staticmethod
+    def of(conversation: Conversation) -> _ConversationDocument:
+        """Return the document of a conversation."""
+        return _ConversationDocument(conversation.reference.serialize(), conversation.kind, conversation.greeted)
+
+    def conversation(self) -> Conversation:
+        """Return the conversation."""
+        return Conversation(ConversationReference().deserialize(dict(self.reference)), self.kind, self.greeted)
+
+
+@dataclass(frozen=True)
+class _PostedMessage:
+    """Hold a message's id as it is stored under its conversation and key."""
+
+    message: str
 
 
 def conversation_of(activity: Activity) -> Conversation:
@@ -81,70 +93,59 @@ def conversation_of(activity: Activity) -> Conversation:
     return Conversation(reference, kind, targeted=activity.additional_properties.get(TARGETED) is True)
 
 
-def split_thread(conversation: str) -> tuple[str, str]:
-    """Return a conversation's id and the thread's first message, "" outside a thread."""
-    base, _, message = conversation.partition(";messageid=")
-    return base, message
-
-
 class Conversations:
-    """Keep both on the shelf; the shelf may block, so each call runs in a thread."""
+    """Read and write conversations and message keys; the database may block, so each call runs in a thread."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
-        self._shelf = shelf
-        self._written: dict[str, dict[str, Any]] = {}
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+        self.people = People(documents)
+        self._written: dict[str, _ConversationDocument] = {}
 
     async def remember(self, conversation: Conversation) -> None:
         """Write a conversation when anything about it changed."""
-        document = _document(conversation)
+        document = _ConversationDocument.of(conversation)
         if self._written.get(conversation.id) != document:
-            await asyncio.to_thread(self._shelf.put, CONVERSATIONS, conversation.id, document)
+            await asyncio.to_thread(self._documents.put, CONVERSATIONS, conversation.id, encode(document))
             self._written[conversation.id] = document
 
     async def forget(self, conversation: str) -> None:
         """Drop a conversation that the bot was removed from."""
         self._written.pop(conversation, None)
-        await asyncio.to_thread(self._shelf.drop, CONVERSATIONS, conversation)
+        await asyncio.to_thread(self._documents.drop, CONVERSATIONS, conversation)
 
-    async def known(self, conversation: str) -> Conversation | None:
+    async def get(self, conversation: str) -> Conversation | None:
         """Return a conversation, or None."""
-        document = await asyncio.to_thread(self._shelf.get, CONVERSATIONS, split_thread(conversation)[0])
-        return None if document is None else _conversation(document)
+        document = await asyncio.to_thread(self._documents.get, CONVERSATIONS, split_thread(conversation)[0])
+        return None if document is None else _read(document)
 
     async def reach(self, conversation: str) -> Conversation:
         """Return a conversation; raise `Unavailable` with what to do."""
-        found = await self.known(conversation)
-        if found is None:
+        reached = await self.get(conversation)
+        if reached is None:
             raise _unknown(conversation)
-        return found
+        return reached
 
     async def meet(self, activity: Activity) -> None:
-        """Remember of a person where they were heard, their chat with the bot, and who they are to Microsoft Entra."""
+        """Remember of a person where they wrote, their chat with the bot, and who they are to Microsoft Entra."""
         user, here = str(activity.from_property.id), conversation_of(activity)
-        known = await self.person(user)
-        personal = here.id if here.personal else known.personal
-        entra = str(activity.from_property.aad_object_id or "") or known.entra
-        met = Person(user, personal, here.id, entra)
-        if (met.personal, met.entra) != (known.personal, known.entra):
-            await asyncio.to_thread(self._shelf.put, PEOPLE, user, {"personal": personal, "heard": here.id, "entra": entra})
-
-    async def person(self, user: str) -> Person:
-        """Return what is known of a person, nothing but their id when they were never heard."""
-        document = await asyncio.to_thread(self._shelf.get, PEOPLE, user) or {}
-        return Person(user, *(str(document.get(name, "")) for name in ("personal", "heard", "entra")))
+        before = await self.people.get(user)
+        personal = here.id if here.personal else before.personal
+        entra = str(activity.from_property.aad_object_id or "") or before.entra
+        if (personal, entra) != (before.personal, before.entra):
+            await self.people.keep(user, Person(personal, here.id, entra))
 
     async def near(self, user: str) -> Conversation:
-        """Return a conversation whose service and tenant lead to a person: where they were heard, else any."""
-        person = await self.person(user)
-        found = await self.known(person.heard) if person.heard else None
-        if found is None:
-            newest = await asyncio.to_thread(self._shelf.newest, CONVERSATIONS, 1)
-            found = next((_conversation(document) for _, document in newest), None)
-        if found is None:
+        """Return a conversation whose service and tenant lead to a person: where they wrote, else any."""
+        person = await self.people.get(user)
+        conversation = await self.get(person.heard) if person.heard else None
+        if conversation is None:
+            newest = await asyncio.to_thread(self._documents.newest, CONVERSATIONS, 1)
+            conversation = next((_read(document) for _, document in newest), None)
+        if conversation is None:
             raise _unknown(user)
-        return found
+        return conversation
 
-    async def opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
+    async def keep_opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
         """Keep the chat that was opened with a person, and return it."""
         there = near.reference
         account = ConversationAccount(id=conversation, conversation_type=_PERSONAL, tenant_id=there.conversation.tenant_id)
@@ -155,30 +156,30 @@ class Conversations:
             channel_id=there.channel_id,
             service_url=there.service_url,
         )
-        made = Conversation(reference, _PERSONAL, greeted=True)
-        await self.remember(made)
-        person = await self.person(user)
-        document = {"personal": conversation, "heard": person.heard or conversation, "entra": person.entra}
-        await asyncio.to_thread(self._shelf.put, PEOPLE, user, document)
-        return made
+        opened = Conversation(reference, _PERSONAL, greeted=True)
+        await self.remember(opened)
+        person = await self.people.get(user)
+        await self.people.keep(user, Person(conversation, person.heard or conversation, person.entra))
+        return opened
 
     async def channels(self) -> list[Conversation]:
-        """Return the channels that the bot is in, the last heard first."""
-        newest = await asyncio.to_thread(self._shelf.newest, CONVERSATIONS, _LOOKED_AT)
-        return [_conversation(document) for _, document in newest if document["kind"] == _CHANNEL]
+        """Return the channels that the bot is in, the last written first."""
+        newest = await asyncio.to_thread(self._documents.newest, CONVERSATIONS, _LOOKED_AT)
+        conversations = [_read(document) for _, document in newest]
+        return [conversation for conversation in conversations if conversation.threaded]
 
-    async def note(self, conversation: str, key: str, message: str) -> None:
+    async def keep_message(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
-        await asyncio.to_thread(self._shelf.put, MESSAGES, f"{conversation}|{key}", {"message": message})
+        await asyncio.to_thread(self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message)))
 
     async def message(self, conversation: str, key: str) -> str:
         """Return the message that carries a key, "" for none."""
-        document = await asyncio.to_thread(self._shelf.get, MESSAGES, f"{conversation}|{key}")
-        return str(document["message"]) if document else ""
+        document = await asyncio.to_thread(self._documents.get, MESSAGES, f"{conversation}|{key}")
+        return decode(_PostedMessage, document).message if document else ""
 
 
 def is_person(address: str) -> bool:
-    """Tell whether an address is a person's (`29:1x`), not a conversation's."""
+    """Return whether an address is a person's (`29:1x`), not a conversation's."""
     return address.startswith("29:")
 
 
@@ -186,11 +187,5 @@ def _unknown(address: str) -> Unavailable:
     return Unavailable(f"Teams has not introduced the bot to '{address[:80]}'; say hello to the bot there once.")
 
 
-def _conversation(document: Mapping[str, Any]) -> Conversation:
-    reference = ConversationReference().deserialize(dict(document["reference"]))
-    return Conversation(reference, str(document["kind"]), bool(document["greeted"]))
-
-
-def _document(conversation: Conversation) -> dict[str, Any]:
-    reference = conversation.reference.serialize()
-    return {"reference": reference, "kind": conversation.kind, "greeted": conversation.greeted}
+def _read(document: Mapping[str, Any]) -> Conversation:
+    return decode(_ConversationDocument, document).conversation()

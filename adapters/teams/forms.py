@@ -43,7 +43,7 @@ def pressed_line(data: object) -> str:
 
 
 def stands(data: object) -> bool:
-    """Tell whether the press came from a message that must keep its card."""
+    """Return whether the press came from a message that must keep its card."""
     return isinstance(data, Mapping) and data.get("stands") is True
 
 

@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,29 @@ _NOON = (2026, 1, 1, 12, 0, 0)  # a fixed time, so that the same input gives the
 _SITE = "https://trnbot.example"
 
 
-def manifest(
-    *, app_id: str = NO_APP, hints: Sequence[CommandHint] = (), host: str = "", version: str = "0.1.0", site: str = _SITE
-) -> Json:
-    """Return the manifest: the bot in channels, group and personal chats, its commands by mention and by slash.
+@dataclass(frozen=True)
+class TeamsApp:
+    """Hold the app's identity for its manifest: `host` is the public name of the bot's HTTPS endpoint, `site` its operator's."""
 
-    `host` is the public name of the bot's HTTPS endpoint, `site` the address of the people who run it.
-    """
+    app_id: str = NO_APP
+    hints: Sequence[CommandHint] = ()
+    host: str = ""
+    version: str = "0.1.0"
+    site: str = _SITE
+
+
+def manifest(app: TeamsApp) -> Json:
+    """Return the manifest: the bot in channels, group and personal chats, its commands by mention and by slash."""
     made: Json = {
         "$schema": f"https://developer.microsoft.com/en-us/json-schemas/teams/v{VERSION}/MicrosoftTeams.schema.json",
         "manifestVersion": VERSION,
-        "version": version,
-        "id": app_id,
+        "version": app.version,
+        "id": app.app_id,
         "developer": {
             "name": "trnbot",
-            "websiteUrl": site,
-            "privacyUrl": f"{site}/privacy",
-            "termsOfUseUrl": f"{site}/terms",
+            "websiteUrl": app.site,
+            "privacyUrl": f"{app.site}/privacy",
+            "termsOfUseUrl": f"{app.site}/terms",
         },
         "name": {"short": "trnbot", "full": "trnbot: what Trainium clusters waste"},
         "description": {
@@ -55,32 +62,22 @@ def manifest(
         },
         "icons": {"color": "color.png", "outline": "outline.png"},
         "accentColor": "#1B3A57",
-        "bots": [_bot(app_id, hints)],
+        "bots": [_bot(app)],
         "supportsChannelFeatures": "tier1",
         "permissions": ["identity", "messageTeamMembers"],
-        "webApplicationInfo": {"id": app_id, "resource": f"{site}/unused"},
+        "webApplicationInfo": {"id": app.app_id, "resource": f"{app.site}/unused"},
         "authorization": {"permissions": {"resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]}},
     }
-    return made | ({"validDomains": [host]} if host else {})
+    return made | ({"validDomains": [app.host]} if app.host else {})
 
 
-def build_package(
-    path: Path, *, app_id: str, hints: Sequence[CommandHint] = (), host: str = "", version: str = "0.1.0", site: str = _SITE
-) -> Path:
+def build_package(path: Path, app: TeamsApp) -> Path:
     """Write the zip and return its path; the same arguments write the same bytes."""
-    document = manifest(app_id=app_id, hints=hints, host=host, version=version, site=site)
+    document = manifest(app)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
         for name, content in (("manifest.json", as_text(document).encode()), *icons().items()):
             package.writestr(zipfile.ZipInfo(name, _NOON), content, zipfile.ZIP_DEFLATED)
     return path
-
-
-def write_template(folder: Path, hints: Sequence[CommandHint]) -> None:
-    """Write manifest.json and the icons as they are committed, without an app id."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json").write_text(as_text(manifest(hints=hints)), encoding="utf-8")
-    for name, content in icons().items():
-        (folder / name).write_bytes(content)
 
 
 def icons() -> dict[str, bytes]:
@@ -93,12 +90,12 @@ def as_text(document: Json) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _bot(app_id: str, hints: Sequence[CommandHint]) -> Json:
+def _bot(app: TeamsApp) -> Json:
     scopes = ["team", "groupChat", "personal"]
-    commands = [_command(hint) for hint in by_worth(hints)[:COMMANDS_MOST]]
+    commands = [_command(hint) for hint in by_worth(app.hints)[:COMMANDS_MOST]]
     listed = [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}] if commands else []
     return {
-        "botId": app_id,
+        "botId": app.app_id,
         "scopes": scopes,
         "supportsTargetedMessages": True,
         "isNotificationOnly": False,

@@ -67,7 +67,7 @@ class Mentions:
 
 
 def pings(mention: Mention) -> bool:
-    """Tell whether Teams knows the person."""
+    """Return whether Teams knows the person."""
     return mention.user.startswith(OURS) and len(mention.user) <= _ID_MOST
 
 

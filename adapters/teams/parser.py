@@ -1,4 +1,4 @@
-"""Understand an activity: the line it says, who says it, in which thread."""
+"""Read from an activity the line that a person typed or pressed, who they are, and the thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from botbuilder.schema import Activity
 
-from adapters.teams.conversations import Conversation, split_thread
+from adapters.teams.client import split_thread
+from adapters.teams.conversations import Conversation
 from adapters.teams.forms import LINE_MOST, pressed_line
 from bot.model.request import Request, User
 from bot.ports import Clock
@@ -53,10 +54,10 @@ def action_of(value: object) -> Mapping[str, Any]:
 
 def _own_mentions(activity: Activity) -> list[str]:
     """Return the texts by which the message mentions the bot itself."""
-    found = []
+    mentions = []
     for entity in activity.entities or []:
         properties = entity.additional_properties or {}
         mentioned = properties.get("mentioned")
         if isinstance(mentioned, Mapping) and mentioned.get("id") == activity.recipient.id:
-            found.append(str(properties.get("text") or f"<at>{mentioned.get('name')}</at>"))
-    return found
+            mentions.append(str(properties.get("text") or f"<at>{mentioned.get('name')}</at>"))
+    return mentions

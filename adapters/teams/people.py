@@ -1,19 +1,26 @@
-"""Tell who owns a team, by Microsoft Graph (learn.microsoft.com, "List members of team", v1.0; read 2026-11-21)."""
+"""Remember the people who wrote to the bot, and ask Microsoft Graph who owns a team.
+
+Source: learn.microsoft.com, "List members of team", v1.0; read 2026-11-21.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
 from adapters.teams.client import Credentials
-from adapters.teams.conversations import Conversations
 from bot.errors import Unavailable
+from bot.model.codec import decode, encode
+from bot.ports import DocumentStore
 
+PEOPLE = "teams.people"
 FRESH_S = 300.0
 _OWNERS = re.compile(r"owners:([0-9a-fA-F-]{36})")
 _PAGES = 20
@@ -21,29 +28,57 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _HINT = "it needs the permission TeamMember.Read.Group of the app's package, or TeamMember.Read.All"
 
 
+@dataclass(frozen=True)
+class Person:
+    """Hold the bot's knowledge of a person as it is stored under their id: "" for what it does not know."""
+
+    personal: str = ""
+    """The chat of this person with the bot."""
+    heard: str = ""
+    """A conversation in which they wrote to the bot."""
+    entra: str = ""
+    """Their object id in Microsoft Entra."""
+
+
+class People:
+    """Read and write people; the database may block, so each call runs in a thread."""
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+
+    async def get(self, user: str) -> Person:
+        """Return a person, nothing known of them when they never wrote."""
+        document = await asyncio.to_thread(self._documents.get, PEOPLE, user)
+        return decode(Person, document or {})
+
+    async def keep(self, user: str, person: Person) -> None:
+        """Write a person over the one before."""
+        await asyncio.to_thread(self._documents.put, PEOPLE, user, encode(person))
+
+
 class Owners:
     """Ask Graph for the owners of a team, and remember them for `FRESH_S`."""
 
     def __init__(
-        self, graph: str, credentials: Credentials, conversations: Conversations, monotonic: Callable[[], float] = time.monotonic
+        self, graph: str, credentials: Credentials, people: People, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._graph, self._credentials, self._conversations, self._monotonic = graph, credentials, conversations, monotonic
-        self._known: dict[str, tuple[float, frozenset[str]]] = {}
+        self._graph, self._credentials, self._people, self._monotonic = graph, credentials, people, monotonic
+        self._remembered: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Tell whether a person owns the team of `owners:TEAM-ID`; raise `Unavailable` when Graph does not tell."""
-        found = _OWNERS.fullmatch(group)
-        entra = (await self._conversations.person(user)).entra if found else ""
-        return bool(found and entra) and entra.lower() in await self._owners(found[1].lower() if found else "")
+        """Return whether a person owns the team of `owners:TEAM-ID`; raise `Unavailable` when Graph does not tell."""
+        team = _OWNERS.fullmatch(group)
+        entra = (await self._people.get(user)).entra if team else ""
+        return bool(team and entra) and entra.lower() in await self._owners(team[1].lower() if team else "")
 
     async def _owners(self, team: str) -> frozenset[str]:
-        asked, found = self._known.get(team, (float("-inf"), frozenset[str]()))
-        if self._monotonic() - asked > FRESH_S:
-            found = await self._listed(team)
-            self._known[team] = (self._monotonic(), found)
-        return found
+        asked_s, owners = self._remembered.get(team, (float("-inf"), frozenset[str]()))
+        if self._monotonic() - asked_s > FRESH_S:
+            owners = await self._list_owners(team)
+            self._remembered[team] = (self._monotonic(), owners)
+        return owners
 
-    async def _listed(self, team: str) -> frozenset[str]:
+    async def _list_owners(self, team: str) -> frozenset[str]:
         url, owners = f"{self._graph}/v1.0/teams/{quote(team)}/members?$top=999", set[str]()
         headers = await self._credentials.header()
         try:

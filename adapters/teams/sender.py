@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 from botbuilder.core import CloudAdapterBase, TurnContext
 from botbuilder.schema import Activity, ActivityTypes, Attachment
 
-from adapters.teams.conversations import TARGETED, Conversation
+from adapters.teams.client import TARGETED
+from adapters.teams.conversations import Conversation
 from adapters.teams.markup import bare, short
 from adapters.teams.render import render
-from bot.cards.card import Block, Button, Buttons, Card, Code, Text, Tone, quiet, text
-from bot.ports import CommandHint, Draw
+from bot.cards.card import Card
+from bot.ports import Draw
 
 
 class Sender:
@@ -23,7 +22,7 @@ class Sender:
         self._adapter = adapter
         self._app_id = app_id
 
-    async def say(self, where: Conversation, activity: Activity, thread: str = "") -> str:
+    async def send(self, where: Conversation, activity: Activity, thread: str = "") -> str:
         """Send a message, in a thread when one is named and the place has threads; return its id."""
         made: list[str] = []
 
@@ -72,40 +71,5 @@ async def message_activity(card: Card, draw: Draw, *, budget: int, stands: bool 
 
 
 def typing_activity() -> Activity:
-    """Return the sign that an answer is on its way."""
+    """Return the sign of typing: that an answer is on its way."""
     return Activity(type=ActivityTypes.typing)
-
-
-def invoke_answer(kind: str, value: Any) -> dict[str, Any]:
-    """Return the body that answers an `Action.Execute`."""
-    return {"statusCode": 200, "type": kind, "value": value}
-
-
-def is_short(card: Card) -> bool:
-    """Tell whether a card says everything in its words, so that one line can carry it."""
-    return all(isinstance(block, Text) for block in card.blocks) and len(card.blocks) <= 1
-
-
-def unshared(card: Card) -> Card:
-    """Return the card without buttons that share it, for a place where everyone reads it."""
-    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
-
-
-def _unshared(block: Block) -> Block:
-    if not isinstance(block, Buttons):
-        return block
-    return Buttons(tuple(button for button in block.buttons if not button.line.startswith("share ")))
-
-
-def greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:
-    """Say hello: what to type, and how alerts come here."""
-    buttons = tuple(Button(hint.example or hint.name, hint.example or hint.name) for hint in hints[:4])
-    return Card(
-        "Hello, trnbot watches your Trainium clusters",
-        Tone.INFO,
-        (
-            text("It says within minutes what is wasted, why, how many dollars, and what to do. Ask it anything it knows:"),
-            *((Buttons(buttons),) if buttons else ()),
-            quiet("To have alerts sent here, an admin sets TRNBOT_ROUTE to ", Code(f"teams:{conversation}")),
-        ),
-    )

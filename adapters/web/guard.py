@@ -33,9 +33,9 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Guard:
     """Wrap handlers; `hosts` are names under which a proxy on this machine offers the console."""
 
-    def __init__(self, *, token: str, door: ConsoleAuth, hosts: Collection[str] = ()) -> None:
+    def __init__(self, *, token: str, auth: ConsoleAuth, hosts: Collection[str] = ()) -> None:
         self._token = token
-        self._door = door
+        self._auth = auth
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def open(self, handler: Handler) -> Handler:
@@ -55,7 +55,15 @@ class Guard:
         """Check also that the reader showed the console's token, where it asks for one."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            return await handler(request) if self._door.admits(request) else refusal(request)
+            return await handler(request) if self._auth.admits(request) else refusal(request)
+
+        return self.open(guarded)
+
+    def by_token(self, full: Handler, partial: Handler) -> Handler:
+        """Serve one handler to readers who showed the token, and another to everyone else."""
+
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            return await (full if self._auth.admits(request) else partial)(request)
 
         return self.open(guarded)
 
@@ -95,7 +103,7 @@ class Guard:
 
 
 def own_page(request: web.Request) -> bool:
-    """Tell whether the browser says that one of the console's own pages made the request."""
+    """Return whether the browser says that one of the console's own pages made the request."""
     return request.headers.get("Sec-Fetch-Site") == "same-origin"
 
 

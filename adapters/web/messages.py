@@ -1,4 +1,4 @@
-"""Keep the console's messages on the shelf, so that a restart keeps them too."""
+"""Keep the console's messages in the database, so that a restart keeps them too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bot.ports import Clock, DocumentStore
 
 log = logging.getLogger("trnbot.web")
 
-SHELF = "web.messages"
+MESSAGES = "web.messages"
 SHOWN, KEPT = 60, 500
-"""Messages a channel shows, and messages the shelf keeps of all channels."""
+"""Messages a channel shows, and messages the database keeps of all channels."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Message:
 
 
 class Messages:
-    """Read and write messages; the shelf may block, so each call leaves the event loop."""
+    """Read and write messages; the database may block, so each call leaves the event loop."""
 
-    def __init__(self, shelf: DocumentStore, clock: Clock) -> None:
-        self._shelf = shelf
+    def __init__(self, documents: DocumentStore, clock: Clock) -> None:
+        self._documents = documents
         self._clock = clock
         self._writing = asyncio.Lock()
         self._written = 0
@@ -68,26 +68,26 @@ class Messages:
     async def edit(self, message: str, card: Card, key: str) -> Message | None:
         """Replace a message's card and return it, or None where it is gone."""
         async with self._writing:
-            found = await self.get(message)
-            if found is None:
+            before = await self.get(message)
+            if before is None:
                 return None
-            made = replace(found, card=_shown(card), key=key, edited=self._clock())
+            made = replace(before, card=_shown(card), key=key, edited=self._clock())
             await self._put(made)
         return made
 
     async def reply(self, message: str, card: Card) -> Message | None:
         """Add a card to a message's thread and return the message, or None where it is gone."""
         async with self._writing:
-            found = await self.get(message)
-            if found is None:
+            before = await self.get(message)
+            if before is None:
                 return None
-            made = replace(found, replies=(*found.replies, Reply(_shown(card), self._clock())))
+            made = replace(before, replies=(*before.replies, Reply(_shown(card), self._clock())))
             await self._put(made)
         return made
 
     async def get(self, message: str) -> Message | None:
         """Return one message, or None."""
-        document = await asyncio.to_thread(self._shelf.get, SHELF, message)
+        document = await asyncio.to_thread(self._documents.get, MESSAGES, message)
         return None if document is None else _read(document)
 
     async def find(self, channel: str, key: str) -> str:
@@ -99,20 +99,20 @@ class Messages:
 
     async def shown(self, channel: str) -> list[Message]:
         """Return the newest messages of a channel, the oldest first."""
-        found = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
-        found.sort(key=lambda document: int(document.get("order", 0)))
-        return [message for document in found[-SHOWN:] if (message := _read(document)) is not None]
+        documents = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
+        documents.sort(key=lambda document: int(document.get("order", 0)))
+        return [message for document in documents[-SHOWN:] if (message := _read(document)) is not None]
 
     async def _newest(self, most: int) -> list[Mapping[str, Any]]:
-        rows = await asyncio.to_thread(self._shelf.newest, SHELF, most)
+        rows = await asyncio.to_thread(self._documents.newest, MESSAGES, most)
         return [document for _, document in rows]
 
     async def _put(self, message: Message) -> None:
-        await asyncio.to_thread(self._shelf.put, SHELF, message.id, encode(message))
+        await asyncio.to_thread(self._documents.put, MESSAGES, message.id, encode(message))
 
     def _prune(self) -> None:
-        for key, _ in list(self._shelf.newest(SHELF, KEPT * 2))[KEPT:]:
-            self._shelf.drop(SHELF, key)
+        for key, _ in list(self._documents.newest(MESSAGES, KEPT * 2))[KEPT:]:
+            self._documents.drop(MESSAGES, key)
 
 
 def _shown(card: Card) -> Card:
@@ -125,5 +125,5 @@ def _read(document: Mapping[str, Any]) -> Message | None:
     try:
         return decode(Message, document)
     except ValueError as error:
-        log.warning("a message on the shelf cannot be read: %s", error)
+        log.warning("a stored message cannot be read: %s", error)
         return None

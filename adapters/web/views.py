@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from adapters.web.auth import ConsoleAuth
+from adapters.web.config import Console
 from adapters.web.events import Hub
 from adapters.web.guard import HEADERS, OWN_HEADER, own_page
 from adapters.web.html import Pages, plain_json
@@ -21,29 +20,17 @@ from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
 from bot.model.request import Request, User
-from bot.ports import Answer, Clock, CommandHint, Surface
+from bot.ports import Surface
 
 CHANNEL = "alerts"
 READER = User("web:local", "you")
 
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_WRONG_S = 1.0
 _LONGEST = 4_000
 """Characters of a line."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask, of what the bot knows."""
-
-
-@dataclass(frozen=True)
-class Console:
-    """Hold what the pages ask of the bot."""
-
-    answer: Answer
-    clock: Clock
-    health: Callable[[], Mapping[str, Any]]
-    metrics: Callable[[], str]
-    hints: tuple[CommandHint, ...]
 
 
 @dataclass(frozen=True)
@@ -67,9 +54,8 @@ class Views:
     }
     """The pages of the rail, by path."""
 
-    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface, door: ConsoleAuth) -> None:
+    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface) -> None:
         self._console = console
-        self._door = door
         self._pages = pages
         self._messages = messages
         self._hub = hub
@@ -88,49 +74,34 @@ class Views:
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
         rail = self.lines[request.path]
-        return await self._answered(request, rail.name, rail.line, rail.more)
+        return await self._show_answer(request, rail.name, rail.line, rail.more)
 
     async def alert(self, request: web.Request) -> web.StreamResponse:
         """Show one alert."""
-        return await self._answered(request, "Alert", f"alert {quote(request.match_info['id'])}")
+        return await self._show_answer(request, "Alert", f"alert {quote(request.match_info['id'])}")
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
         """Show a line's answer; a line that may change something, brought by a link from elsewhere, waits for a press."""
         line = _line(request.query.get("line", ""))
         if not line or not (own_page(request) or self._only_reads(line)):
             return self._page("line.html", request, name="Ask", line=line, it=None, more=())
-        return await self._answered(request, "Ask", line)
+        return await self._show_answer(request, "Ask", line)
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
         filled = await request.post()
-        return await self._said(request, _line(str(filled.get("line", ""))), str(filled.get("where", "")))
+        return await self._respond(request, _line(str(filled.get("line", ""))), str(filled.get("where", "")))
 
     async def form(self, request: web.Request) -> web.StreamResponse:
         """Answer a filled form: its fields become one line."""
         filled = await request.post()
         fields = {name[2:]: str(value) for name, value in filled.items() if name.startswith("f.")}
         line = form_line(str(filled.get("line", "")), fields)
-        return await self._said(request, _line(line), str(filled.get("where", "")))
+        return await self._respond(request, _line(line), str(filled.get("where", "")))
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Keep a page up to date."""
         return await self._hub.serve(request, HEADERS)
-
-    async def login(self, request: web.Request) -> web.StreamResponse:
-        """Ask for the console's token."""
-        if self._door.admits(request):
-            return _back()
-        return web.Response(text=self._pages.page("login.html", wrong=False), content_type="text/html")
-
-    async def enter(self, request: web.Request) -> web.StreamResponse:
-        """Let in who knows the token; who does not waits, so that guessing takes its time."""
-        if not self._door.opens(str((await request.post()).get("secret", ""))):
-            await asyncio.sleep(_WRONG_S)
-            return web.Response(status=403, text=self._pages.page("login.html", wrong=True), content_type="text/html")
-        answer = _back()
-        self._door.enter(answer)
-        return answer
 
     async def static(self, request: web.Request) -> web.StreamResponse:
         """Serve the style sheet, the script and the icon."""
@@ -140,12 +111,13 @@ class Views:
             raise web.HTTPNotFound(text="There is no such file.\n")
         return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
 
-    async def healthz(self, request: web.Request) -> web.StreamResponse:
-        """Say as JSON whether the bot does its work: 200, or 503 when it does not; nothing else to who shows no token."""
-        health = dict(self._console.health())
-        if not self._door.admits(request):
-            health = {"ok": health.get("ok", True)}
-        return web.json_response(plain_json(health), status=200 if health.get("ok", True) else 503)
+    async def healthz(self, _: web.Request) -> web.StreamResponse:
+        """Return as JSON whether the bot does its work: 200, or 503 when it does not."""
+        return _health_json(self._console.health())
+
+    async def liveness(self, _: web.Request) -> web.StreamResponse:
+        """Return the same to a reader who shows no token, and nothing else."""
+        return _health_json({"ok": self._console.health().get("ok", True)})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""
@@ -156,16 +128,16 @@ class Views:
         return standing(alerts, savings)
 
     def _only_reads(self, line: str) -> bool:
-        """Tell whether the line's command is known to change nothing (the longest name that fits decides)."""
+        """Return whether the line's command is known to change nothing (the longest name that fits decides)."""
         words = line.lower().split()
         fitting = [hint for hint in self._console.hints if words[: len(hint.name.split())] == hint.name.split()]
         return bool(fitting) and not max(fitting, key=lambda hint: len(hint.name)).changes
 
-    async def _answered(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
+    async def _show_answer(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
         card = await self._answer(line, "")
         return self._page("line.html", request, name=name, line=line, it=card, more=more)
 
-    async def _said(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""
         if not line:
             raise web.HTTPBadRequest(text="The line is empty; type 'help' for what can be asked.\n")
@@ -207,6 +179,10 @@ class Views:
         }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
         return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
+
+
+def _health_json(health: Mapping[str, Any]) -> web.Response:
+    return web.json_response(plain_json(health), status=200 if health.get("ok", True) else 503)
 
 
 def _line(words: str) -> str:

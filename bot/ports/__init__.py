@@ -7,13 +7,14 @@ need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here a
 from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
 from bot.ports.all import Ports, Replays
-from bot.ports.chat import Answer, Clock, Draw, Listener, People, Surface, Tell
+from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
 from bot.ports.state import DocumentStore, IdempotencyKeys, Store, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
 
 __all__ = [
     "Answer",
     "Billing",
+    "ChatPorts",
     "Check",
     "Clock",
     "CommandHint",

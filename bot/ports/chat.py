@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart
+from bot.model.check import CommandHint
 from bot.model.request import Request
+from bot.ports.state import DocumentStore, IdempotencyKeys
 
 Clock = Callable[[], datetime]
 
@@ -18,6 +21,19 @@ Tell = Callable[[str], Awaitable[None]]
 """Tell an admin one sentence about the bot itself."""
 
 Draw = Callable[[Chart], bytes]  # as PNG
+
+
+@dataclass(frozen=True)
+class ChatPorts:
+    """Hold the parts of the bot that every chat surface is given."""
+
+    answer: Answer
+    clock: Clock
+    draw: Draw
+    documents: DocumentStore
+    keys: IdempotencyKeys
+    """Keys of events that came once, whichever process took them."""
+    hints: Sequence[CommandHint] = ()
 
 
 class Surface(Protocol):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from adapters.web.config import Console, WebConfig
 from bot.app import App
 from bot.cards.card import Card
 from bot.model.request import Request
-from bot.ports import Check, Clock, Listener
+from bot.ports import ChatPorts, Check, Clock, Listener
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
 from bot.watch.replay import replay
@@ -53,6 +54,7 @@ def _database(settings: Settings) -> Any:
 
 def running_bot(settings: Settings, store: Any, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
     """Build the bot that serves: every surface that is configured, on one core."""
+    from adapters.charts.png import draw
     from adapters.web.surface import WebSurface
 
     door: list[App] = []
@@ -67,17 +69,15 @@ def running_bot(settings: Settings, store: Any, opened: OpenedSource, clock: Clo
         await door[0].tell_admins(sentence, clock())
 
     hints = command_hints()
-    web = WebSurface(
-        answer=answer,
-        clock=clock,
-        shelf=store,
+    console = Console(
+        answer,
+        clock,
         health=lambda: health(door[0], settings, clock, speed),
         metrics=lambda: door[0].health.exposition() + (opened.recording().calls.exposition() if opened.live else ""),
         hints=hints,
-        secret=settings.text("web.token"),
-        public_url=settings["public_url"],
     )
-    chat = chats(settings, answer, tell, clock, store, hints)
+    web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)
+    chat = chats(settings, ChatPorts(answer, clock, draw, documents=store, keys=store, hints=hints), tell)
     surfaces: dict[str, Any] = {"web": web, **chat}
     more = {"surfaces": surfaces, "people": chat, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
     more |= {"own_bill": opened.own_bill, "standing": standing}

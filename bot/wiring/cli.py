@@ -160,7 +160,7 @@ def write_simulation(options: Options) -> int:
 def write_manifests(options: Options) -> int:
     """Write manifest/slack.yaml and the Teams package into a folder."""
     from adapters.slack.manifest import manifest_yaml
-    from adapters.teams.manifest import build_package
+    from adapters.teams.manifest import TeamsApp, build_package
 
     settings = settings_of(options.values)
     folder = Path(options.words[1] if len(options.words) > 1 else "manifest")
@@ -170,7 +170,7 @@ def write_manifests(options: Options) -> int:
     events = "" if settings["slack.app_token"] else public
     slack.write_text(manifest_yaml(command_hints(), events), encoding="utf-8")
     host = urlsplit(public).hostname or ""
-    build_package(teams, app_id=settings.text("teams.app_id"), hints=command_hints(), host=host)
+    build_package(teams, TeamsApp(settings.text("teams.app_id"), command_hints(), host))
     print(slack, teams, sep="\n")
     return 0
 

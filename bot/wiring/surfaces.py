@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from adapters.slack.config import SlackConfig
+from adapters.teams.config import TeamsConfig
 from bot.answers.all import ANSWERS
 from bot.answers.registry import COMMANDS
-from bot.ports import Clock, CommandHint, DocumentStore, IdempotencyKeys, Tell
+from bot.model.delays import Delays
+from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
 from bot.settings.settings import Settings
 
 assert ANSWERS
 
 
-class Kept(DocumentStore, IdempotencyKeys, Protocol):
-    """Keep what surfaces must not forget; the store is one."""
+class ChatSurface(Surface, Listener, People, Protocol):
+    """Post to people, listen to them, and know their groups, on one chat platform."""
+
+    @property
+    def delays(self) -> Delays:
+        """Return how long the platform makes messages wait."""
+        ...
 
 
-def chats(settings: Settings, answer: Any, tell: Tell, clock: Clock, kept: Kept, hints: Sequence[CommandHint]) -> dict[str, Any]:
+def chats(settings: Settings, ports: ChatPorts, tell: Tell) -> dict[str, ChatSurface]:
     """Return the chat surfaces that are configured, by name."""
-    from adapters.charts.png import draw
-
-    shared: dict[str, Any] = {"answer": answer, "clock": clock, "draw": draw, "shelf": kept, "turnstile": kept, "hints": hints}
-    found: dict[str, Any] = {}
+    surfaces: dict[str, ChatSurface] = {}
     if settings.slack:
         from adapters.slack.surface import SlackSurface
 
-        one: dict[str, Any] = _named(settings, "slack", ("bot_token", "app_token", "signing_secret", "api_url"))
-        several: dict[str, Any] = _named(settings, "slack", ("client_id", "client_secret"))
-        several |= {"workspaces": settings["slack.workspaces"], "public_url": settings["public_url"]}
-        found["slack"] = SlackSurface(**one, **several, **shared)
+        surfaces["slack"] = SlackSurface(slack_config(settings), ports)
     if settings.teams:
         from adapters.teams.surface import TeamsSurface
 
-        app: dict[str, Any] = _named(settings, "teams", ("app_id", "app_password", "tenant_id"))
-        more = {"development": settings["teams.development"], "tenants": settings["teams.tenants"], "tell": tell}
-        found["teams"] = TeamsSurface(**app, **more, **shared)
-    return found
+        surfaces["teams"] = TeamsSurface(teams_config(settings), ports, tell)
+    return surfaces
 
 
-def _named(settings: Settings, table: str, names: Sequence[str]) -> dict[str, str]:
-    return {name: settings.text(f"{table}.{name}") for name in names}
+def slack_config(settings: Settings) -> SlackConfig:
+    """Return the configuration of the Slack app."""
+    return SlackConfig(
+        bot_token=settings.text("slack.bot_token"),
+        app_token=settings.text("slack.app_token"),
+        signing_secret=settings.text("slack.signing_secret"),
+        api_url=settings.text("slack.api_url"),
+        client_id=settings.text("slack.client_id"),
+        client_secret=settings.text("slack.client_secret"),
+        workspaces=tuple(settings["slack.workspaces"]),
+        public_url=settings["public_url"],
+    )
+
+
+def teams_config(settings: Settings) -> TeamsConfig:
+    """Return the configuration of the Teams app."""
+    return TeamsConfig(
+        app_id=settings.text("teams.app_id"),
+        app_password=settings.text("teams.app_password"),
+        tenant_id=settings.text("teams.tenant_id"),
+        development=settings["teams.development"],
+        tenants=tuple(settings["teams.tenants"]),
+    )
 
 
 def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
-    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
-    return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(seen.items()))
+    commands = {made.name: made for made in COMMANDS.values() if not made.hidden}
+    return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(commands.items()))

@@ -6,12 +6,14 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from aiohttp import web
 
+from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.cards.card import Card, Code, Column, Facts, Strong, Table, Tone, text
 from bot.errors import WrongInput
@@ -101,15 +103,10 @@ def clock() -> datetime:
 
 def surface(**changed: Any) -> WebSurface:
     """Build the console over the samples."""
-    parts: dict[str, Any] = {
-        "answer": answer,
-        "clock": clock,
-        "shelf": MemoryShelf(),
-        "health": health,
-        "metrics": lambda: "trnbot_ticks_total 3\n",
-        "hints": HINTS,
-    }
-    return WebSurface(**{**parts, **changed})
+    shelf = changed.pop("shelf", None) or MemoryShelf()
+    bot = {field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed}
+    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", HINTS), **bot)
+    return WebSurface(WebConfig(**changed), console, shelf)
 
 
 async def filled(console: WebSurface) -> str:

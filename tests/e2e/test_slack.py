@@ -10,9 +10,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from adapters.charts.png import draw
+from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Button, Buttons, Card, Code, Tone, text
+from bot.ports import ChatPorts
 from tests.e2e import samples
 from tests.e2e.console_server import HINTS
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOB, BOT_TOKEN, FINANCE, GENERAL, SECRET, free_port, slack_server
@@ -34,18 +36,10 @@ async def answer(request):
 
 
 def surface_for(server, mode):
-    return SlackSurface(
-        bot_token=BOT_TOKEN,
-        app_token=APP_TOKEN if mode == "socket" else "",
-        signing_secret=SECRET,
-        api_url=server.api_url,
-        answer=answer,
-        clock=lambda: samples.NOW,
-        draw=draw,
-        shelf=(store := MemoryStore()),
-        turnstile=store,
-        hints=HINTS,
-    )
+    app_token = APP_TOKEN if mode == "socket" else ""
+    config = SlackConfig(bot_token=BOT_TOKEN, app_token=app_token, signing_secret=SECRET, api_url=server.api_url)
+    store = MemoryStore()
+    return SlackSurface(config, ChatPorts(answer, lambda: samples.NOW, draw, store, store, HINTS))
 
 
 @pytest.fixture(params=["socket", "events"])

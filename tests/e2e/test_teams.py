@@ -15,12 +15,13 @@ from aiohttp import web
 
 from adapters.charts.png import draw
 from adapters.store.memory import MemoryStore
+from adapters.teams.config import TeamsConfig
 from adapters.teams.manifest import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Field, Form, Mention, Strong, Table, Text, Tone, text
 from bot.model.request import Request
-from bot.ports import CommandHint
+from bot.ports import ChatPorts, CommandHint
 from tests.e2e import samples
 from tests.e2e.playground import installed, playground
 
@@ -124,19 +125,9 @@ async def nobody(_: str) -> None:
 @pytest.fixture
 async def client(browser: Any) -> AsyncIterator[Client]:
     shelf = Shelf()
-    surface = TeamsSurface(
-        app_id="",
-        app_password="",
-        tenant_id="",
-        development=True,
-        answer=answer,
-        clock=lambda: datetime.now(UTC),
-        draw=draw,
-        shelf=shelf,
-        turnstile=MemoryStore(),
-        tell=nobody,
-        hints=[CommandHint("cost", "What Trainium costs.", "cost 7d by team")],
-    )
+    hints = [CommandHint("cost", "What Trainium costs.", "cost 7d by team")]
+    ports = ChatPorts(answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints)
+    surface = TeamsSurface(TeamsConfig(development=True), ports, nobody)
     app = web.Application()
     app.add_routes(surface.routes())
     runner = web.AppRunner(app, shutdown_timeout=0.1)

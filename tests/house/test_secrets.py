@@ -16,15 +16,17 @@ import pytest
 from aiohttp import web
 from botbuilder.schema import ChannelAccount, ConversationAccount, ConversationReference
 
-from adapters.slack.responder import Requester
+from adapters.slack.config import SlackConfig
+from adapters.slack.parser import Requester
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-from adapters.teams.config import PUBLIC
+from adapters.teams.config import PUBLIC, TeamsConfig
 from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Chart, ChartKind, text
 from bot.errors import TrnbotError
+from bot.ports import ChatPorts
 from bot.settings.settings import read_settings
 from bot.wiring.build import checks
 from bot.wiring.source import OpenedSource
@@ -89,12 +91,11 @@ async def slack(url: str) -> None:
     async def answer(_: Any) -> Card:
         return CARD
 
-    parts: Any = {"answer": answer, "clock": lambda: NOON, "draw": lambda _: b"\x89PNG", "hints": (), "interval_s": 0}
-    parts |= {"shelf": (store := MemoryStore()), "turnstile": store}
-    made = SlackSurface(bot_token=TOKEN, app_token=APP_TOKEN, signing_secret=SECRET, api_url=f"{url}/api/", **parts)
-    desk = (await made._workspaces.of("")).desk
-    asker = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}")
-    await _told(made.post("C1", CARD, "k"), desk.tell("cost", asker))
+    config = SlackConfig(bot_token=TOKEN, app_token=APP_TOKEN, signing_secret=SECRET, api_url=f"{url}/api/", interval_s=0)
+    made = SlackSurface(config, ChatPorts(answer, lambda: NOON, lambda _: b"\x89PNG", store := MemoryStore(), store))
+    responder = (await made._workspaces.of("")).responder
+    requester = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}")
+    await _told(made.post("C1", CARD, "k"), responder.respond("cost", requester))
     if "invalid" in url:
         return  # looking up a name that nobody has takes a while each time
     await _told(
@@ -103,8 +104,8 @@ async def slack(url: str) -> None:
         made.find("C4", "k"),
         made.belongs("U1", "S1"),
         made.start(),
-        desk.tell_in_modal("cost", asker, "t1"),
-        desk.show_home("U1"),
+        responder.respond_in_modal("cost", requester, "t1"),
+        responder.show_home("U1"),
     )
     await made.stop()
 
@@ -125,23 +126,16 @@ async def teams(url: str) -> None:
         (f"{urlsplit(url).scheme}://{urlsplit(url).hostname}",),
         url,
     )
-    parts: Any = {
-        "answer": nobody,
-        "clock": lambda: NOON,
-        "draw": lambda _: b"",
-        "hints": (),
-        "tell": nobody,
-        "development": False,
-    }
-    parts |= {"shelf": (store := MemoryStore()), "turnstile": store, "cloud": cloud}
-    made = TeamsSurface(app_id="app", app_password=SECRET, tenant_id="T1", **parts)
+    config = TeamsConfig(app_id="app", app_password=SECRET, tenant_id="T1", cloud=cloud)
+    made = TeamsSurface(config, ChatPorts(nobody, lambda: NOON, lambda _: b"", store := MemoryStore(), store), nobody)
     account = ConversationAccount(id="19:c", conversation_type="channel", tenant_id="T1")
     reference = ConversationReference(
         bot=ChannelAccount(id="28:b"), user=ChannelAccount(id="29:u"), conversation=account, channel_id="msteams", service_url=url
     )
     await made._conversations.remember(Conversation(reference, "channel"))
     await _told(made.post("19:c", CARD, "k"), made.edit("19:c", "m1", CARD, "k"), made.belongs("29:u", "owners:X"))
-    made._wire._credentials._token, made._wire._credentials._until = f"bearer-{SECRET}", 1e12  # type: ignore[attr-defined]
+    credentials: Any = made._client._credentials
+    credentials._token, credentials._until = f"bearer-{SECRET}", 1e12
     await _told(made.post("19:c", CARD, "k"), made.reply("19:c", "m1", CARD), made.post("29:u", CARD, "k"))
     await made.stop()
 

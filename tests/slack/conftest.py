@@ -12,10 +12,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, text
-from bot.ports import CommandHint
+from bot.ports import ChatPorts, CommandHint
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 NOW = datetime(2026, 11, 20, 14, 25, tzinfo=UTC)
@@ -107,21 +108,19 @@ def bot():
     return Bot()
 
 
+def config(slack, **tokens):
+    """Return an app that serves signed HTTP and waits between no two messages."""
+    return SlackConfig(**{"signing_secret": SECRET, "api_url": slack.url, "interval_s": 0} | tokens)
+
+
+def ports(answer, store, clock=lambda: NOW):
+    """Return the bot's parts around a store."""
+    return ChatPorts(answer, clock, lambda chart: b"\x89PNG chart", store, store, HINTS)
+
+
 @pytest.fixture
 async def surface(slack, bot):
-    made = SlackSurface(
-        bot_token="xoxb-secret-token",
-        app_token="",
-        signing_secret=SECRET,
-        api_url=slack.url,
-        answer=bot,
-        clock=lambda: NOW,
-        draw=lambda chart: b"\x89PNG chart",
-        shelf=(store := MemoryStore()),
-        turnstile=store,
-        hints=HINTS,
-        interval_s=0,
-    )
+    made = SlackSurface(config(slack, bot_token="xoxb-secret-token"), ports(bot, MemoryStore()))
     yield made
     await made.stop()
 

@@ -14,7 +14,7 @@ from adapters.slack.auth import REDIRECT_PATH, Installation
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from tests.guarded import guarded, later
-from tests.slack.conftest import HINTS, SECRET
+from tests.slack.conftest import SECRET, config, ports
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 CLIENT_SECRET = "hush-hush"
@@ -24,23 +24,8 @@ CLIENT_SECRET = "hush-hush"
 async def door(slack):
     """Yield a client of the surface, a whole bot behind it, and the store of both."""
     behind = await guarded("slack:U1", store=(store := MemoryStore()))
-    surface = SlackSurface(
-        bot_token="",
-        client_id="1.2",
-        client_secret=CLIENT_SECRET,
-        workspaces=("T1",),
-        app_token="",
-        signing_secret=SECRET,
-        api_url=slack.url,
-        public_url="http://trnbot.example",
-        answer=behind.answer,
-        clock=later,
-        draw=lambda chart: b"\x89PNG chart",
-        shelf=store,
-        turnstile=store,
-        hints=HINTS,
-        interval_s=0,
-    )
+    app = {"client_id": "1.2", "client_secret": CLIENT_SECRET, "workspaces": ("T1",), "public_url": "http://trnbot.example"}
+    surface = SlackSurface(config(slack, **app), ports(behind.answer, store, later))
     await surface._installs.keep(installation())
     app = web.Application()
     app.add_routes(surface.routes())

@@ -12,7 +12,7 @@ from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from bot.cards.card import Card, Mention, text
 from bot.errors import Refused
-from tests.slack.conftest import HINTS, NOW, SECRET, Workspace
+from tests.slack.conftest import Workspace, config, ports
 
 ALERT = Card("FIRING", blocks=(text("Wasting $1,083 an hour"),))
 MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
@@ -34,23 +34,8 @@ def store(url):
 async def installing(slack, bot, store):
     """Yield a surface for two workspaces, and a browser that looks at it."""
     slack.granted = {f"code-{team}": grant(team) for team in ("T1", "T2", "T9")}
-    surface = SlackSurface(
-        bot_token="",
-        client_id="1.2",
-        client_secret="hush-hush",
-        workspaces=("T1", "T2"),
-        app_token="",
-        signing_secret=SECRET,
-        api_url=slack.url,
-        public_url="http://trnbot.example",
-        answer=bot,
-        clock=lambda: NOW,
-        draw=lambda chart: b"\x89PNG chart",
-        shelf=store,
-        turnstile=store,
-        hints=HINTS,
-        interval_s=0,
-    )
+    app = {"client_id": "1.2", "client_secret": "hush-hush", "workspaces": ("T1", "T2"), "public_url": "http://trnbot.example"}
+    surface = SlackSurface(config(slack, **app), ports(bot, store))
     app = web.Application()
     app.add_routes(surface.routes())
     async with TestClient(TestServer(app)) as browser:
@@ -211,19 +196,7 @@ async def test_tokens_and_secrets_reach_no_log_and_no_page(installing, slack, ca
 async def test_an_event_is_answered_by_one_of_two_processes(installing, slack, bot, store):
     surface, browser = installing
     await installed(browser, "T1")
-    other = SlackSurface(
-        bot_token="xoxb-T1",
-        app_token="",
-        signing_secret=SECRET,
-        api_url=slack.url,
-        answer=bot,
-        clock=lambda: NOW,
-        draw=lambda chart: b"",
-        shelf=store,
-        turnstile=store,
-        hints=HINTS,
-        interval_s=0,
-    )
+    other = SlackSurface(config(slack, bot_token="xoxb-T1"), ports(bot, store))
     app = web.Application()
     app.add_routes(other.routes())
     async with TestClient(TestServer(app)) as second:

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from adapters.slack.config import SlackConfig
 from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Tone, text
 from bot.errors import Unanswered, Unavailable, WrongInput
 from bot.model.delays import Delays
+from tests.slack.conftest import ports
 
 CHART = Chart(ChartKind.LINE, "Utilization", "%", (), summary="It fell to 20 %.")
 ALERT = Card("FIRING", Tone.CRITICAL, (text("Wasting $1,083 an hour"), CHART))
@@ -136,18 +138,8 @@ async def test_messages_that_wait_for_their_turn_are_counted():
 
 
 async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, caplog):
-    made = SlackSurface(
-        bot_token="xoxb-secret-token",
-        app_token="",
-        signing_secret="s",
-        api_url="http://127.0.0.1:9/xoxb-in-url/",
-        answer=bot,
-        clock=lambda: None,
-        draw=lambda chart: b"",
-        shelf=None,
-        turnstile=None,
-        hints=(),
-    )
+    there = SlackConfig(bot_token="xoxb-secret-token", signing_secret="s", api_url="http://127.0.0.1:9/xoxb-in-url/")
+    made = SlackSurface(there, ports(bot, None))
     caplog.set_level("DEBUG")
     with pytest.raises(Unavailable, match="cannot be reached") as caught:
         await made.find("C1", "k")
@@ -216,12 +208,11 @@ async def test_an_edit_overtaken_by_a_newer_one_is_not_sent(surface, slack):
 def test_missing_secrets_are_refused_by_name(tokens, said):
     known = {"bot_token": "xoxb-1", "app_token": "", "signing_secret": "s"}
     with pytest.raises(WrongInput, match=said):
-        SlackSurface(**(known | tokens), api_url="", answer=None, clock=None, draw=None, shelf=None, turnstile=None, hints=())
+        SlackConfig(**(known | tokens))
 
 
 async def test_socket_mode_with_a_wrong_app_token_says_so_at_the_start(slack):
-    rest = {"answer": None, "clock": None, "draw": None, "shelf": None, "turnstile": None, "hints": ()}
-    made = SlackSurface(bot_token="xoxb-1", app_token="xapp-1", signing_secret="", api_url=slack.url, **rest)
+    made = SlackSurface(SlackConfig(bot_token="xoxb-1", app_token="xapp-1", api_url=slack.url), ports(None, None))
     slack.failing["apps.connections.open"] = ["invalid_auth"]
     assert made.routes() == []
     with pytest.raises(Unavailable, match="does not accept the token"):

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from aiohttp import ClientSession, web
 
+from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
+from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
 from bot.app import App
 from bot.model.alert import Alert
@@ -27,6 +29,7 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.window import Window
 from bot.policy.schema import default_policy
+from bot.ports import ChatPorts
 from tests.builders import NOON, anomaly, nodes
 from tests.house.fakes import Fleet, app
 from tests.storm.slackside import SlackSide
@@ -148,11 +151,9 @@ def _surfaces(url: str, store: Any) -> dict[str, Any]:
     async def nobody(_: Any) -> Any:
         raise AssertionError("nobody asks")
 
-    shared: Any = {"answer": nobody, "clock": lambda: NOON, "draw": lambda _: b"\x89PNG", "shelf": store, "turnstile": store}
-    shared["hints"] = ()
-    slack = SlackSurface(bot_token="xoxb-1", app_token="", signing_secret="s", api_url=f"{url}/api/", **shared)
-    ids: Any = {"app_id": "", "app_password": "", "tenant_id": "", "development": True, "tell": nobody}
-    return {"slack": slack, "teams": TeamsSurface(**ids, **shared)}
+    ports = ChatPorts(nobody, lambda: NOON, lambda _: b"\x89PNG", store, store)
+    slack = SlackSurface(SlackConfig(bot_token="xoxb-1", signing_secret="s", api_url=f"{url}/api/"), ports)
+    return {"slack": slack, "teams": TeamsSurface(TeamsConfig(development=True), ports, nobody)}
 
 
 async def _introduce(door: str, service_url: str) -> None:

@@ -12,10 +12,11 @@ import pytest
 from aiohttp import ClientSession, web
 
 from adapters.store.memory import MemoryStore
+from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Tone, text
 from bot.model.request import Request
-from bot.ports import CommandHint
+from bot.ports import ChatPorts, CommandHint
 
 BOT = "28:bot"
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -118,7 +119,7 @@ class Bot:
     async def settled(self) -> None:
         """Wait until every answer was sent."""
         await asyncio.sleep(0)
-        await self.surface._listener.drain()
+        await self.surface._responder.drain()
 
     async def hear(self, text: str, **more: Any) -> tuple[int, Any]:
         """Let a person write, and wait for the answer."""
@@ -164,7 +165,7 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
 
     async def make(**settings: Any) -> Bot:
         asked: list[Request] = []
-        shelf = settings.get("shelf") or MemoryStore()
+        shelf = settings.pop("shelf", None) or MemoryStore()
         heard: list[str] = []
 
         async def tell(sentence: str) -> None:
@@ -174,9 +175,9 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
             asked.append(request)
             return await bots[0].answer(request)
 
-        usual: Any = {"app_id": "", "app_password": "", "tenant_id": "", "development": True, "hints": HINTS, "shelf": shelf}
-        usual |= {"turnstile": shelf, "tell": tell}
-        surface = TeamsSurface(answer=answer, clock=lambda: NOW, draw=lambda _: b"\x89PNG", **(usual | settings))
+        hints, draw = settings.pop("hints", HINTS), settings.pop("draw", lambda _: b"\x89PNG")
+        ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints)
+        surface = TeamsSurface(TeamsConfig(**({"development": True} | settings)), ports, tell)
         url = await serve(surface.routes())
         bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf, heard))
         return bots[-1]

@@ -125,7 +125,7 @@ async def test_a_slow_press_is_acknowledged_and_answered_later(bot: Any, connect
         return Card("Done at last")
 
     bot.answer = slow
-    bot.surface._listener._patience_s = 0.01
+    bot.surface._responder._timeout_s = 0.01
     body = await bot.press({"line": "cost 365d"})
     assert body["value"].startswith("Working on it")
     ready.set()

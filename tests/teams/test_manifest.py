@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from adapters.teams.manifest import COMMANDS_MOST, NO_APP, as_text, build_package, icons, manifest
+from adapters.teams.manifest import COMMANDS_MOST, NO_APP, TeamsApp, as_text, build_package, icons, manifest
 from bot.ports import CommandHint
 from bot.wiring.surfaces import command_hints
 
@@ -31,13 +31,13 @@ def pixels(png: bytes) -> tuple[int, int, bytes]:
 
 
 def test_the_committed_template_is_what_the_code_writes() -> None:
-    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(manifest(hints=command_hints()))
+    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(manifest(TeamsApp(hints=command_hints())))
     assert {name: (FOLDER / name).read_bytes() for name in icons()} == icons()
-    assert manifest()["id"] == NO_APP
+    assert manifest(TeamsApp())["id"] == NO_APP
 
 
 def test_the_package_holds_the_app_id_the_commands_and_both_icons(tmp_path: Path) -> None:
-    with zipfile.ZipFile(build_package(tmp_path / "trnbot.zip", app_id=APP, hints=HINTS, host="bot.example.com")) as package:
+    with zipfile.ZipFile(build_package(tmp_path / "trnbot.zip", TeamsApp(APP, HINTS, "bot.example.com"))) as package:
         assert package.namelist() == ["manifest.json", "color.png", "outline.png"]
         made = json.loads(package.read("manifest.json"))
     listed = made["bots"][0]["commandLists"][0]["commands"]
@@ -47,13 +47,13 @@ def test_the_package_holds_the_app_id_the_commands_and_both_icons(tmp_path: Path
 
 
 def test_the_commands_listed_are_those_a_newcomer_tries_first() -> None:
-    titles = [command["title"] for command in manifest(hints=command_hints())["bots"][0]["commandLists"][0]["commands"]]
+    titles = [command["title"] for command in manifest(TeamsApp(hints=command_hints()))["bots"][0]["commandLists"][0]["commands"]]
     assert titles[:4] == ["alerts", "cost", "fleet", "idle"]
     assert len(titles) == COMMANDS_MOST
 
 
 def test_the_same_package_is_written_twice(tmp_path: Path) -> None:
-    one, two = (build_package(tmp_path / name, app_id=APP, hints=HINTS).read_bytes() for name in ("a.zip", "b.zip"))
+    one, two = (build_package(tmp_path / name, TeamsApp(APP, HINTS)).read_bytes() for name in ("a.zip", "b.zip"))
     assert one == two
 
 
@@ -70,7 +70,7 @@ def test_the_manifest_fits_the_published_schema() -> None:
         pytest.skip("the schema comes with npm's @microsoft/app-manifest; tests/e2e installs it")
     rules = json.loads(Path(schema).read_text(encoding="utf-8"))
     check = jsonschema.validators.validator_for(rules)(rules)
-    found = list(check.iter_errors(manifest(app_id=APP, hints=HINTS, host="bot.example.com")))
+    found = list(check.iter_errors(manifest(TeamsApp(APP, HINTS, "bot.example.com"))))
     assert [f"{error.json_path} {error.message[:200]}" for error in found] == []
 
 

@@ -38,7 +38,7 @@ async def met(bot: Any, connector: Any) -> Any:
     await bot.hear("hello", conversation=CHANNEL)
     connector.calls.clear()
     bot.watch = Watch()
-    bot.surface._wire._pace = Pace(bot.watch, bot.watch.sleep, bot.surface.delays)
+    bot.surface._client._pace = Pace(bot.watch, bot.watch.sleep, bot.surface.delays)
     return bot
 
 

@@ -13,8 +13,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adapters.teams.config import PUBLIC, Cloud, on_loopback
-from adapters.teams.surface import TeamsSurface
+from adapters.teams.config import PUBLIC, Cloud, TeamsConfig, on_loopback
 from bot.errors import WrongInput
 
 APP = "11111111-2222-3333-4444-555555555555"
@@ -246,15 +245,5 @@ async def test_another_content_type_is_refused(bot: Any) -> None:
     ],
 )
 def test_a_bot_without_credentials_does_not_start(settings: Any, names: str) -> None:
-    rest: Any = {
-        "answer": None,
-        "clock": None,
-        "draw": None,
-        "shelf": None,
-        "hints": (),
-        "tenant_id": "",
-        "turnstile": None,
-        "tell": None,
-    }
     with pytest.raises(WrongInput, match=names):
-        TeamsSurface(**settings, **rest)
+        TeamsConfig(**settings)

@@ -1,0 +1,55 @@
+"""Hold how the console is set up, and the parts of the bot that its pages ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from bot.ports import Answer, Clock, CommandHint
+
+
+@dataclass(frozen=True)
+class WebConfig:
+    """Hold the console's name, its addresses and its token.
+
+    Without `hosts` and `public_url`, a loopback address answers to loopback names alone.
+    """
+
+    title: str = "trnbot"
+    hosts: tuple[str, ...] = ()
+    """Names under which a proxy on this machine offers the console."""
+    secret: str = ""
+    """The token that every page but `/healthz` asks for, "" for none."""
+    public_url: str = ""
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"WebConfig({self.title}, {self.public_url})"
+
+    @property
+    def secure(self) -> bool:
+        """Return whether browsers reach the console by TLS alone."""
+        return self.public_url.startswith("https://")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which a proxy offers the console."""
+        public = urlsplit(self.public_url).hostname
+        return (*self.hosts, *((public,) if public else ()))
+
+
+@dataclass(frozen=True)
+class Console:
+    """Hold the parts of the bot that the pages ask.
+
+    `health()` may hold `ok`, `problem`, `now`, `live`, `speed`, `ticked_at`, `open_alerts`, `usd_per_hour`, `source`; the
+    status strip leaves out the facts that are missing. `metrics()` returns Prometheus text.
+    """
+
+    answer: Answer
+    clock: Clock
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], str]
+    hints: Sequence[CommandHint] = ()
