@@ -22,8 +22,10 @@ from adapters.slack.charts import ChartUploader
 from adapters.slack.pace import Pace
 from adapters.store.open import HEAD, open_store
 from adapters.store.sql import SqlStore
-from adapters.teams.auth import UnknownTenants
-from adapters.teams.conversations import Conversations, Person
+from adapters.teams.auth import Tenants
+from adapters.teams.conversations import Conversations
+from adapters.teams.people import Person
+from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
 from bot.answers.digest import due, wanted
@@ -179,7 +181,8 @@ def ports_of(store: SqlStore, **surfaces: Any) -> Ports:
 
 
 def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True) -> App:
-    web = WebSurface(answer=None, clock=lambda: now, shelf=store, health=dict, metrics=str, hints=())  # type: ignore[arg-type]
+    console = Console(answer=None, clock=lambda: now, health=dict, metrics=str)  # type: ignore[arg-type]
+    web = WebSurface(WebConfig(), console, store)
     detect = lambda *_: Detection(tuple(found_at(now, starved=starved)))  # noqa: E731
     return App(replace(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, ("slack:U1",), stopwatch=lambda: 0.0)
 
@@ -337,8 +340,8 @@ async def _teams_conversations(store: SqlStore) -> None:
 
 
 async def _teams_people(store: SqlStore) -> None:
-    dana = Person("29:1dana", "a:dana", "a:dana", "00000000-0000-0000-0000-0000000000d1")
-    assert await Conversations(store).person("29:1dana") == dana
+    dana = Person("a:dana", "a:dana", "00000000-0000-0000-0000-0000000000d1")
+    assert await Conversations(store).people.get("29:1dana") == dana
     assert (await Conversations(store).near("29:1dana")).id == "a:dana"
 
 
@@ -352,7 +355,7 @@ async def _teams_unknown_tenants(store: SqlStore) -> None:
     async def tell(sentence: str) -> None:
         told.append(sentence)
 
-    await UnknownTenants(store, tell).meet(["t-unknown"])
+    await Tenants(frozenset(["T1"]), store, tell).report_unknown({"conversation": {"tenantId": "t-unknown"}})
     assert told == []
 
 
@@ -383,7 +386,7 @@ async def _slack_charts(store: SqlStore) -> None:
             return {"files": [{"id": "F0NEW"}]}
 
     uploader = ChartUploader(Client(), lambda _: b"png", store, Pace())  # type: ignore[arg-type] - of the client, what is called
-    files = await uploader.files(Card("x", blocks=(CHART,)), "n1")
+    files = await uploader.upload(Card("x", blocks=(CHART,)), "n1")
     # A chart's fingerprint may change with a release: it is uploaded once more then, and the message shows it all the same.
     assert (files, uploaded) in (({0: "F0ABC"}, []), ({0: "F0NEW"}, ["F0NEW"]))
 
