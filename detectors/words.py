@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from bot.model.durations import Days, duration_text
+
 
 def percent(ratio: float) -> str:
     """Read as `20 %`."""
@@ -16,14 +18,8 @@ def span(low: float, high: float) -> str:
 
 
 def lasted(length: timedelta) -> str:
-    """Read as `25 min`, `1 h 10 min` or `3 days`."""
-    minutes = round(length.total_seconds() / 60)
-    if minutes >= 2 * 1440:
-        return f"{minutes // 1440} days"
-    hours, rest = divmod(minutes, 60)
-    if not hours:
-        return f"{rest} min"
-    return f"{hours} h {rest} min" if rest else f"{hours} h"
+    """Write how long something has lasted, to the nearest minute: `25 min`, `1 h 10 min` or `3 days`."""
+    return duration_text(timedelta(minutes=round(length.total_seconds() / 60)), Days.WHOLE)
 
 
 def count(number: int, noun: str) -> str:

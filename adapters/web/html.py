@@ -29,6 +29,7 @@ from bot.cards.card import (
     Tone,
     When,
 )
+from bot.model.durations import age_text
 
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
@@ -45,7 +46,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._env.globals.update(token=token, title=title, card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, headline=_headline, ago=ago, usd=usd, utc=utc)
+        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return one template filled."""
@@ -107,14 +108,6 @@ def when(at: datetime, form: str = "full") -> Markup:
 
     html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
     return html.format(utc.isoformat(timespec="seconds"), form, f"{utc:%Y-%m-%d %H:%M:%S} UTC", shown)
-
-
-def ago(seconds: float) -> str:
-    """Write an age in its largest unit: `20 s`, `4 min`, `3 h`, `2 d`."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{max(0, int(seconds))} s"
 
 
 def utc(at: datetime) -> str:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bot.answers.registry import arg, command
-from bot.cards.alert_words import alert_data, cause_words, muted_words, span, where
+from bot.cards.alert_words import alert_data, cause_words, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.money import usd
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Silence
+from bot.model.durations import duration_text
 from bot.model.policy import Policy
 from bot.model.request import Request, Role
 from bot.model.state import ReplayResult
@@ -59,7 +60,7 @@ def _table(alerts: list[Alert]) -> Table:
             clock(a.opened),
             cause_words(a.cause),
             where(a),
-            span(a.closed - a.anomaly.window.start) if a.closed else "open",
+            duration_text(a.closed - a.anomaly.window.start) if a.closed else "open",
             usd(a.waste.so_far) if a.waste else "–",
             muted_words(a) or "–",
         )

@@ -13,6 +13,7 @@ from bot.cards.money import usd
 from bot.cards.words import about, counted
 from bot.costs.compiling import Batch, CompileBill
 from bot.model.compile import CompileMark, Ending, Mark
+from bot.model.durations import Days, duration_text
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"
@@ -184,9 +185,7 @@ def _rounded(amount: Decimal) -> str:
 
 
 def _minutes(length: timedelta) -> str:
-    minutes = max(0, int(length.total_seconds() // 60))
-    hours, rest = divmod(minutes, 60)
-    return " ".join(part for part in (f"{hours} h" if hours else "", f"{rest} min" if rest or not hours else "") if part)
+    return duration_text(length, Days.NEVER)
 
 
 def _at(at: datetime) -> str:

@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.registry import command
-from bot.cards.alert_words import span
 from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
 from bot.cards.money import usd
+from bot.model.durations import duration_text
 from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request
 from bot.ports import Ports
@@ -61,9 +61,13 @@ def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) ->
 
 
 def _watch(watched: Watched) -> Facts:
-    age = f"{span(watched.now - watched.ticked_at)} ago{', late' if watched.late else ''}" if watched.ticked_at else "none yet"
+    age = (
+        f"{duration_text(watched.now - watched.ticked_at)} ago{', late' if watched.late else ''}"
+        if watched.ticked_at
+        else "none yet"
+    )
     told = [(name.replace("_", " "), _word(value)) for name, value in watched.facts.items() if value not in (None, "", (), [])]
-    return Facts((("last whole tick", age), ("a tick every", span(watched.interval)), *told))
+    return Facts((("last whole tick", age), ("a tick every", duration_text(watched.interval)), *told))
 
 
 def _word(value: Any) -> str:

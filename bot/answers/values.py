@@ -11,10 +11,11 @@ from typing import Any
 
 from bot.answers.registry import Parameter
 from bot.errors import WrongInput, nearest
+from bot.model.durations import parse_duration
 from bot.model.fleet import InstanceType
 from bot.model.hours import read_moment
 from bot.model.spend import Filter
-from bot.model.window import Window, parse_duration
+from bot.model.window import Window
 
 FILTERS = tuple[Filter, ...]
 WORDS = tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words, span, where, worth
+from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -33,6 +33,7 @@ from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.model.alert import Alert, Notification, Silence, Waste
 from bot.model.anomaly import Cause, Severity
+from bot.model.durations import duration_text
 
 
 def owner_words(alert: Alert, resolved: str) -> str:
@@ -96,10 +97,10 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     ended = max((a.seen for a in alerts), default=now)
     lasted = ended - min(a.anomaly.window.start for a in alerts)
     total = sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
-    parts = [f"OVER after {span(lasted)}", *([f"cost {usd(total)}"] if total else [])]
+    parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
     ack = worst.acknowledged
     if ack:
-        parts.append(f"acknowledged by {ack.who} after {span(ack.at - worst.opened)}")
+        parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
     body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
     judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly", f"not-an-anomaly {worst.id}")

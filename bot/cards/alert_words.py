@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from bot.cards.card import Block, Strong, Style, Text, When, text
@@ -11,6 +11,7 @@ from bot.cards.money import usd
 from bot.cards.words import about
 from bot.model.alert import Alert, Pattern, Silence, Waste
 from bot.model.anomaly import Cause, Severity
+from bot.model.durations import duration_text
 
 _WORDS: Mapping[Cause, str] = {
     Cause.ODD: "odd",
@@ -31,7 +32,7 @@ _PRICES: Mapping[str, str] = {
 
 def headline(alert: Alert, now: datetime) -> str:
     """Write the line that survives every limit: state, cause, where, how many."""
-    state = f"FIRING {span(now - alert.anomaly.window.start)}" if alert.firing else "OVER"
+    state = f"FIRING {duration_text(now - alert.anomaly.window.start)}" if alert.firing else "OVER"
     return " · ".join([state, cause_words(alert.cause), where(alert)])
 
 
@@ -69,16 +70,6 @@ def price_words(alert: Alert) -> str:
 def cause_words(cause: Cause) -> str:
     """Say a cause as people do."""
     return _WORDS.get(cause, cause.value.replace("_", " "))
-
-
-def span(length: timedelta) -> str:
-    """Write a length of time: `25 min`, `1 h 10 min`, `3 d 4 h`."""
-    minutes = max(0, int(length.total_seconds() // 60))
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 1440:
-        return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
-    return f"{minutes // 1440} d" + (f" {minutes % 1440 // 60} h" if minutes % 1440 >= 60 else "")
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:

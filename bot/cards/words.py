@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.money import usd
+from bot.model.durations import rounded_duration
 from bot.model.window import Window, month_of
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
@@ -22,15 +23,8 @@ def period(window: Window) -> str:
     if _midnight(start) and _midnight(end) and end > start:
         return _dates(window, start, end - _DAY)
     if window.length and not window.length % (_DAY if window.length > 2 * _DAY else _HOUR):
-        return f"{length(window.length)} to {clock(end)} UTC"
+        return f"{rounded_duration(window.length)} to {clock(end)} UTC"
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
-
-
-def length(span: timedelta) -> str:
-    """Write a length of time, rounded to days where it is longer than one: `7 days`, `24 hours`."""
-    if span > _DAY:
-        return counted(round(span / _DAY), "day")
-    return counted(round(span / _HOUR), "hour")
 
 
 def day(at: datetime) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bot.errors import WrongInput
-from bot.model.window import parse_duration
+from bot.model.durations import parse_duration
 
 OFF = "off"
 """Stands for no hours at all."""

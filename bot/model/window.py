@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from bot.errors import WrongInput
+from bot.model.durations import DURATION_UNITS
 
-_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NAMED = ("today", "yesterday", "this-week", "last-week", "this-month", "mtd", "last-month", "this-year")
 GRAMMAR = f"7d, 24h, {', '.join(_NAMED)}, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
 BOUNDS = "dates count whole, so A..B holds all of day B; of times of day, what begins at the end is outside; all in UTC"
@@ -77,19 +77,11 @@ class Window:
         return found
 
 
-def parse_duration(text: str) -> timedelta:
-    """Read `30m`, `2h`, `3d` or `1w`; raise `WrongInput` otherwise."""
-    match = re.fullmatch(r"(\d{1,5})\s*(min|[mhdw])", text.strip().lower())
-    if not match:
-        raise WrongInput(f"'{text}' is not a length of time; write 30m, 2h, 3d or 1w.")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
 def _rolling(word: str, now: datetime) -> Window | None:
     match = re.fullmatch(r"(\d{1,4})(min|[mhdw])", word)
     if not match:
         return None
-    length = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    length = timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
     if not length:
         raise WrongInput(f"'{word}' is an empty window; write 1{match[2]} or more.")
     return Window(now - length, now)

@@ -10,9 +10,9 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 from bot.errors import WrongInput, nearest
+from bot.model.durations import parse_duration, write_duration
 from bot.model.labels import Labels
 from bot.model.policy import Value
-from bot.model.window import parse_duration
 
 
 class Unit(StrEnum):
@@ -56,7 +56,7 @@ class Setting:
         if isinstance(value, bool):
             return "on" if value else "off"
         if isinstance(value, timedelta):
-            return show_duration(value)
+            return write_duration(value)
         if isinstance(value, Decimal):
             return f"${value}"
         if isinstance(value, str):
@@ -112,15 +112,5 @@ class Setting:
         if size == float("inf"):
             return "any"
         if self.unit is Unit.DURATION:
-            return show_duration(timedelta(seconds=size))
+            return write_duration(timedelta(seconds=size))
         return self.show(Decimal(str(size)) if self.unit is Unit.USD else size)
-
-
-def show_duration(value: timedelta) -> str:
-    """Write a length of time in its largest whole unit: `90m`, `2h`, `3d`."""
-    minutes = int(value.total_seconds() // 60)
-    if minutes and minutes % 1440 == 0:
-        return f"{minutes // 1440}d"
-    if minutes and minutes % 60 == 0:
-        return f"{minutes // 60}h"
-    return f"{minutes}m"

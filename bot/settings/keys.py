@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bot.model.durations import parse_duration
 from bot.model.hours import read_weekly
-from bot.model.window import parse_duration
 from bot.settings.readers import SOURCES, count, interval, metric_names, port, source, speed, switch, usd, web_address, words
 from bot.settings.routes import addresses, read_owners, read_routes
 from bot.settings.secret import Secret

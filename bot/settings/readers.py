@@ -7,9 +7,9 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from bot.errors import WrongInput, nearest
+from bot.model.durations import parse_duration
 from bot.model.names import UNITS, Meaning
 from bot.model.reading import NODE_METRICS
-from bot.model.window import parse_duration
 
 SOURCES = "aws, recording:DIR or simulator:SEED"
 

@@ -17,9 +17,10 @@ from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.codec import encode
+from bot.model.durations import parse_duration
 from bot.model.request import Request, User
 from bot.model.spend import Filter
-from bot.model.window import Window, parse_duration, parse_instant
+from bot.model.window import Window, parse_instant
 from bot.settings.options import Options, typed_line
 from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill

@@ -164,7 +164,6 @@ class OpenedSource:
                 raise Unavailable(f"{no_metrics} {no_bill}") from None
 
     def _open_live(self) -> Live:
-        from bot.wiring.source import open_account
 
         return open_account(self._settings, self.knowledge.types())
 

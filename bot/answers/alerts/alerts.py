@@ -11,7 +11,7 @@ from decimal import Decimal
 from bot.answers.alerts.why import why_card
 from bot.answers.registry import arg, command
 from bot.cards.alert import notice_card
-from bot.cards.alert_words import alert_data, cause_words, muted_words, span, where, worth
+from bot.cards.alert_words import alert_data, cause_words, muted_words, where, worth
 from bot.cards.card import (
     Align,
     Button,
@@ -32,6 +32,7 @@ from bot.cards.money import usd
 from bot.cards.words import counted, period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence
+from bot.model.durations import duration_text
 from bot.model.labels import Labels
 from bot.model.request import Request
 from bot.model.window import Window
@@ -76,7 +77,7 @@ def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
     length = (alert.closed or now) - alert.anomaly.window.start
     per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
     so_far = usd(alert.waste.so_far) if alert.waste else "–"
-    return (cause_words(alert.cause), where(alert), span(length), per_hour, so_far, state(alert))
+    return (cause_words(alert.cause), where(alert), duration_text(length), per_hour, so_far, state(alert))
 
 
 def state(alert: Alert) -> str:

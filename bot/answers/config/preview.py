@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
-from bot.cards.alert_words import alert_data, cause_words, span, where
+from bot.cards.alert_words import alert_data, cause_words, where
 from bot.cards.card import (
     Align,
     Block,
@@ -28,8 +28,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.money import usd
-from bot.cards.words import clock, counted, day, length, period
+from bot.cards.words import clock, counted, day, period
 from bot.model.alert import Alert
+from bot.model.durations import duration_text, rounded_duration
 from bot.model.version import Doing, Draft, Edit
 from bot.watch.preview import Comparison, Side, spent
 
@@ -75,8 +76,8 @@ def edit_data(edit: Edit) -> dict[str, object]:
 def _headline(seen: Comparison) -> str:
     then, now = len(seen.after.told), len(seen.before.told)
     if not seen.appear and not seen.disappear:
-        return f"the same {counted(now, 'alert')} over {length(seen.window.length)}"
-    return f"{counted(then, 'alert')} instead of {now} over {length(seen.window.length)}"
+        return f"the same {counted(now, 'alert')} over {rounded_duration(seen.window.length)}"
+    return f"{counted(then, 'alert')} instead of {now} over {rounded_duration(seen.window.length)}"
 
 
 def _sides(seen: Comparison) -> Table:
@@ -88,7 +89,7 @@ def _sides(seen: Comparison) -> Table:
     ]
     rows += [("waste caught", usd(before.usd), usd(after.usd)), ("median delay", _delay(before), _delay(after))]
     columns = (
-        Column(f"last {length(seen.window.length)}"),
+        Column(f"last {rounded_duration(seen.window.length)}"),
         Column("as it is", Align.RIGHT),
         Column("with the change", Align.RIGHT),
     )
@@ -96,7 +97,7 @@ def _sides(seen: Comparison) -> Table:
 
 
 def _delay(side: Side) -> str:
-    return "–" if side.delay is None else span(side.delay)
+    return "–" if side.delay is None else duration_text(side.delay)
 
 
 def _verdict(seen: Comparison) -> Block:
@@ -113,7 +114,7 @@ def _sooner(seen: Comparison) -> str:
     before, after = seen.before.delay, seen.after.delay
     if before is None or after is None or abs(after - before) < timedelta(minutes=1):
         return ""
-    return f"; told {span(abs(after - before))} {'later' if after > before else 'sooner'} in the median"
+    return f"; told {duration_text(abs(after - before))} {'later' if after > before else 'sooner'} in the median"
 
 
 def _listed(caption: str, alerts: Sequence[Alert]) -> Table:

@@ -38,11 +38,12 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, money_data, usd
-from bot.cards.words import about, clock, counted, day, length, period
+from bot.cards.words import about, clock, counted, day, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, share, top, untagged
+from bot.model.durations import rounded_duration
 from bot.model.outlook import Commitment, Plan
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
@@ -153,7 +154,7 @@ def _compared(change: Change | None, tally: Tally) -> str:
     if change.part == tally.window:
         return f"{grown} {period(change.before)}"
     now, then = amount_of(change.now, tally), amount_of(change.then, tally)
-    before = "month" if tally.window == month_of(tally.window.start) else length(tally.window.length)
+    before = "month" if tally.window == month_of(tally.window.start) else rounded_duration(tally.window.length)
     return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
 
 

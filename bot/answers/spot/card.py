@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,7 @@ from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, 
 from bot.cards.money import usd
 from bot.cards.words import clock, counted, day, period
 from bot.model.claims import Transfer
+from bot.model.durations import duration_text
 from bot.model.price import Interruption, PlacementScore
 from bot.model.window import Window
 
@@ -96,7 +97,7 @@ def _prices(answer: SpotAnswer) -> Table:
             x.zone.zone,
             *(usd(price, 4) for price in (x.zone.last.usd_per_hour, x.zone.median, x.zone.p95, x.zone.highest)),
             f"{x.zone.changes}",
-            _age(answer.at - x.zone.changed_at),
+            duration_text(answer.at - x.zone.changed_at),
         )
         for x in answer.offers[:_MOST]
     )
@@ -137,7 +138,8 @@ def _move(answer: SpotAnswer) -> list[Block]:
 
 def _sources(answer: SpotAnswer) -> list[Block]:
     job = answer.job
-    loss = f"A reclaim loses half of {_span(job.checkpoint)} between checkpoints and {_span(job.restart)} of restart; "
+    between, restart = duration_text(job.checkpoint), duration_text(job.restart)
+    loss = f"A reclaim loses half of {between} between checkpoints and {restart} of restart; "
     loss += "a band counts with its upper end."
     newest = max((x.asof for x in answer.bands), default=None)
     said = (
@@ -183,15 +185,6 @@ def _by_band(bands: Sequence[Interruption]) -> list[Interruption]:
 def _lost(offer: Offer) -> str:
     assert offer.lost_share is not None
     return f"{'at least ' if offer.at_least else ''}{offer.lost_share * 100:.2g} %"
-
-
-def _age(span: timedelta) -> str:
-    return f"{span / timedelta(days=1):.0f} d" if span >= timedelta(days=2) else f"{span / timedelta(hours=1):.0f} h"
-
-
-def _span(span: timedelta) -> str:
-    minutes = span // timedelta(minutes=1)
-    return f"{minutes // 60} h" if minutes and minutes % 60 == 0 else f"{minutes} min"
 
 
 def _data(answer: SpotAnswer) -> dict[str, Any]:

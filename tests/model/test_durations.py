@@ -1,0 +1,73 @@
+"""Lengths of time: what people type is what the bot writes back, and each reads the same wherever it stands."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.errors import WrongInput
+from bot.model.durations import Days, age_text, duration_text, parse_duration, rounded_duration, write_duration
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "days", "words"),
+    [
+        (0, Days.AND_HOURS, "0 min"),
+        (25, Days.AND_HOURS, "25 min"),
+        (60, Days.AND_HOURS, "1 h"),
+        (70, Days.AND_HOURS, "1 h 10 min"),
+        (1439, Days.AND_HOURS, "23 h 59 min"),
+        (1440, Days.AND_HOURS, "1 d"),
+        (4565, Days.AND_HOURS, "3 d 4 h"),
+        (1570, Days.WHOLE, "26 h 10 min"),
+        (2880, Days.WHOLE, "2 days"),
+        (4565, Days.WHOLE, "3 days"),
+        (4565, Days.NEVER, "76 h 5 min"),
+    ],
+)
+def test_how_long_something_lasts(minutes: int, days: Days, words: str) -> None:
+    assert duration_text(timedelta(minutes=minutes), days) == words
+    assert duration_text(timedelta(minutes=minutes, seconds=59), days) == words
+
+
+def test_a_length_before_its_beginning_is_none() -> None:
+    assert duration_text(timedelta(minutes=-5)) == "0 min"
+
+
+@given(st.integers(1, 99_999))
+def test_what_is_written_reads_back(minutes: int) -> None:
+    length = timedelta(minutes=minutes)
+    assert parse_duration(write_duration(length)) == length
+
+
+@pytest.mark.parametrize("text", ["", "7", "h", "-1h", "1.5h", "1 year", "999999m"])
+def test_what_is_no_length_is_refused(text: str) -> None:
+    with pytest.raises(WrongInput, match="is not a length of time; write 30m, 2h, 3d or 1w"):
+        parse_duration(text)
+
+
+def test_ages_and_spans_are_rounded_in_words() -> None:
+    assert [age_text(seconds) for seconds in (-1, 20, 240, 10_800, 200_000)] == ["0 s", "20 s", "4 min", "3 h", "2 d"]
+    assert [rounded_duration(timedelta(hours=h)) for h in (1, 24, 25, 168)] == ["1 hour", "24 hours", "1 day", "7 days"]
+
+
+def test_no_other_file_writes_lengths_of_time() -> None:
+    """A second formatter would say the same minutes otherwise: it divides by 60 and names hours or minutes."""
+    pattern = re.compile(r"""(//|divmod\([^)]*,) *(60|3_?600|1440|86_?400)\b""")
+    sources = [p for folder in ("bot", "detectors") for p in (ROOT / folder).rglob("*.py") if p.name != "durations.py"]
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in sources
+        if any(
+            pattern.search(line) and re.search(r"""f["'].*\b(min|h|hours?|d|days?)\b""", line)
+            for line in path.read_text().splitlines()
+        )
+    ]
+    assert not wrong
