@@ -103,7 +103,7 @@ def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(tiny: Path, sql
 
 @pytest.mark.slow
 def test_a_whole_recording_holds_the_parts_that_are_tested_alone(tmp_path: Path, causes: Path) -> None:
-    generate(tmp_path / "whole", 7, "causes", period_seconds=300)
+    generate(tmp_path / "whole", 7, "causes", Timing(period_seconds=300))
     parts, whole = digests(causes), digests(tmp_path / "whole")
     assert parts
     assert parts.items() <= whole.items()
