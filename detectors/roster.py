@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from bot.model.fleet import Instance, Inventory
+from bot.model.fleet import Instance, Inventory, serves
 from bot.model.labels import Labels
 from detectors.arrays import Mask, Numbers, Rows
 
 GIB = 2.0**30
-_SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference)(?![a-z])", re.IGNORECASE)
 _NEURON = ("trn", "inf")
 
 
@@ -59,8 +57,8 @@ class Roster:
 
 def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     """Join a frame's things with the inventory; without any inventory every node counts as running."""
-    known = [inventory.instances.get(x.instance) for x in things]
-    labels = tuple(i.labels.merge(x) if i else x for x, i in zip(things, known, strict=True))
+    instances = [inventory.instances.get(x.instance) for x in things]
+    labels = tuple(i.labels.merge(x) if i else x for x, i in zip(things, instances, strict=True))
     scopes = sorted({scope_of(x) for x in labels})
     place = {s: i for i, s in enumerate(scopes)}
     nothing_known = not inventory.instances
@@ -71,9 +69,9 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         labels=labels,
         scopes=tuple(scopes),
         scope=np.array([place[scope_of(x)] for x in labels], dtype=np.intp),
-        running=np.array([i.running if i else nothing_known for i in known], dtype=bool),
-        launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in known], dtype=np.float64),
-        inference=np.array([serves(x, i) for x, i in zip(labels, known, strict=True)], dtype=bool),
+        running=np.array([i.running if i else nothing_known for i in instances], dtype=bool),
+        launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in instances], dtype=np.float64),
+        inference=np.array([serves(x, i) for x, i in zip(labels, instances, strict=True)], dtype=bool),
         accelerated=np.array([_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool),
         neuron=np.array([_neuron(x) or not x.instance_type for x in labels], dtype=bool),
         nic=np.array([t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types], dtype=np.float64),
@@ -85,16 +83,6 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
 def scope_of(labels: Labels) -> Labels:
     """Return the scope of alerts about a thing: its cluster, or where it is when it has none."""
     return Labels(cluster=labels.cluster) if labels.cluster else labels.only(("team", "region", "account"))
-
-
-def serves(labels: Labels, instance: Instance | None) -> bool:
-    """Tell whether a node does inference: by its family, or by a name or tag that says so."""
-    if labels.instance_type.startswith("inf"):
-        return True
-    words = [labels.cluster, labels.namespace, labels.job, labels.team, labels.pod]
-    if instance:
-        words += [instance.project, *instance.tags.keys(), *instance.tags.values()]
-    return any(_SERVES.search(word) for word in words if word)
 
 
 def _neuron(labels: Labels) -> bool:

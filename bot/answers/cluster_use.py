@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from bot.costs.pricing import Pricing
-from bot.model.fleet import Instance, InstanceType
+from bot.model.fleet import Instance, InstanceType, serves
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.ports import Ports
@@ -36,7 +36,6 @@ class Usage:
 
 
 DAYS = timedelta(days=7)
-_SERVES = ("serv", "infer", "endpoint")
 
 
 def usages(ports: Ports, at: datetime) -> tuple[Usage, ...]:
@@ -54,7 +53,6 @@ def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing,
     kind = Counter(one.labels.instance_type for one in nodes).most_common(1)[0][0]
     mine = [one for one in nodes if one.labels.instance_type == kind]
     mean, spread, peak = _measured(reading, {one.id for one in mine})
-    words = " ".join((name, *(f"{key}={value}" for one in mine for key, value in one.tags.items()))).lower()
     return Usage(
         name,
         ports.knowledge.types()[kind],
@@ -65,7 +63,7 @@ def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing,
         spread,
         peak,
         any(run.labels.cluster == name for run in reading.runs),
-        any(word in words for word in _SERVES),
+        any(serves(one.labels, one) for one in mine),
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
 from bot.model.labels import Labels
+
+_SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference|endpoint)(?![a-z])", re.IGNORECASE)
+"""Whole words: `service` and `parameter-server` name training as well."""
 
 
 class LauncherKind(StrEnum):
@@ -101,6 +105,16 @@ class Instance:
     def running(self) -> bool:
         """Tell whether EC2 said `running`."""
         return self.state == "running"
+
+
+def serves(labels: Labels, instance: Instance | None) -> bool:
+    """Return whether a node serves inference: by its family, or by a name or tag that says so."""
+    if labels.instance_type.startswith("inf"):
+        return True
+    words = [labels.cluster, labels.namespace, labels.job, labels.team, labels.pod]
+    if instance:
+        words += [instance.project, *instance.tags.keys(), *instance.tags.values()]
+    return any(_SERVES.search(word) for word in words if word)
 
 
 @dataclass(frozen=True)
