@@ -24,7 +24,8 @@ def _start(server, tries=3):
     """Start it; a machine that is busy may need longer than the ten seconds that pgserver waits for it."""
     for left in reversed(range(tries)):
         try:
-            return server.start()
+            server.start()
+            break
         except subprocess.SubprocessError:
             if not left:
                 raise
