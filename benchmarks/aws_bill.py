@@ -14,7 +14,7 @@ import numpy as np
 
 from adapters.aws.api.calls import Place
 from adapters.aws.api.operations import price_of
-from adapters.aws.live.requests import SeriesBook, plan_requests
+from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.metrics.catalogue import standard
 from adapters.aws.metrics.points import MetricSeries
 
@@ -46,7 +46,7 @@ def requested(series: list[MetricSeries], every_minutes: int) -> tuple[int, int,
     began = time.perf_counter()
     for minute in range(every_minutes, 61, every_minutes):
         end = minute * 60
-        for ask in plan_requests(book, numbers, place, None, end):
+        for ask in plan_requests(book, numbers, place, RequestScope(end)):
             metrics, calls = metrics + len(ask.numbers), calls + 1
             for number in ask.numbers:
                 book.marks[number].answered(end, np.arange(ask.start, end, 60))

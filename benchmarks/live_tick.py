@@ -79,7 +79,7 @@ def main() -> None:
         began = time.perf_counter()
         ledger.absorb(poll.read(now - 60, time.monotonic() + 900), now // STEP, lambda _: {})
         spent.append(time.perf_counter() - began)
-    plain = _plain(calls.tab.today().calls["cloudwatch:GetMetricData"] // TICKS)
+    plain = _plain(calls.meter.today().calls["cloudwatch:GetMetricData"] // TICKS)
     best, most = min(spent), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{nodes} nodes x 16 series: a tick's metrics {best:.1f} s, boto3 alone {plain:.1f} s, ratio {best / plain:.2f}")
     print(f"memory at most {most:,.0f} MB")

@@ -18,6 +18,7 @@ from typing import Any
 
 import duckdb
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.metrics.catalogue import standard
 from adapters.aws.metrics.jsonl import read_jsonl
 from adapters.aws.metrics.parquet import read_parquet
@@ -106,7 +107,7 @@ def main(nodes: int = 50, days: float = 14.0, most_lines: int = 300_000) -> None
         timed("parquet", rows, lambda: read_parquet([(parquet, "a")], Gatherer(), Problems()), base)
         opened = []
         step = timedelta(seconds=PERIOD)
-        timed("open the recording", rows, lambda: opened.append(open_recording(recording, interval=step, types={})), base)
+        timed("open the recording", rows, lambda: opened.append(open_recording(recording, ReadingConfig(step, {}))), base)
         extent, ticks = opened[0].extent(), 2_000
         start = time.perf_counter()
         for i in range(ticks):

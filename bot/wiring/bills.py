@@ -22,7 +22,7 @@ from bot.wiring.lazy import AtMostEvery
 
 if TYPE_CHECKING:
     from adapters.aws.bill.answers import ExplorerAnswers
-    from adapters.aws.live import Live
+    from adapters.aws.live.source import Live
 
 
 FOLDER = Path(".trnbot/aws")

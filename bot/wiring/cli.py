@@ -209,7 +209,7 @@ def record_account(options: Options) -> int:
     done = record(live, folder, end - days, end, print)
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
-    usd = f"${live.calls.tab.today().usd:.2f}"
+    usd = f"${live.calls.meter.today().usd:.2f}"
     print(f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}.")
     for sentence in missing:
         print(f"missing: {sentence}")

@@ -26,7 +26,8 @@ from bot.wiring.environment import wall_clock
 from bot.wiring.lazy import LazyBilling, LazyPrices, LazySource, Once, SharedSource
 
 if TYPE_CHECKING:
-    from adapters.aws.live import Live
+    from adapters.aws.config import ReadingConfig
+    from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
 
 
@@ -64,27 +65,35 @@ def _simulated(seed: int, scenario: str) -> Path:
 HISTORY = timedelta(days=15)
 
 
-def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
-    """Return the live source; nothing is called yet."""
+def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> ReadingConfig:
+    """Return how metrics and inventory are read by these settings."""
+    from adapters.aws.config import ReadingConfig
     from adapters.aws.inventory.ownership import TagNames
-    from adapters.aws.live import open_live
 
-    return open_live(
+    return ReadingConfig(
         interval=settings["interval"],
+        types=types,
         lag=settings["metrics.lag"],
         history=HISTORY,
-        types=types,
         tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
         own=settings.own_names,
-        streams=settings["aws.stream"],
-        logs=settings["aws.logs"],
-        regions=settings["aws.regions"],
-        roles=settings["aws.roles"],
-        clock=wall_clock,
-        daily_usd=settings["aws.budget"],
-        journal=FOLDER / "journal",
-        advisor=settings["aws.spot_advisor"],
-        usage=FOLDER / "usage.json",
+    )
+
+
+def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
+    """Return the live source; nothing is called yet."""
+    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, Timing
+    from adapters.aws.live.source import Live
+
+    return Live(
+        LiveConfig(
+            reading=reading_config(settings, types),
+            timing=Timing(wall_clock),
+            access=AccountAccess(settings["aws.regions"], settings["aws.roles"]),
+            limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
+            extra=ExtraSources(settings["aws.stream"], settings["aws.logs"], settings["aws.spot_advisor"]),
+            journal=FOLDER / "journal",
+        )
     )
 
 
@@ -149,7 +158,7 @@ class OpenedSource:
 
     def own_bill(self) -> OwnBill | None:
         """Return what the bot's own calls cost, None where no account is read."""
-        found: OwnBill | None = self.recording().calls.tab.bill() if self.live else None
+        found: OwnBill | None = self.recording().calls.meter.bill() if self.live else None
         return found
 
     def end(self) -> datetime | None:
@@ -164,17 +173,12 @@ class OpenedSource:
                 raise Unavailable(f"{no_metrics} {no_bill}") from None
 
     def _open_live(self) -> Live:
-
         return open_account(self._settings, self.knowledge.types())
 
     def _open_recording(self) -> Recording:
-        from adapters.aws.inventory.ownership import TagNames
         from adapters.aws.recording.opening import open_recording
 
-        s = self._settings
-        tags = replace(TagNames(), **{name: tuple(names) for name, names in s.tags().items()})
-        spans = {"interval": s["interval"], "lag": s["metrics.lag"], "history": HISTORY}
-        return open_recording(self._folder(), **spans, types=self.knowledge.types(), tags=tags, own=s.own_names)
+        return open_recording(self._folder(), reading_config(self._settings, self.knowledge.types()))
 
     def _open_bill(self) -> Billing:
         from bot.wiring.bills import open_account_bill, open_recorded_bill

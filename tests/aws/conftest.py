@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
 from bot.model.fleet import InstanceType
@@ -75,7 +76,7 @@ class Builder:
         if write and self.records:
             self.write()
         types = keywords.pop("types", {"trn1.32xlarge": TRN1})
-        return open_recording(self.folder, interval=interval_minutes * MINUTE, types=types, **keywords)
+        return open_recording(self.folder, ReadingConfig(interval_minutes * MINUTE, types, **keywords))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.logs.logbook import Logbook, compile_lines, filter_pattern, instance_of, marks_of, read_logs
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
@@ -95,7 +96,7 @@ def test_simulated_logs_set_the_state_and_change_nothing_else(tmp_path):
         for name in ("with", "without")
     )
     assert one == other
-    source = open_recording(tmp_path / "with", interval=timedelta(minutes=5), types={})
+    source = open_recording(tmp_path / "with", ReadingConfig(timedelta(minutes=5), {}))
     end = source.extent().end
     marks = source.read(end).marks
     assert {x.mark for x in marks} == {Mark.BEGUN, Mark.DONE}

@@ -5,6 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.recording.opening import open_recording
 from adapters.simulator.generate import Files, generate
 
@@ -15,7 +16,7 @@ def recordings(tmp_path_factory):
     for form in ("jsonl", "parquet"):
         folder = tmp_path_factory.mktemp(form) / "recording"
         generate(folder, 7, "tiny", files=Files(form=form))
-        found[form] = open_recording(folder, interval=timedelta(minutes=5), types={})
+        found[form] = open_recording(folder, ReadingConfig(timedelta(minutes=5), {}))
     return found
 
 

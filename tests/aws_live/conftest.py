@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from botocore.loaders import JSONFileLoader
 
-from adapters.aws.live import Live, open_live
+from adapters.aws.config import ReadingConfig
+from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, Timing
+from adapters.aws.live.source import Live
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
 from adapters.simulator.generate import generate
@@ -40,6 +42,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def live_config(**given: Any) -> LiveConfig:
+    """Give each keyword to the record that has a field of its name."""
+
+    def of(record: type) -> Any:
+        return record(**{field.name: given.pop(field.name) for field in fields(record) if field.name in given})
+
+    parts = of(ReadingConfig), of(Timing), of(AccountAccess), of(CallLimits), of(ExtraSources)
+    return LiveConfig(*parts, **given)
+
+
 @dataclass
 class World:
     """Hold the stand-in and its time."""
@@ -50,7 +62,7 @@ class World:
 
     def live(self, **more: Any) -> Live:
         given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now, "pause": _no_pause} | more
-        return open_live(**given)
+        return Live(live_config(**given))
 
     def ticks(self, start_hours: float, end_hours: float) -> Iterator[datetime]:
         """Move the world's time from tick to tick."""
@@ -82,4 +94,4 @@ def _no_pause(_: float) -> None:
 @cache
 def open_tiny(folder: Path) -> Recording:
     """Return the recording behind the stand-in, which no test changes, opened once."""
-    return open_recording(folder, interval=FIVE, types=TYPES)
+    return open_recording(folder, ReadingConfig(FIVE, TYPES))

@@ -93,12 +93,12 @@ def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
 
 
 def test_what_is_scanned_is_priced(world, desk):
-    assert desk.calls.tab.today().units["athena:GetQueryExecution"] == 75
-    assert desk.calls.tab.today().usd == Decimal("0.000375")
+    assert desk.calls.meter.today().units["athena:GetQueryExecution"] == 75
+    assert desk.calls.meter.today().usd == Decimal("0.000375")
     world.standin.costs.scanned = 1
     world.now += timedelta(hours=7)
     desk.copy.keep_fresh()
-    assert desk.calls.tab.today().units["athena:GetQueryExecution"] == 85
+    assert desk.calls.meter.today().units["athena:GetQueryExecution"] == 85
 
 
 def test_a_failed_query_leaves_the_month_as_it_was(world, desk):

@@ -7,7 +7,9 @@ import pytest
 
 from adapters.aws.api.calls import TOKENS, Calls, Place, instant_of
 from adapters.aws.api.operations import operations
-from adapters.aws.live import open_live
+from adapters.aws.config import ReadingConfig
+from adapters.aws.live.config import LiveConfig, Timing
+from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
 from tests.aws_live.serialize import model
 
@@ -19,11 +21,11 @@ def test_a_call_is_counted_and_priced(world):
     live = world.live()
     (now,) = world.ticks(2, 2)
     live.read(now)
-    used = live.calls.tab.today()
+    used = live.calls.meter.today()
     assert used.units["cloudwatch:GetMetricData"] == world.standin.cloudwatch.requested
     expected = used.units["cloudwatch:GetMetricData"] + used.calls["cloudwatch:ListMetrics"]
     assert used.usd == Decimal(expected) / 100_000
-    assert live.calls.tab.month_usd() > 0
+    assert live.calls.meter.month_usd() > 0
 
 
 def test_a_spent_budget_stops_optional_calls_only(world):
@@ -62,7 +64,7 @@ def test_no_region_is_wrong_input(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(WrongInput, match="TRNBOT_AWS_REGIONS"):
-        open_live(interval=timedelta(minutes=5), types={}, clock=lambda: datetime.now(UTC))
+        Live(LiveConfig(ReadingConfig(timedelta(minutes=5), {}), Timing(lambda: datetime.now(UTC))))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.aws_live.conftest import open_tiny
 
 
 def instances(live):
-    return sorted(live.about(live.places()[0])[0])
+    return sorted(live.fleet(live.places()[0]).instances)
 
 
 def test_a_record_holds_the_cores_that_the_watch_asked_for(world, tiny, tmp_path):
@@ -54,9 +54,9 @@ def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_le
     later = now + timedelta(minutes=5)
     live.drill([one], later)
     assert world.standin.called["cloudwatch:ListMetrics"] == listed
-    assert live.closer.instances() == {one, other}
+    assert live.details.instances() == {one, other}
     live.drill([one], now + HELD)
-    assert live.closer.instances() == {one}
+    assert live.details.instances() == {one}
     begun = now - timedelta(minutes=1)
     assert detail_spans(tmp_path)[one] == [[int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]]
 

@@ -64,7 +64,7 @@ def test_only_what_is_new_is_fetched_and_what_is_gone_is_dropped(bucket):
     bucket.s3.delete_object(Bucket="exports", Key="cur/data/BILLING_PERIOD=2026-11/b.csv.gz")
     assert bucket.cache().refresh() == 2
     assert bucket.copied() == {"data/BILLING_PERIOD=2026-11/a.parquet": "one, restated"}
-    assert bucket.calls.tab.today().calls["s3:GetObject"] == 3
+    assert bucket.calls.meter.today().calls["s3:GetObject"] == 3
 
 
 def test_of_a_legacy_report_the_newest_version_of_a_month_counts(bucket):

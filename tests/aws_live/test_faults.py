@@ -144,11 +144,11 @@ def test_a_part_that_cannot_be_read_is_no_silence(world, tiny, tmp_path):
         return "throttled" if lost and any(x in asked for x in lost) else ""
 
     world.standin.faults.of = about
-    live.poll.most_queries = 20
+    live.metrics.most_queries = 20
 
     def spoil(now):
         if now == span.start + FIVE:
-            lost.add(sorted(live.about(live.places()[0])[0])[0])
+            lost.add(sorted(live.fleet(live.places()[0]).instances)[0])
 
     watched = Watched(world, live, span, spoil)
     seen = watch(watched, tmp_path / "bill")

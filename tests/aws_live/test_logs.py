@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.live.record import record
 from adapters.aws.logs.poller import read_log_group
 from adapters.aws.recording.opening import open_recording
@@ -81,7 +82,7 @@ def test_a_recording_keeps_what_the_lines_say_and_none_of_their_text(world, node
     record(world.live(logs=["jobs"]), tmp_path / "made", now - timedelta(hours=2), now)
     (path,) = (tmp_path / "made/logs").rglob("*.jsonl")
     assert "neuronx-cc compile" not in path.read_text()
-    again = open_recording(tmp_path / "made", interval=FIVE, types=TYPES).read(now)
+    again = open_recording(tmp_path / "made", ReadingConfig(FIVE, TYPES)).read(now)
     assert [(x.instance, x.mark, x.module) for x in again.marks] == [(node, Mark.BEGUN, MODULE), (node, Mark.DONE, MODULE)]
 
 

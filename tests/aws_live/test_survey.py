@@ -14,6 +14,7 @@ import pytest
 from adapters.aws.api.calls import Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.operations import DETAIL_RANK, operations, stops_at
+from adapters.aws.config import ReadingConfig
 from adapters.aws.inventory.poller import MOST_LOOKUPS, LaunchPoller
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
@@ -37,7 +38,7 @@ def test_a_live_account_knows_what_its_recording_knows(world, tiny):
     live = world.live()
     (now,) = world.ticks(2, 2)
     ours = live.read(now).inventory
-    theirs = open_recording(tiny, interval=FIVE, types=TYPES).read(now).inventory
+    theirs = open_recording(tiny, ReadingConfig(FIVE, TYPES)).read(now).inventory
     assert {str(x.launched_by) for x in ours.instances.values()} == {str(x.launched_by) for x in theirs.instances.values()}
     assert all(x.launched_by.person for x in ours.instances.values())
     assert [(x.name, x.version, len(x.node_groups)) for x in ours.eks] == [(x.name, x.version, 1) for x in theirs.eks]
@@ -139,7 +140,7 @@ def test_instances_that_cannot_be_described_hold_the_alerts(world):
 
 def test_the_budget_stops_the_dearest_to_do_without_first(world):
     live = world.live(daily_usd=Decimal(1))
-    tab, stopped = live.calls.tab, []
+    tab, stopped = live.calls.meter, []
     for percent in range(0, 101, 10):
         tab.today().usd = Decimal(percent) / 100
         stopped.append({x.name for x in operations().values() if not tab.allows(x, x.optional)})
@@ -160,15 +161,15 @@ def test_what_was_spent_outlives_the_process(world, tmp_path):
     (now,) = world.ticks(2, 2)
     one, two = world.live(usage=file), world.live(usage=file)
     one.read(now)
-    spent = one.calls.tab.today().usd
+    spent = one.calls.meter.today().usd
     assert spent > 0
     two.read(now)
-    both = world.live(usage=file, daily_usd=spent).calls.tab
+    both = world.live(usage=file, daily_usd=spent).calls.meter
     assert both.today().usd == 2 * spent
     assert both.today().calls["ec2:DescribeInstances"] == 2
     assert not both.allows(operations()["s3", "get_object"], 1)
     file.write_text("{broken")
-    assert world.live(usage=file).calls.tab.today().usd == 0
+    assert world.live(usage=file).calls.meter.today().usd == 0
 
 
 def test_the_own_bill_adds_up(world):
@@ -176,7 +177,7 @@ def test_the_own_bill_adds_up(world):
     world.standin.faults.denied = {"pricing:GetProducts"}
     (now,) = world.ticks(2, 2)
     live.read(now)
-    bill = live.calls.tab.bill()
+    bill = live.calls.meter.bill()
     assert sum(use.usd for use in bill.uses) == bill.usd > 0
     by_name = {use.operation: use for use in bill.uses}
     metrics = by_name["cloudwatch:GetMetricData"]

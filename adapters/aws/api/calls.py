@@ -81,7 +81,7 @@ class Calls:
         attempts: int = ATTEMPTS,
     ) -> None:
         self.states = CallStates(clock)
-        self.tab = UsageMeter(clock, daily_usd, usage)
+        self.meter = UsageMeter(clock, daily_usd, usage)
         self.clock, self.stopwatch, self.until = clock, stopwatch, math.inf
         """`until`: when, by the stopwatch, nothing is waited for any more."""
         self._config = _config(attempts)
@@ -119,7 +119,7 @@ class Calls:
             return answer
         said = sentence(declared, where, state, code)
         self.states.set(declared, where, state, said)
-        self.tab.count(CallCounts(failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)))
+        self.meter.count(CallCounts(failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)))
         raise Unavailable(said)
 
     def pages(
@@ -138,11 +138,11 @@ class Calls:
     @property
     def spent(self) -> bool:
         """Tell whether so much of the day's budget is spent that nothing is looked at more closely."""
-        return not self.tab.leaves(DETAIL_RANK)
+        return not self.meter.leaves(DETAIL_RANK)
 
     def exposition(self) -> str:
         """Return the day's calls and what they cost in Prometheus's text format."""
-        return exposition(self.tab.bill())
+        return exposition(self.meter.bill())
 
     def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
         """Ask again where an answer is not whole: botocore takes a broken body of JSON for an empty one, of XML for an error."""
@@ -160,20 +160,20 @@ class Calls:
     def charge(self, service: str, operation: str, units: int) -> None:
         """Count units of a call whose size is known only after it: bytes that a query scanned."""
         name = operations()[service, operation].name
-        self.tab.count(CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units)))
+        self.meter.count(CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units)))
 
     def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
         retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
         usd = price_of(declared.service, declared.operation, units)
         name = declared.name
-        self.tab.count(CallCounts(calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd))
+        self.meter.count(CallCounts(calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd))
 
     def _allow(self, declared: Operation, place: Place, rank: int) -> None:
-        if not self.tab.allows(declared, rank):
+        if not self.meter.allows(declared, rank):
             share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
                 f"AWS {declared.name} in {place} is not asked: "
-                f"{share}today's budget of ${self.tab.budget} for the bot's own AWS calls is spent."
+                f"{share}today's budget of ${self.meter.budget} for the bot's own AWS calls is spent."
             )
 
     def _client(self, service: str, place: Place) -> Any:

@@ -42,11 +42,11 @@ class ExplorerAnswers:
         try:
             return list(self.calls.pages(self.place, "ce", operation, **given))
         finally:
-            self.calls.tab.save()
+            self.calls.meter.save()
 
     def left(self) -> int:
         """Return how many calls of today are left."""
-        used = self.calls.tab.today().units
+        used = self.calls.meter.today().units
         return self.most_calls - sum(units for name, units in used.items() if name.startswith("ce:"))
 
     def put(self, operation: str, at: datetime, answers: Mapping[str, Sequence[Mapping[str, Any]]], first: str = "") -> None:

@@ -64,7 +64,7 @@ class ExportCache:
         except Unavailable:
             self._next = now + timedelta(minutes=10)
         finally:
-            self.calls.tab.save()
+            self.calls.meter.save()
 
     def refresh(self) -> int:
         """Fetch what is new or rewritten and drop what is gone; return how many files changed.

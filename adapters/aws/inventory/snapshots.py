@@ -15,7 +15,7 @@ from adapters.aws.inventory.resources import Membership
 from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Quota, Reservation, Volume
 from bot.model.labels import Labels
 
-Other = TypeVar("Other")
+Translated = TypeVar("Translated")
 Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
 
 
@@ -63,11 +63,10 @@ class AccountInventory:
         return replace(thing, launched_by=by) if by else thing
 
 
-def _newest_each(histories: Sequence[Sequence[tuple[datetime, Other]]], now: datetime) -> list[Other]:
+def _newest_each(histories: Sequence[Sequence[tuple[datetime, Translated]]], now: datetime) -> list[Translated]:
     return [history[newest_at(history, now)][1] for history in histories]
 
 
-Translated = TypeVar("Translated")
 _Histories = list[list[tuple[datetime, Translated]]]
 
 
@@ -83,17 +82,17 @@ class Snapshots:
     """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
 
     def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
-        def said(
+        def histories(
             service: str, operation: str, translate: Callable[[Pages, ResponseInfo, TagNames], Translated]
         ) -> _Histories[Translated]:
             return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
 
-        self._instances = [folded(x) for x in said("ec2", "describe_instances", resources.instances)]
-        self._volumes = said("ec2", "describe_volumes", resources.volumes)
-        self._file_systems = said("fsx", "describe_file_systems", resources.file_systems)
-        self._reservations = said("ec2", "describe_capacity_reservations", resources.reservations)
+        self._instances = [folded(x) for x in histories("ec2", "describe_instances", resources.instances)]
+        self._volumes = histories("ec2", "describe_volumes", resources.volumes)
+        self._file_systems = histories("fsx", "describe_file_systems", resources.file_systems)
+        self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
         self.types, self._history = types, history
-        self._estate = AccountInventory(responses)
+        self._account = AccountInventory(responses)
         self._cached: Described | None = None
         self._births = sorted(self._born())
 
@@ -105,7 +104,7 @@ class Snapshots:
             *self._file_systems,
             *self._reservations,
         )
-        key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._estate.key(now))
+        key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._account.key(now))
         cached = self._cached
         if cached is None or cached.key != key:
             cached = self._cached = Described(key, self._inventory(now))
@@ -117,10 +116,10 @@ class Snapshots:
 
     def _inventory(self, now: datetime) -> Inventory:
         begun = [(history[newest_at(history, now)]) for history in self._instances]
-        clusters = self._estate.clusters(now)
-        members, complete = Membership.of(clusters), self._estate.stored
+        clusters = self._account.clusters(now)
+        members, complete = Membership.of(clusters), self._account.stored
         counted = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
-        described = {id: self._estate.instance(x, members) for id, x in sorted(counted.items())}
+        described = {id: self._account.instance(x, members) for id, x in sorted(counted.items())}
         times = [at for at, _ in begun if at <= now]
         systems = (x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now)
         return Inventory(
@@ -131,7 +130,7 @@ class Snapshots:
             reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.starts_at <= now),
             types=self.types,
             eks=clusters,
-            quotas=self._estate.quotas(now),
+            quotas=self._account.quotas(now),
         )
 
     def _counts(self, instance: Instance, now: datetime) -> bool:

@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.inventory.poller import ClusterPoller, LaunchPoller, ResourcePoller
 from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.live.config import LiveConfig
 from adapters.aws.prices.poller import PricePoller
 from adapters.aws.prices.quoted import QuotedPrices
-from bot.model.fleet import InstanceType
 from bot.model.reading import Gap
-
-
-@dataclass(frozen=True)
-class Means:
-    """Hold what asking needs beside credentials."""
-
-    stopwatch: Callable[[], float]
-    pause: Callable[[float], None]
-    journal: Path | None
-    """A folder where changed answers are kept over restarts, and for recordings."""
-    advisor: str = ""
-    """Where the Spot Advisor's data is: a file or an address."""
-    haste: float = 1.0
-    """What the time that a tick's reading may take is divided by."""
 
 
 class AccountPoller:
     """Keep the answers fresh and hand out what they say."""
 
-    def __init__(self, calls: Calls, heard: ResponseHistory, means: Means, types: Mapping[str, InstanceType]) -> None:
-        self.describer = ResourcePoller(calls, heard)
+    def __init__(self, calls: Calls, responses: ResponseHistory, config: LiveConfig) -> None:
+        self.resources = ResourcePoller(calls, responses)
         self.blind: frozenset[Place] = frozenset()
         """Where the last tick could not tell what runs."""
         self.left_out: tuple[str, ...] = ()
         """What the last tick could not have and can do without."""
-        self._heard, self._types, self._stopwatch = heard, types, means.stopwatch
-        self._clusters = ClusterPoller(calls, heard)
-        self._launches = LaunchPoller(calls, heard, means.stopwatch, means.pause)
-        self._quoter = PricePoller(calls, heard, means.advisor)
+        self._responses, self._types, self._stopwatch = responses, config.reading.types, config.timing.stopwatch
+        self._clusters = ClusterPoller(calls, responses)
+        self._launches = LaunchPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
+        self._price_poller = PricePoller(calls, responses, config.extra.advisor)
         self._prices: QuotedPrices | None = None
 
     def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
         """Ask what runs; yield a gap for each answer without which nobody can tell whether a node is gone."""
         left_out, blind = [], set()
-        for missing in self.describer.refresh(places, now):
+        for missing in self.resources.refresh(places, now):
             if missing.needed:
                 blind.add(missing.place)
                 yield missing.gap
@@ -62,20 +46,20 @@ class AccountPoller:
         left_out = [*self._clusters.refresh(places, now)]
         known, answers = snapshots(), self._launches.answers
         left_out += self._launches.refresh(places, known.at(now).inventory, now, deadline)
-        if self._quoter.due(now) and self._stopwatch() < deadline:
+        if self._price_poller.due(now) and self._stopwatch() < deadline:
             left_out += self.price(places, now)
         self.left_out = (*self.left_out, *left_out)
         return snapshots() if self._launches.answers > answers else known
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
         """Ask for prices; return a sentence for each that could not be had."""
-        running = {x for place in places for x in self.describer.types(place)}
-        failed = list(self._quoter.refresh(places, self._types, running, now))
-        self._prices = QuotedPrices(self._heard)
+        running = {x for place in places for x in self.resources.types(place)}
+        failed = list(self._price_poller.refresh(places, self._types, running, now))
+        self._prices = QuotedPrices(self._responses)
         return failed
 
     def quoted(self, places: Callable[[], Sequence[Place]], now: datetime) -> QuotedPrices:
         """Return the prices last answered, asking first where nobody did."""
-        if self._prices is None and self._quoter.due(now):
+        if self._prices is None and self._price_poller.due(now):
             self.price(places(), now)
-        return self._prices or QuotedPrices(self._heard)
+        return self._prices or QuotedPrices(self._responses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from adapters.aws.api.calls import WORKERS, Calls, Place
@@ -28,81 +29,83 @@ def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     return sorted({(n, m) for (n, m, _), found in catalogue.shapes.items() if n != REPORTS and _whole(found)} | own)
 
 
-Listed = dict[tuple[str, str], set[MetricSeries]]
-"""What was listed so far of each metric name."""
+SeriesByName = dict[tuple[str, str], set[MetricSeries]]
+"""The series listed so far of each metric name."""
 
 
-def discover(
-    calls: Calls,
-    place: Place,
-    known: Collection[str],
-    attached: Collection[str],
-    catalogue: Catalogue,
-    *,
-    recent: bool,
-    had: Listed | None = None,
-) -> set[MetricSeries]:
-    """Return the series of a place; `known` are ids of accelerated instances, `attached` of volumes on them.
+@dataclass(frozen=True)
+class PlaceFleet:
+    """Hold the ids of the accelerated instances of a place, and of the volumes on them."""
 
-    Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
-    for three hours, else two weeks count. `had` keeps what was listed before a failure: only the rest is asked again.
-    """
-    return worth_reading(
-        listed_series(calls, place, metric_names(catalogue), catalogue, recent=recent, had=had), known, attached, catalogue
-    )
+    instances: frozenset[str]
+    volumes: frozenset[str]
 
 
-def listed_series(
-    calls: Calls,
-    place: Place,
-    wanted: Iterable[tuple[str, str]],
-    catalogue: Catalogue,
-    *,
-    recent: bool,
-    had: Listed | None = None,
-) -> set[MetricSeries]:
-    """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
-    had = {} if had is None else had
-    active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
+@dataclass(frozen=True)
+class SeriesLister:
+    """List the series of CloudWatch that mean something by the catalogue."""
 
-    def of(name: tuple[str, str]) -> None:
-        given = {"Namespace": name[0], "MetricName": name[1], **active}
-        pages = calls.pages(place, "cloudwatch", "list_metrics", **given)
-        had[name] = {x for page in pages for x in _series(page["Metrics"], place, catalogue, bool)}
+    calls: Calls
+    catalogue: Catalogue
 
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
-        waiting = [pool.submit(of, name) for name in wanted if name not in had]
-    for future in waiting:
-        future.result()
-    return set().union(*had.values())
+    def discover(
+        self, place: Place, fleet: PlaceFleet, *, recent: bool, partial: SeriesByName | None = None
+    ) -> set[MetricSeries]:
+        """Return the series of a place that are worth reading.
+
+        Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
+        for three hours, else two weeks count. `partial` keeps what was listed before a failure: only the rest is asked again.
+        """
+        listed = self.listed(place, metric_names(self.catalogue), recent=recent, partial=partial)
+        return worth_reading(listed, fleet, self.catalogue)
+
+    def listed(
+        self, place: Place, wanted: Iterable[tuple[str, str]], *, recent: bool, partial: SeriesByName | None = None
+    ) -> set[MetricSeries]:
+        """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
+        partial = {} if partial is None else partial
+        active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
+
+        def of(name: tuple[str, str]) -> None:
+            given = {"Namespace": name[0], "MetricName": name[1], **active}
+            pages = self.calls.pages(place, "cloudwatch", "list_metrics", **given)
+            partial[name] = {x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)}
+
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
+            waiting = [pool.submit(of, name) for name in wanted if name not in partial]
+        for future in waiting:
+            future.result()
+        return set().union(*partial.values())
+
+    def details(self, place: Place, instance: str) -> set[MetricSeries]:
+        """Return the series of each core and device of one node; raise `Unavailable` where a page fails.
+
+        They are optional: where the day's budget is spent they are not asked for.
+        """
+        series: set[MetricSeries] = set()
+        for namespace, metric, dimension in sorted(_detail_metrics(self.catalogue)):
+            of = [{"Name": dimension, "Value": instance}]
+            given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
+            for page in self.calls.pages(place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given):
+                series.update(_series(page["Metrics"], place, self.catalogue, _near))
+        return series
 
 
-def detail_series(calls: Calls, place: Place, instance: str, catalogue: Catalogue) -> set[MetricSeries]:
-    """Return the series of each core and device of one node; raise `Unavailable` where a page fails.
-
-    They are optional: where the day's budget is spent they are not asked for.
-    """
-    found: set[MetricSeries] = set()
+def _detail_metrics(catalogue: Catalogue) -> set[tuple[str, str, str]]:
+    """Return namespace, metric name and instance dimension of each metric that cores and devices report."""
     near = {
         (n, m, "InstanceId") for (n, m, d), to in catalogue.shapes.items() if n != REPORTS and "InstanceId" in d and _near(to)
     }
     if own := catalogue.own:
         near |= {(own.namespace, meaning.name, own.instance) for meaning in own.meanings if meaning.metric in CORE_METRICS}
-    for namespace, metric, dimension in sorted(near):
-        of = [{"Name": dimension, "Value": instance}]
-        given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
-        for page in calls.pages(place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given):
-            found.update(_series(page["Metrics"], place, catalogue, _near))
-    return found
+    return near
 
 
-def worth_reading(
-    found: Iterable[MetricSeries], known: Collection[str], attached: Collection[str], catalogue: Catalogue
-) -> set[MetricSeries]:
+def worth_reading(listed: Iterable[MetricSeries], fleet: PlaceFleet, catalogue: Catalogue) -> set[MetricSeries]:
     """Leave out what only costs: hosts without an accelerator, volumes not on one, parts of what reports itself as a whole."""
-    meant = [(x, targets) for x in found if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
+    meant = [(x, targets) for x in listed if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
     every = [(series, labels_of(series, targets[0]), targets) for series, targets in meant]
-    instances = {*known, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
+    instances = {*fleet.instances, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
     whole = {(x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)}
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
@@ -111,14 +114,14 @@ def worth_reading(
             own = bool(catalogue.own) and bool(targets[0].reads)
             if not own or (series.namespace, series.metric, labels.instance) in whole:
                 return False
-        return (not labels.instance or labels.instance in instances) and (not volume or volume in attached)
+        return (not labels.instance or labels.instance in instances) and (not volume or volume in fleet.volumes)
 
     return {one[0] for one in every if wanted(*one)}
 
 
-def details_of(found: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue) -> set[MetricSeries]:
+def details_of(listed: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue) -> set[MetricSeries]:
     """Keep the series of cores and devices of some nodes."""
-    meant = [(x, targets) for x in found if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
+    meant = [(x, targets) for x in listed if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
     return {series for series, targets in meant if labels_of(series, targets[-1]).instance in instances}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from adapters.aws.api.calls import Calls, Place
-from adapters.aws.live.discovery import listed_series, worth_reading
-from adapters.aws.live.requests import SeriesBook, SeriesValues, fetch, plan_requests
-from adapters.aws.live.source import Live
+from adapters.aws.live.discovery import PlaceFleet, SeriesLister, worth_reading
+from adapters.aws.live.poller import MetricPoller
+from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, fetch, plan_requests
+from adapters.aws.live.stream import Streams
+from adapters.aws.logs.poller import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
 from bot.model.names import Meaning, OwnNames
@@ -28,25 +30,54 @@ _SAMPLE = 20
 """Series whose values are looked at, to tell a ratio from percent."""
 
 
-def examine(live: Live) -> Sequence[Check]:
-    """Return every check; nothing is kept of what the metrics say."""
+class Examined(Protocol):
+    """Describe a live account as far as the checks look at it."""
+
+    calls: Calls
+    streams: Streams
+    metrics: MetricPoller
+    logs: LogPoller
+
+    def describe(self, now: datetime) -> Iterator[str]:
+        """Poll inventory and prices; yield a sentence for each answer that is missing."""
+        ...
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the places that are read."""
+        ...
+
+    def fleet(self, place: Place) -> PlaceFleet:
+        """Return the accelerated instances of a place, and the volumes on them."""
+        ...
+
+    def neuron(self, place: Place) -> bool:
+        """Return whether instances with NeuronCores run at a place."""
+        ...
+
+    def in_eks(self, place: Place) -> bool:
+        """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
+        ...
+
+
+def examine(live: Examined) -> Sequence[Check]:
+    """Return every check; no point of a metric is kept."""
     now = live.calls.clock()
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
     checks += [Check(f"metric stream {name}", ok, found, "" if ok else _REMEDY) for name, ok, found in live.streams.found(now)]
     logs = live.logs.found(live.places(), now)
     checks += [Check(name, ok, found, "" if ok else _REMEDY) for name, ok, found in logs]
-    bill = live.calls.tab.bill()
+    bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     own = Check("AWS calls of the bot", True, spent)
     return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), own]
 
 
-def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
+def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
     """Say what of a place is described, and which accelerator metrics it has."""
-    known, _ = live.about(place)
-    name, count = f"AWS {place}", f"{len(known)} accelerated instances"
-    own = live.poll.book.catalogue.own
+    instances = live.fleet(place).instances
+    name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
+    own = live.metrics.book.catalogue.own
     try:
         classic = _listed(live.calls, place, "ContainerInsights", "node_neuroncore_utilization")
         if own:
@@ -65,30 +96,31 @@ def _listed(calls: Calls, place: Place, namespace: str, metric: str) -> bool:
     return bool(calls.call(place, "cloudwatch", "list_metrics", **asked)["Metrics"])
 
 
-def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
+def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
     """Say which metrics of the own namespace are there, of how many instances, and whether values fit their units."""
-    name, catalogue = f"namespace {own.namespace} in {place}", live.poll.book.catalogue
-    known, attached = live.about(place)
+    name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
     mine = [(own.namespace, meaning.name) for meaning in own.meanings]
-    found = worth_reading(listed_series(live.calls, place, mine, catalogue, recent=True), known, attached, catalogue)
-    if not found:
+    listed = SeriesLister(live.calls, catalogue).listed(place, mine, recent=True)
+    series = worth_reading(listed, live.fleet(place), catalogue)
+    if not series:
         remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."
         return Check(name, False, "none of its metrics reports under the names that are set", remedy)
-    instances = {labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in found}
+    instances = {labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in series}
     book = SeriesBook(catalogue=catalogue)
     end = int(now.timestamp()) // 60 * 60
-    sample = book.enter(sorted(found, key=lambda x: (x.metric, x))[:: max(1, len(found) // _SAMPLE)], end - 3600)
-    told = [x for ask in plan_requests(book, sample, place, None, end, 300, ("Maximum",)) for x in fetch(live.calls, book, ask)]
-    names = ", ".join(sorted({x.metric for x in found}))
-    doubts = list(_doubts(own, book, told))
+    sample = book.enter(sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600)
+    requests = plan_requests(book, sample, place, RequestScope(end, period=300, statistics=("Maximum",)))
+    answers = [x for request in requests for x in fetch(live.calls, book, request)]
+    names = ", ".join(sorted({x.metric for x in series}))
+    doubts = list(_doubts(own, book, answers))
     remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
     return Check(name, not doubts, "; ".join([f"{names} of {len(instances)} instances", *doubts]), remedy)
 
 
-def _doubts(own: OwnNames, book: SeriesBook, told: Sequence[SeriesValues]) -> Iterator[str]:
+def _doubts(own: OwnNames, book: SeriesBook, answers: Sequence[SeriesValues]) -> Iterator[str]:
     """Yield a sentence for each ratio whose values do not fit its unit."""
     for meaning in own.meanings:
-        values = [v for x in told if book.series[x.number].metric == meaning.name for v in x.points().peak.tolist()]
+        values = [v for x in answers if book.series[x.number].metric == meaning.name for v in x.points().peak.tolist()]
         if values and meaning.metric.endswith("_ratio") and (doubt := _doubt(meaning, max(values))):
             yield doubt
 

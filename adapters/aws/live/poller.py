@@ -13,8 +13,17 @@ import orjson
 
 from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.history import KEPT
-from adapters.aws.live.discovery import detail_series
-from adapters.aws.live.requests import MOST_QUERIES, MetricRequest, SeriesBook, SeriesValues, Watermark, fetch, plan_requests
+from adapters.aws.live.discovery import SeriesLister
+from adapters.aws.live.requests import (
+    MOST_QUERIES,
+    MetricRequest,
+    RequestScope,
+    SeriesBook,
+    SeriesValues,
+    Watermark,
+    fetch,
+    plan_requests,
+)
 from adapters.aws.metrics.points import MetricSeries, Points
 from bot.errors import Unavailable
 from bot.model.reading import Gap
@@ -77,11 +86,11 @@ class MetricPoller:
         if first:
             for end in range(recent, now - self.history, -_DAY):
                 start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
-                self._older += plan_requests(self.book, new, place, start, end, BACKFILL_PERIOD)
+                self._older += self._history_requests(place, new, start, end)
             streamed = [number for number in new if self.elsewhere(self.book.series[number])]
             until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
             if streamed and recent < until:
-                self._older[:0] = plan_requests(self.book, streamed, place, recent, until, BACKFILL_PERIOD)
+                self._older[:0] = self._history_requests(place, streamed, recent, until)
 
     def pin(self, place: Place, found: Iterable[MetricSeries], now: int, until: int) -> int:
         """Read some series from now until then whatever discovery finds; return how many were not read just before."""
@@ -143,13 +152,16 @@ class MetricPoller:
             read.gaps.append(ask.place.gap(f"{lacking} metrics in {ask.place} were not in CloudWatch's answer."))
 
     def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[MetricRequest]:
-        return plan_requests(self.book, numbers, place, None, end, since=since, most=self.most_queries)
+        return plan_requests(self.book, numbers, place, RequestScope(end, since=since, most_queries=self.most_queries))
+
+    def _history_requests(self, place: Place, numbers: Sequence[int], start: int, end: int) -> Iterator[MetricRequest]:
+        return plan_requests(self.book, numbers, place, RequestScope(end, start, period=BACKFILL_PERIOD))
 
     def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
         """Queue what an outage left unread before the newest hours as history, the first of all."""
         for since, numbers in sorted(skipped.items(), reverse=True):
             start = max(since, end - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
-            self._older[:0] = plan_requests(self.book, numbers, place, start, end, BACKFILL_PERIOD)
+            self._older[:0] = self._history_requests(place, numbers, start, end)
 
     def _make(
         self, wanted: Sequence[MetricRequest], deadline: float, take: Callable[[MetricRequest, Sequence[SeriesValues]], None]
@@ -197,14 +209,14 @@ _Interval = list[int]
 class DetailPoller:
     """Keep who is looked at closer until when; `journal` remembers it for recordings."""
 
-    calls: Calls
-    poll: MetricPoller
+    lister: SeriesLister
+    metrics: MetricPoller
     journal: Path | None
     _until: dict[str, int] = field(default_factory=dict)
     _series: dict[str, set[MetricSeries]] = field(default_factory=dict)
 
-    def look(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
-        """Read cores and devices of the first `MOST_LOOKUPS` instances from now on; return how many series that adds.
+    def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
+        """Read cores and devices of the first `MOST` instances from now on; return how many series that adds.
 
         Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
         """
@@ -214,11 +226,11 @@ class DetailPoller:
             self._series.pop(instance, None)
         open_places = MOST - len(set(self._until) - {instance for _, instance in wanted})
         for place, instance in wanted[: max(0, open_places)]:
-            if self.calls.spent:
+            if self.lister.calls.spent:
                 break
             if instance not in self._series:
-                self._series[instance] = detail_series(self.calls, place, instance, self.poll.book.catalogue)
-            added += self.poll.pin(place, self._series[instance], at, at + int(HELD.total_seconds()))
+                self._series[instance] = self.lister.details(place, instance)
+            added += self.metrics.pin(place, self._series[instance], at, at + int(HELD.total_seconds()))
             self._note(instance, at)
         return added
 

@@ -11,10 +11,10 @@ import numpy as np
 import orjson
 
 from adapters.aws.api.calls import Place
-from adapters.aws.api.history import ResponseHistory, file_of
-from adapters.aws.live.discovery import detail_series, discover
+from adapters.aws.api.history import file_of
+from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.poller import detail_spans
-from adapters.aws.live.requests import ALL, MetricRequest, SeriesValues, fetch, plan_requests
+from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, fetch, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
@@ -49,100 +49,111 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
     missing = list(live.describe(end))
     if not live.places():
         raise Unavailable(" ".join(missing) or "No AWS account answers.")
-    answers = _write_answers(folder, live.heard)
-    points = 0
+    recorder = _Recorder(live, folder, start, end, missing)
+    answers, points = recorder.write_answers(), 0
     for place in live.places():
         say(f"reading {place}")
-        points += _write_metrics(live, place, folder, start, end, missing)
-    _write_logs(live, folder, start, end, missing)
+        points += recorder.write_metrics(place)
+    recorder.write_logs()
     if not points:
         raise Unavailable(" ".join(["CloudWatch has no metric that means something here in that time.", *missing]))
-    return Recorded(points, answers, f"{live.calls.tab.today().usd:.2f}", tuple(missing))
+    return Recorded(points, answers, f"{live.calls.meter.today().usd:.2f}", tuple(missing))
 
 
-def _write_answers(folder: Path, heard: ResponseHistory) -> int:
-    """Write the newest answers, and those that a watch kept while it ran: they tell what has ended since."""
-    kept = heard.journal.glob("api/*/*/*/*.json") if heard.journal else ()
-    found = {path.relative_to(heard.journal): path.read_bytes() for path in kept} if heard.journal else {}
-    newest = {call: said for call in heard.calls() if (said := heard.newest(call))}
-    found |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
-    for name, raw in found.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(raw)
-    return len(found)
+@dataclass
+class _Recorder:
+    """Write a time of a live account into a folder; `missing` gathers a sentence for each answer that could not be had."""
 
+    live: Live
+    folder: Path
+    start: datetime
+    end: datetime
+    missing: list[str]
 
-def _write_metrics(live: Live, place: Place, folder: Path, start: datetime, end: datetime, missing: list[str]) -> int:
-    known, attached = live.about(place)
-    found = discover(live.calls, place, known, attached, live.poll.book.catalogue, recent=False)
-    book = live.poll.book
-    book.enter(found, int(start.timestamp()))
-    numbers = sorted(book.number(series) for series in found)
-    closer = list(_closer(live, place, missing))
-    path = folder / "metrics" / (place.account or "own") / place.region
-    path.mkdir(parents=True, exist_ok=True)
-    written = 0
-    for begin, stop in _parts(start, end):
-        lines: list[bytes] = []
-        wanted = list(plan_requests(book, numbers, place, int(begin.timestamp()), int(stop.timestamp()), statistics=ALL))
-        for at, until, close in closer:
-            low, high = max(at, int(begin.timestamp())), min(until, int(stop.timestamp()))
-            wanted += plan_requests(book, close, place, low, high, statistics=ALL)
-        for ask in wanted:
-            lines += [line for told in _told(live, ask, missing) for line in _lines(told, book.series[told.number])]
-        if lines:
-            (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
-        written += len(lines)
-    return written
+    def write_answers(self) -> int:
+        """Write the newest answers, and those that a watch kept while it ran: they tell which nodes have ended since."""
+        responses = self.live.responses
+        kept = responses.journal.glob("api/*/*/*/*.json") if responses.journal else ()
+        files = {path.relative_to(responses.journal): path.read_bytes() for path in kept} if responses.journal else {}
+        newest = {call: response for call in responses.calls() if (response := responses.newest(call))}
+        files |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
+        for name, raw in files.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_bytes(raw)
+        return len(files)
 
+    def write_metrics(self, place: Place) -> int:
+        """Write the metrics of a place, some hours a file; return how many points."""
+        book = self.live.metrics.book
+        series = SeriesLister(self.live.calls, book.catalogue).discover(place, self.live.fleet(place), recent=False)
+        book.enter(series, int(self.start.timestamp()))
+        numbers = sorted(book.number(one) for one in series)
+        watched = list(self._watched(place))
+        path = self._folder_of("metrics", place)
+        written = 0
+        for begin, stop in self._parts():
+            first, last = int(begin.timestamp()), int(stop.timestamp())
+            requests = list(plan_requests(book, numbers, place, RequestScope(last, first, statistics=ALL)))
+            for at, until, details in watched:
+                scope = RequestScope(min(until, last), max(at, first), statistics=ALL)
+                requests += plan_requests(book, details, place, scope)
+            answers = [values for request in requests for values in self._fetched(request)]
+            lines = [line for values in answers for line in _lines(values, book.series[values.number])]
+            if lines:
+                (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
+            written += len(lines)
+        return written
 
-def _write_logs(live: Live, folder: Path, start: datetime, end: datetime, missing: list[str]) -> None:
-    """Write what events say of compiles, some hours at a time; no more of a log is asked for, and none of its text is kept."""
-    for number, group in enumerate(live.logs.groups):
-        for place in (x for x in live.places() if x.region == (group.region or live.home)):
-            found: list[bytes] = []
-            for begin, stop in _parts(start, end):
-                try:
-                    found += [orjson.dumps(trimmed(event)) + b"\n" for event in live.logs.events(place, group, begin, stop)]
-                except Unavailable as error:
-                    missing.append(str(error))
-            path = folder / "logs" / (place.account or "own") / place.region
-            path.mkdir(parents=True, exist_ok=True)
-            (path / f"{number}.jsonl").write_bytes(b"".join(found))
+    def write_logs(self) -> None:
+        """Write the compile lines of logs, some hours at a time; no more of a log is asked for, and none of its text is kept."""
+        for number, group in enumerate(self.live.logs.groups):
+            for place in (x for x in self.live.places() if x.region == (group.region or self.live.home)):
+                lines: list[bytes] = []
+                for begin, stop in self._parts():
+                    try:
+                        events = self.live.logs.events(place, group, begin, stop)
+                        lines += [orjson.dumps(trimmed(event)) + b"\n" for event in events]
+                    except Unavailable as error:
+                        self.missing.append(str(error))
+                (self._folder_of("logs", place) / f"{number}.jsonl").write_bytes(b"".join(lines))
 
+    def _watched(self, place: Place) -> Iterator[tuple[int, int, list[int]]]:
+        """Yield begin and end of each time that the watch read the details of a node of the place, and the series of those."""
+        book, lister = self.live.metrics.book, SeriesLister(self.live.calls, self.live.metrics.book.catalogue)
+        instances = self.live.fleet(place).instances
+        for instance, spans in detail_spans(self.live.responses.journal).items():
+            if instance not in instances:
+                continue
+            try:
+                series = lister.details(place, instance)
+            except Unavailable as error:
+                self.missing.append(str(error))
+                continue
+            book.enter(series, 0)
+            yield from ((at, until, sorted(book.number(x) for x in series)) for at, until in spans)
 
-def _closer(live: Live, place: Place, missing: list[str]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield from when to when the watch looked closer at a node of the place, and the numbers of what it read then."""
-    book, (known, _) = live.poll.book, live.about(place)
-    for instance, spans in detail_spans(live.heard.journal).items():
-        if instance not in known:
-            continue
+    def _fetched(self, request: MetricRequest) -> Sequence[SeriesValues]:
         try:
-            found = detail_series(live.calls, place, instance, book.catalogue)
+            return fetch(self.live.calls, self.live.metrics.book, request)
         except Unavailable as error:
-            missing.append(str(error))
-            continue
-        book.enter(found, 0)
-        yield from ((at, until, sorted(book.number(x) for x in found)) for at, until in spans)
+            self.missing.append(str(error))
+            return ()
+
+    def _folder_of(self, kind: str, place: Place) -> Path:
+        path = self.folder / kind / (place.account or "own") / place.region
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _parts(self) -> Iterator[tuple[datetime, datetime]]:
+        start = self.start
+        while start < self.end:
+            yield start, min(start + _PART, self.end)
+            start += _PART
 
 
-def _told(live: Live, ask: MetricRequest, missing: list[str]) -> Sequence[SeriesValues]:
-    try:
-        return fetch(live.calls, live.poll.book, ask)
-    except Unavailable as error:
-        missing.append(str(error))
-        return ()
-
-
-def _parts(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    while start < end:
-        yield start, min(start + _PART, end)
-        start += _PART
-
-
-def _lines(told: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
-    points = told.points()
-    low = told.sets.get("Minimum", np.full(len(told.times), np.nan))
+def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
+    points = values.points()
+    low = values.sets.get("Minimum", np.full(len(values.times), np.nan))
     shared = {
         "account_id": series.account,
         "region": series.region,

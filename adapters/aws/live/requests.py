@@ -144,73 +144,80 @@ def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
     return tuple(name for name in ALL if name in wanted)
 
 
-def plan_requests(
-    book: SeriesBook,
-    numbers: Sequence[int],
-    place: Place,
-    start: int | None,
-    end: int,
-    period: int = 60,
-    statistics: tuple[str, ...] = (),
-    since: int = 0,
-    most: int = MOST_QUERIES,
-) -> Iterator[MetricRequest]:
-    """Yield the calls that read some series of a place up to `end`, from `start` or from where each was read to.
+@dataclass(frozen=True)
+class RequestScope:
+    """Hold the time to read, in seconds and half-open, and how to read it."""
 
-    Nothing before `since` is asked for.
+    end: int
+    start: int | None = None
+    """None reads each series on from its watermark."""
+    since: int = 0
+    """Nothing before is asked for."""
+    period: int = 60
+    statistics: tuple[str, ...] = ()
+    """None named: those that the meaning of each series needs."""
+    most_queries: int = MOST_QUERIES
+
+
+def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope: RequestScope) -> Iterator[MetricRequest]:
+    """Yield the calls that read some series of a place.
 
     All statistics of a series stand in one call: then it is billed as one metric.
     """
-    at: dict[int, list[int]] = defaultdict(list)
+    by_start: dict[int, list[int]] = defaultdict(list)
     for number in numbers:
-        begin = max(since, book.marks[number].start if start is None else start)
-        if begin < end:
-            at[begin].append(number)
-    for begin, together in sorted(at.items(), reverse=True):
-        chunk: list[tuple[int, tuple[str, ...]]] = []
-        queries = 0
-        for number in together:
-            wanted = statistics or statistics_of(book.targets(book.series[number]))
-            if queries + len(wanted) > most:
-                yield _request(place, begin, end, period, chunk)
-                chunk, queries = [], 0
-            chunk.append((number, wanted))
-            queries += len(wanted)
-        yield _request(place, begin, end, period, chunk)
+        start = max(scope.since, book.marks[number].start if scope.start is None else scope.start)
+        if start < scope.end:
+            by_start[start].append(number)
+    for start, together in sorted(by_start.items(), reverse=True):
+        wanted = [(n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in together]
+        for chunk in _chunks(wanted, scope.most_queries):
+            series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
+            yield MetricRequest(place, start, scope.end, scope.period, series, statistics)
 
 
-def _request(place: Place, start: int, end: int, period: int, chunk: Sequence[tuple[int, tuple[str, ...]]]) -> MetricRequest:
-    return MetricRequest(place, start, end, period, tuple(n for n, _ in chunk), tuple(s for _, s in chunk))
+def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
+    """Yield series with their statistics in order, at most so many queries at a time."""
+    chunk: list[tuple[int, tuple[str, ...]]] = []
+    queries = 0
+    for number, statistics in wanted:
+        if queries + len(statistics) > most:
+            yield chunk
+            chunk, queries = [], 0
+        chunk.append((number, statistics))
+        queries += len(statistics)
+    yield chunk
 
 
-def fetch(calls: Calls, book: SeriesBook, ask: MetricRequest) -> list[SeriesValues]:
+def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
     """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is not told."""
     queries = [
-        _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, ask.period)
-        for number, wanted in zip(ask.numbers, ask.statistics, strict=True)
+        _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)
+        for number, wanted in zip(request.numbers, request.statistics, strict=True)
         for statistic in wanted
     ]
     times: dict[str, list[datetime]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)
     status: dict[str, str] = {}
     for page in calls.pages(
-        ask.place,
+        request.place,
         "cloudwatch",
         "get_metric_data",
-        units=len(ask.numbers),
+        units=len(request.numbers),
         MetricDataQueries=queries,
-        StartTime=datetime.fromtimestamp(ask.start, UTC),
-        EndTime=datetime.fromtimestamp(ask.end, UTC),
+        StartTime=datetime.fromtimestamp(request.start, UTC),
+        EndTime=datetime.fromtimestamp(request.end, UTC),
         ScanBy="TimestampAscending",
     ):
         for result in page["MetricDataResults"]:
             times[result["Id"]] += result.get("Timestamps", ())
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
-    found = (
-        _series_values(number, wanted, times, values, status) for number, wanted in zip(ask.numbers, ask.statistics, strict=True)
+    answers = (
+        _series_values(number, wanted, times, values, status)
+        for number, wanted in zip(request.numbers, request.statistics, strict=True)
     )
-    return [told for told in found if told]
+    return [values for values in answers if values]
 
 
 def _query(id: str, series: MetricSeries, statistic: str, period: int) -> dict[str, Any]:

@@ -2,60 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 from adapters.aws.api.responses import RecordedResponses
+from adapters.aws.config import ReadingConfig
 from adapters.aws.files import MetricForm, form_of
-from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.logs.logbook import node_names, read_logs
-from adapters.aws.metrics.catalogue import Catalogue, catalogue_with
+from adapters.aws.metrics.catalogue import Catalogue
 from adapters.aws.metrics.jsonl import read_jsonl
 from adapters.aws.metrics.neuron_monitor import read_reports
 from adapters.aws.metrics.parquet import read_parquet
 from adapters.aws.metrics.points import KEPT_DAYS, Gatherer
-from adapters.aws.metrics.time_grid import TimeGrid
 from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
-from adapters.aws.recording.recording import Recording
+from adapters.aws.recording.recording import Recording, RecordingContents
 from bot.errors import Unavailable, WrongInput
-from bot.model.fleet import InstanceType
-from bot.model.names import OwnNames
 
 
-def open_recording(
-    folder: Path,
-    *,
-    interval: timedelta,
-    lag: timedelta = timedelta(minutes=1),
-    history: timedelta = timedelta(days=15),
-    types: Mapping[str, InstanceType],
-    tags: TagNames | None = None,
-    own: OwnNames | None = None,
-) -> Recording:
-    """Read a folder's metrics, reports and responses; frames have steps of `interval`, aligned to the epoch.
-
-    `own` names the metrics of a namespace of the installation's own.
+def open_recording(folder: Path, config: ReadingConfig) -> Recording:
+    """Read the metrics, reports, responses and logs in a folder.
 
     Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric.
     """
     if not folder.is_dir():
         raise WrongInput(f"There is no recording at {folder}; name a folder that has metrics/ in it.")
     problems = Problems()
-    gatherer = gather(folder, problems, catalogue_with(own))
+    gatherer = gather(folder, problems, config.catalogue())
     if not gatherer.parts:
         first = next(iter(problems.sentences()), "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.")
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
     if astray := gatherer.drop_astray():
         problems.add("metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped.")
     responses = RecordedResponses(folder / "api", problems)
-    snapshots = Snapshots(responses, tags or TagNames(), types, history)
-    grid = TimeGrid(int(interval.total_seconds()), int(lag.total_seconds()))
+    snapshots = Snapshots(responses, config.tags, config.types, config.history)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    return Recording(gatherer, grid, history, snapshots, QuotedPrices(responses), problems, logs)
+    return Recording(RecordingContents(gatherer, snapshots, QuotedPrices(responses), logs, problems), config)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from threading import Lock
 
+from adapters.aws.config import ReadingConfig
 from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled, last_seen
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.logs.logbook import Logbook
@@ -30,27 +31,29 @@ _LAZY = "core"
 """Built when first asked for: as large as all the rest."""
 
 
+@dataclass(frozen=True)
+class RecordingContents:
+    """Hold everything that was read from a recording's folder."""
+
+    gatherer: Gatherer
+    snapshots: Snapshots
+    prices: QuotedPrices
+    logs: Logbook
+    problems: Problems
+
+
 class Recording:
     """Read a recording as of any time: `bot.ports.Source` and `bot.ports.Prices`.
 
     Frames are views into whole-recording arrays and are built when asked for. Any thread may read.
     """
 
-    def __init__(
-        self,
-        gatherer: Gatherer,
-        grid: TimeGrid,
-        history: timedelta,
-        snapshots: Snapshots,
-        prices: QuotedPrices,
-        problems: Problems,
-        logs: Logbook,
-    ) -> None:
+    def __init__(self, contents: RecordingContents, config: ReadingConfig) -> None:
+        gatherer, snapshots, grid = contents.gatherer, contents.snapshots, config.grid
         self.ignored: Mapping[str, int] = dict(gatherer.ignored)
         """Points of metric names that mean nothing here, by `namespace metric`."""
-        self._grid, self._prices, self._problems = grid, prices, problems
-        self._history, self._logs = history, logs
-        self._most = max(1, int(history.total_seconds()) // grid.step)
+        self._grid, self._prices, self._problems = grid, contents.prices, contents.problems
+        self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
         ordered = batches(gatherer)
         feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := series_batches(ordered, kind, gatherer.catalogue))}
         every = [source for found in feeding.values() for source in found]

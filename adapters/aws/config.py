@@ -1,0 +1,46 @@
+"""Hold how an installation reads metrics and inventory, of a recording or of a live account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from adapters.aws.inventory.ownership import TagNames
+from adapters.aws.metrics.catalogue import Catalogue, catalogue_with
+from adapters.aws.metrics.time_grid import TimeGrid
+from bot.model.fleet import InstanceType
+from bot.model.names import OwnNames
+
+
+@dataclass(frozen=True)
+class ReadingConfig:
+    """Configure the frames and the inventory of a source; steps of `interval` are aligned to the epoch."""
+
+    interval: timedelta
+    types: Mapping[str, InstanceType]
+    lag: timedelta = timedelta(minutes=1)
+    """How long after its period a point becomes visible."""
+    history: timedelta = timedelta(days=15)
+    tags: TagNames = field(default_factory=TagNames)
+    own: OwnNames | None = None
+    """Names of the metrics in a namespace of the installation's own."""
+
+    @property
+    def grid(self) -> TimeGrid:
+        """Return the grid of visible time."""
+        return TimeGrid(int(self.interval.total_seconds()), int(self.lag.total_seconds()))
+
+    @property
+    def history_seconds(self) -> int:
+        """Return the length of history in seconds."""
+        return int(self.history.total_seconds())
+
+    @property
+    def most_steps(self) -> int:
+        """Return how many steps a frame holds at most."""
+        return max(1, self.history_seconds // self.grid.step)
+
+    def catalogue(self) -> Catalogue:
+        """Return the metrics that mean something: the standard ones, and those of the installation's own."""
+        return catalogue_with(self.own)
