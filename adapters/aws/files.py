@@ -42,7 +42,7 @@ def form_of(path: Path) -> MetricForm | None:
 
 
 def gzipped(start: bytes) -> bool:
-    """Tell whether a file that begins so is gzip."""
+    """Return whether a file that begins so is gzip."""
     return start[:2] == b"\x1f\x8b"
 
 
@@ -77,7 +77,7 @@ def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Open by content: what a name says may be wrong, and Firehose says nothing."""
+    """Open by content: the ending of a name may be wrong, and Firehose gives none."""
     file = path.open("rb")
     if not gzipped(file.peek(2)):
         return file

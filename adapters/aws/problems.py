@@ -1,4 +1,4 @@
-"""Collect what could not be read: named while few, counted when many."""
+"""Collect the parts that could not be read: named while few, counted when many."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Problems:
         self._rest[file] += times
 
     def take(self, later: Problems) -> None:
-        """Add what was collected after these, as if it had been added here."""
+        """Add the problems collected after these, as if they had been added here."""
         for sentence, file in later._named.items():
             if len(self._named) < NAMED:
                 self._named.setdefault(sentence, file)

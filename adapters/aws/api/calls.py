@@ -1,4 +1,4 @@
-"""Make every AWS call: clients, bounded retries, counting and pricing, and answers that are not what they should be."""
+"""Make every AWS call: clients, bounded retries, counting, pricing, and a check that each answer is whole."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Place:
 
 
 class NoData(Unavailable):
-    """Say that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
+    """Report that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
 
 
 class MalformedAnswer(Exception):
@@ -137,11 +137,11 @@ class Calls:
 
     @property
     def spent(self) -> bool:
-        """Tell whether so much of the day's budget is spent that nothing is looked at more closely."""
+        """Return whether so much of the day's budget is spent that nothing is looked at more closely."""
         return not self.meter.leaves(DETAIL_RANK)
 
     def exposition(self) -> str:
-        """Return the day's calls and what they cost in Prometheus's text format."""
+        """Return the day's calls and their costs in Prometheus's text format."""
         return exposition(self.meter.bill())
 
     def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:

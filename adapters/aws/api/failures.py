@@ -52,7 +52,7 @@ FAILURES = (BotoCoreError, ClientError, OSError)
 
 
 def state_of(error: Exception) -> CallState:
-    """Return what kind of failure an error is."""
+    """Return the kind of failure that an error is."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return CallState.EXPIRED
     code = code_of(error)
@@ -67,7 +67,7 @@ def code_of(error: Exception) -> str:
 
 
 def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
-    """Say what failed where, and what to do."""
+    """Return a sentence that names the failed call, its place, and the remedy."""
     remedy = {
         CallState.DENIED: f"allow {declared.action} (deploy/iam-policy.json)",
         CallState.EXPIRED: "renew the credentials",
@@ -116,11 +116,11 @@ Returned = TypeVar("Returned")
 
 
 class TimedOut(Exception):
-    """Say that no answer came in time."""
+    """Report that no answer came in time."""
 
 
 def with_timeout(ask: Callable[[], Returned], seconds: float) -> Returned:
-    """Return what `ask` returns, or raise what it raises; raise `TimedOut` where neither has come after `seconds`."""
+    """Return or raise as `ask` does; raise `TimedOut` where it has done neither after `seconds`."""
     if math.isinf(seconds):
         return ask()
     told: SimpleQueue[Callable[[], Returned]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Hold what every describe call answered over time, as JSON would carry it; a journal on disk outlives the process."""
+"""Hold the answers of every describe call over time, as JSON; a journal on disk outlives the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVERY, _HOURLY = timedelta(hours=6), timedelta(days=2)
 
 @dataclass(frozen=True)
 class ApiCall:
-    """Name one call: operation, place, and what it is about where that is one thing."""
+    """Name one call: its operation, its place, and its argument where it has one."""
 
     service: str
     operation: str
@@ -34,7 +34,7 @@ class ApiCall:
 
 @dataclass
 class _Response:
-    """Hold one answer since when it was given; what it says is translated when first asked."""
+    """Hold one answer and the time it was given; it is translated when first asked for."""
 
     at: datetime
     raw: bytes = b""
@@ -80,7 +80,7 @@ class ResponseHistory:
         return list(self._answered)
 
     def knows(self, call: ApiCall) -> bool:
-        """Tell whether an answer is known, from now or from the journal."""
+        """Return whether an answer is known, from now or from the journal."""
         self.recall(call.service, call.operation, call.place)
         return bool(self._said.get(call))
 
@@ -100,7 +100,7 @@ class ResponseHistory:
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
-        """Return what each call's kept answers say, oldest first; what cannot be read is reported and left out."""
+        """Return the translated answers of each call, oldest first; one that cannot be read is reported and left out."""
         wanted = [call for call in self._said if (call.service, call.operation) == (service, operation)]
         found = [self._history(call, translate) for call in sorted(wanted, key=str)]
         return [history for history in found if history]
@@ -142,7 +142,7 @@ class ResponseHistory:
         return path
 
     def _thin(self, call: ApiCall, now: datetime) -> None:
-        """Forget what no history needs, in memory and on disk."""
+        """Forget the answers that no history needs, in memory and on disk."""
         kept = thinned([entry.at for entry in self._said[call]], now)
         for entry in self._said[call]:
             if entry.at not in kept and entry.path:
@@ -169,7 +169,7 @@ def _shared(before: Any, found: Any) -> Any:
 
 
 def file_of(call: ApiCall, at: datetime) -> Path:
-    """Return where a recording keeps an answer: the account, and what the call was about, tell apart calls of one time."""
+    """Return the file of an answer in a recording: argument and account tell apart calls of one time."""
     about = ".".join(word for word in (call.argument, call.place.account) if word)
     name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
     return Path("api") / call.service / call.operation / call.place.region / name

@@ -1,4 +1,4 @@
-"""Declare every AWS operation that the live source may call, why, and what a call costs; the facts are rows of data files."""
+"""Declare every AWS operation that a live account may be asked, its reason and its price; the facts are rows of data files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def operations() -> Mapping[tuple[str, str], Operation]:
 
 @dataclass(frozen=True)
 class Grant:
-    """State what AWS itself does in the caller's name under an operation (`under`): allowed, but never called here."""
+    """State an action of AWS itself in the caller's name under an operation (`under`): allowed, but never called here."""
 
     action: str
     resource: str
@@ -57,13 +57,13 @@ class Grant:
 
 @cache
 def grants() -> tuple[Grant, ...]:
-    """Return what must be allowed beside the operations that are called."""
+    """Return the actions that must be allowed beside the operations that are called."""
     return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in _rows("grants.csv"))
 
 
 @dataclass(frozen=True)
 class CallPrice:
-    """State what one `unit` of a call costs, with source and date."""
+    """State the price of one `unit` of a call, with source and date."""
 
     unit: str
     usd: Decimal
@@ -86,7 +86,7 @@ def stops_at(optional: int) -> int:
 
 
 def call_price(service: str, operation: str) -> CallPrice | None:
-    """Return what a unit of a call costs, None for a free one."""
+    """Return the price of a unit of a call, None for a free one."""
     return call_prices().get((service, operation)) or call_prices().get((service, "*"))
 
 

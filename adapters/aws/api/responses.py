@@ -47,12 +47,12 @@ class ResponseInfo:
 
 
 class Responses(Protocol):
-    """Give what AWS answered: recorded, or heard just now."""
+    """Give AWS's responses, recorded or live."""
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
-        """Return, for each region and argument, what every response says, oldest first."""
+        """Return the translated responses of each region and argument, oldest first."""
         ...
 
 
@@ -81,7 +81,7 @@ class RecordedResponses:
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
-        """Return, for each region and argument, what every readable response says, oldest first; report the broken ones."""
+        """Return the translated responses of each region and argument, oldest first; report the broken ones."""
         places = self._index.get((service, operation), {})
         found = [
             [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)] for _, many in sorted(places.items())
@@ -105,7 +105,7 @@ class RecordedResponses:
 
 
 def argument_and_account(name: str) -> tuple[str, str]:
-    """Return argument and account of what stands between a file's time and `.json`: `llama.111122223333`."""
+    """Return argument and account of a file's name without its time and `.json`: `llama.111122223333`."""
     found = _ACCOUNT.fullmatch(name)
     return (found[1] or "", found[2]) if found else (name, "")
 

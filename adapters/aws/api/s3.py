@@ -55,7 +55,7 @@ class S3Lister:
         self.bucket, self._prefix = bucket_and_prefix(self.address, "a metric stream")
 
     def fresh(self, now: datetime) -> list[S3Object]:
-        """Return what is not done, the newest first; raise `Unavailable` where a page fails."""
+        """Return the objects that are not done, the newest first; raise `Unavailable` where a page fails."""
         if self._since is None:
             since = now - self.begin
             self._after = self._first_key(since)

@@ -1,4 +1,4 @@
-"""Count what the bot's own calls cost, a UTC day; a file carries it over restarts and adds up several processes."""
+"""Count the bot's own calls and their costs by UTC day; a file carries them over restarts and adds up several processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CallCounts:
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> CallCounts:
-        """Read what `document` wrote; raise `ValueError` or `TypeError` for anything else."""
+        """Read a document that `document` wrote; raise `ValueError` or `TypeError` for anything else."""
         counted = {name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()}) for name in _COUNTED}
         usd = Decimal(str(document.get("usd", "0")))
         return CallCounts(
@@ -73,7 +73,7 @@ class UsageMeter:
         return self.days.setdefault(self._day(), CallCounts())
 
     def leaves(self, rank: int) -> bool:
-        """Tell whether the day's budget leaves room for operations of a rank; 0 never stops."""
+        """Return whether the day's budget leaves room for operations of a rank; 0 never stops."""
         return self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
 
     def allows(self, declared: Operation, rank: int) -> bool:
@@ -92,7 +92,7 @@ class UsageMeter:
                 del self.days[day]
 
     def save(self) -> None:
-        """Add what is new to the file, and take in what other processes counted; without a file, do nothing."""
+        """Add the new counts to the file, and take in those of other processes; without a file, do nothing."""
         if self._file is None:
             return
         with self._lock:
@@ -118,7 +118,7 @@ class UsageMeter:
         return self.today().usd / hours * 730
 
     def bill(self) -> OwnBill:
-        """Return this day and what a month comes to."""
+        """Return the costs of this day and of a month at its pace."""
         used = self.today()
         names = sorted({*used.calls, *used.units, *used.failed, *used.stopped})
         return OwnBill(

@@ -22,12 +22,12 @@ _KEPT_SETS = 2
 
 
 class CapReached(Unavailable):
-    """Say that no more priced calls are made today."""
+    """Report that no more priced calls are made today."""
 
 
 @dataclass
 class ExplorerAnswers:
-    """Ask Cost Explorer at most `most_calls` a UTC day, and keep what it answered under `folder`/api."""
+    """Ask Cost Explorer at most `most_calls` times a UTC day, and keep its answers under `folder`/api."""
 
     calls: Calls
     folder: Path
@@ -50,7 +50,7 @@ class ExplorerAnswers:
         return self.most_calls - sum(units for name, units in used.items() if name.startswith("ce:"))
 
     def put(self, operation: str, at: datetime, answers: Mapping[str, Sequence[Mapping[str, Any]]], first: str = "") -> None:
-        """Write a set of answers of one time by what each is about; the one called `first` last: without it none counts."""
+        """Write a set of answers of one time, each by its subject; the one called `first` last: without it none counts."""
         folder = self.of(operation)
         folder.mkdir(parents=True, exist_ok=True)
         for about in sorted(answers, key=lambda name: name == first):
@@ -70,7 +70,7 @@ class ExplorerAnswers:
         return self.folder / "api" / "ce" / operation / "us-east-1"
 
     def copy_to(self, folder: Path, until: datetime | None = None) -> int:
-        """Copy every kept answer into a recording; return how many. What was given after `until`, its end, counts from then."""
+        """Copy every kept answer into a recording; return how many. An answer given after `until`, its end, counts from then."""
         files = [path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)]
         for path in files:
             at, dot, rest = path.name.partition(".")

@@ -107,7 +107,7 @@ class AthenaCopy:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
 
     def _await(self, named: str) -> None:
-        """Return when the query has succeeded, and price what it scanned; raise `Unavailable` for one that failed or drags on."""
+        """Wait until the query has succeeded, and price the bytes it scanned; raise `Unavailable` if it fails or drags on."""
         for wait in _WAITS:
             found = self.calls.call(self._place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
             status = found["QueryExecution"].get("Status", {})

@@ -37,7 +37,7 @@ class Explorer:
     _asked: dict[tuple[str, datetime], int] = field(default_factory=dict)
 
     def keep_fresh(self, view: str = "") -> str:
-        """Bring one view up to date where that is due; return how old it is and what it cost, or why there is none."""
+        """Bring one view up to date where that is due; return its age and its cost, or why there is none."""
         with self.answers.lock:
             first, now = view or _TOP, self.answers.calls.clock()
             newest = self.answers.newest(_OPERATION, first)
@@ -96,7 +96,7 @@ class Explorer:
             return [{"GroupDefinitions": list(keys), "ResultsByTime": []}]
 
     def _said(self, first: str, now: datetime) -> str:
-        """Say how old the answers are and what they cost, or why there are none."""
+        """Return the age and the cost of the answers, or why there are none."""
         newest = self.answers.newest(_OPERATION, first)
         why = self._failures.get(first, (now, ""))[1]
         if newest is None:
@@ -130,12 +130,12 @@ def _dimension(key: str) -> dict[str, str]:
 
 
 def _about(*parts: str) -> str:
-    """Return what an answer is called that is filtered by these parts: no dot, no slash within one."""
+    """Return the name of an answer that is filtered by these parts: no dot, no slash within one."""
     return ".".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
 def _sums(pages: AnswerPages, keys: int) -> dict[tuple[str, ...], Decimal]:
-    """Return what moved under the first keys of each group: amounts without their signs."""
+    """Return the amounts, without their signs, that moved under the first keys of each group."""
     sums: dict[tuple[str, ...], Decimal] = {}
     for page in pages:
         for names, usd in _groups(page):
@@ -174,7 +174,7 @@ class OutlookPoller:
     _troubles: dict[str, str] = field(default_factory=dict)
 
     def refresh(self, now: datetime) -> Sequence[str]:
-        """Ask what is due; return a sentence for each answer that could not be had."""
+        """Poll the answers that are due; return a sentence for each one that is missing."""
         with self.answers.lock:
             for operation, given in _outlook_requests(now).items():
                 newest = self.answers.newest(operation)
@@ -197,7 +197,7 @@ class OutlookPoller:
 
 
 def _outlook_requests(now: datetime) -> dict[str, dict[str, Any]]:
-    """Return what each operation is given: whole days, ends exclusive."""
+    """Return the arguments of each operation: whole days, ends exclusive."""
     today, first = now.date(), now.date() - timedelta(days=_DAYS)
     month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
     past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}

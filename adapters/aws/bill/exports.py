@@ -67,7 +67,7 @@ class ExportCache:
             self.calls.meter.save()
 
     def refresh(self) -> int:
-        """Fetch what is new or rewritten and drop what is gone; return how many files changed.
+        """Fetch the files that are new or rewritten and drop those that are gone; return how many changed.
 
         AWS rewrites a month in several files: all are fetched before the first is put in place. Raise `Unavailable` where
         one cannot be had; the copy then stays as it was.

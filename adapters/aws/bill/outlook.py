@@ -1,4 +1,4 @@
-"""Read what AWS itself says of the bill from its answers, recorded or just given: forecast, commitments, anomalies."""
+"""Read AWS's own outlook on the bill from its answers, recorded or live: forecast, commitments, anomalies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RecordedOutlook:
         return self._newest("get_anomalies", lambda pages, _: anomalies(pages, self._services), now) or ()
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be had or read."""
+        """Return a sentence for each answer that is missing or cannot be read."""
         return (*self._troubles, *self._problems.sentences())
 
     def _newest(self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime) -> Translated | None:

@@ -16,7 +16,7 @@ from bot.model.labels import Labels
 
 
 def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
-    """Return all that is known of each thing of a sheet: its dimensions, and what the inventory says of it."""
+    """Return all labels of each thing of a grid: those of its dimensions, and those of the inventory."""
     if of.kind in ("node", "core", "device"):
         instances = inventory.instances
         return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)

@@ -100,7 +100,7 @@ def _launcher(event: Mapping[str, Any]) -> Launcher | None:
 
 
 def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind]:
-    """Return name and kind of a `userIdentity`; `username` is what the event's summary says."""
+    """Return name and kind of a `userIdentity`; `username` is the one in the event's summary."""
     issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName") or ""
     machine = _matched("role", issuer.lower()) if issuer else ""
     if not machine and who.get("type") == "AWSService":

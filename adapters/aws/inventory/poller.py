@@ -27,7 +27,7 @@ _OFTEN, _HOURLY, _DAILY = timedelta(0), timedelta(minutes=59), timedelta(hours=2
 
 @dataclass(frozen=True)
 class Description:
-    """Name one describe call, what it is given, and how often it is made."""
+    """Name one describe call, its arguments, and how often it is made."""
 
     service: str
     operation: str
@@ -61,14 +61,14 @@ _AGAIN = timedelta(minutes=59)
 
 @dataclass
 class ResourcePoller:
-    """Keep what the describe calls answer fresh."""
+    """Keep the answers of the describe calls fresh."""
 
     calls: Calls
     heard: ResponseHistory
     _failed: dict[ApiCall, datetime] = field(default_factory=dict)
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
-        """Ask again what is due; yield what could not be had."""
+        """Poll the descriptions that are due; yield those that are missing."""
         for place in places:
             for one in DESCRIPTIONS:
                 call = ApiCall(one.service, one.operation, place)
@@ -101,7 +101,7 @@ class ResourcePoller:
         return frozenset(i["InstanceType"] for page in found for r in page["Reservations"] for i in r["Instances"])
 
     def in_eks(self, place: Place) -> bool:
-        """Tell whether any of them carries a tag of a Kubernetes cluster."""
+        """Return whether any of them carries a tag of a Kubernetes cluster."""
         found = self._pages(place, "describe_instances")
         every = [i for page in found for r in page["Reservations"] for i in r["Instances"]]
         return any(str(tag["Key"]).startswith(_EKS) for i in every for tag in i.get("Tags", ()))
@@ -122,13 +122,13 @@ _CLUSTERS_EVERY = timedelta(minutes=59)
 
 @dataclass
 class ClusterPoller:
-    """Keep what EKS says fresh; a cluster that cannot be described costs only itself."""
+    """Keep EKS's answers fresh; a cluster that cannot be described costs only itself."""
 
     calls: Calls
     heard: ResponseHistory
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
-        """Ask again what is due; yield a sentence for each answer that could not be had."""
+        """Poll the clusters of places that are due; yield a sentence for each answer that is missing."""
         for place in places:
             known = self.heard.newest(ApiCall("eks", "list_clusters", place))
             if known and now - known[0] < _CLUSTERS_EVERY:
@@ -248,7 +248,7 @@ def _lookup_call(place: Place, launch: Launch) -> ApiCall:
 
 
 def _launches(inventory: Inventory) -> Iterator[Launch]:
-    """Yield what nobody explains: nodes without a launcher, unattached volumes, file systems, reservations."""
+    """Yield the launches without a known launcher: nodes, unattached volumes, file systems, reservations."""
     for x in inventory.instances.values():
         if x.running and x.launched_by is None and x.labels.account:
             yield Launch(x.id, x.launched_at, x.labels)

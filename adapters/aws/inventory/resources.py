@@ -33,7 +33,7 @@ def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume,
 
 
 def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[FileSystem, ...]:
-    """Translate DescribeFileSystems; only Lustre, and only what is not being deleted."""
+    """Translate DescribeFileSystems; only Lustre, and none that is being deleted."""
     lustre = (x for x in members(pages, "FileSystems") if x.get("FileSystemType", "LUSTRE") == "LUSTRE")
     return tuple(_file_system(member, answer, tags) for member in lustre if member.get("Lifecycle") != "DELETING")
 

@@ -20,7 +20,7 @@ Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
 
 
 class AccountInventory:
-    """Hold what CloudTrail, EKS and Service Quotas had said; a launch is a fact, whenever it was asked for."""
+    """Hold clusters, quotas and launchers by the time they were answered; a launch is a fact, whenever it was asked for."""
 
     def __init__(self, responses: Responses) -> None:
         self._names = responses.histories("eks", "list_clusters", resources.cluster_names)
@@ -50,7 +50,7 @@ class AccountInventory:
         return tuple(sorted(found, key=lambda x: (x.labels, x.name)))
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
-        """Complete an instance by what its tags do not say: its cluster, and who launched it."""
+        """Complete an instance by its cluster and its launcher, where its tags do not name them."""
         by = instance.launched_by or self._launchers.get(instance.id)
         cluster = instance.labels.cluster or members.cluster(instance.tags, instance.security_groups)
         if by is instance.launched_by and cluster == instance.labels.cluster:
@@ -72,14 +72,14 @@ _Histories = list[list[tuple[datetime, Translated]]]
 
 @dataclass(frozen=True)
 class Described:
-    """Hold what snapshots say at a time; equal `key` means equal content."""
+    """Hold the described inventory at a time; equal `key` means equal content."""
 
     key: tuple[int, ...]
     inventory: Inventory
 
 
 class Snapshots:
-    """Answer what the describe calls had said by a time; before the first snapshot, what it says had begun by then."""
+    """Return the inventory as described by a time; before the first snapshot, the things in it that had begun by then."""
 
     def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
         def histories(
@@ -145,7 +145,7 @@ class Snapshots:
 
 
 def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:
-    """Let an attached volume say whose it is as its instance does, where its own tags do not."""
+    """Give an attached volume the labels of its instance, where its own tags have none."""
     instance = instances.get(volume.attached_to)
     if instance is None:
         return volume

@@ -16,7 +16,7 @@ from bot.model.reading import Gap
 
 
 class AccountPoller:
-    """Keep the answers fresh and hand out what they say."""
+    """Keep the answers about an account fresh, and return inventory and prices from them."""
 
     def __init__(self, calls: Calls, responses: ResponseHistory, config: LiveConfig) -> None:
         self.resources = ResourcePoller(calls, responses)
@@ -31,7 +31,7 @@ class AccountPoller:
         self._prices: QuotedPrices | None = None
 
     def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
-        """Ask what runs; yield a gap for each answer without which nobody can tell whether a node is gone."""
+        """Poll the resources; yield a gap for each answer without which nobody can tell whether a node is gone."""
         left_out, blind = [], set()
         for missing in self.resources.refresh(places, now):
             if missing.needed:
@@ -42,7 +42,7 @@ class AccountPoller:
         self.left_out, self.blind = tuple(left_out), frozenset(blind)
 
     def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
-        """Ask what stands around the instances, until `deadline` by the stopwatch; return all that is known then."""
+        """Poll clusters, launchers and prices until `deadline` by the stopwatch; return all that is known then."""
         left_out = [*self._clusters.refresh(places, now)]
         known, answers = snapshots(), self._launches.answers
         left_out += self._launches.refresh(places, known.at(now).inventory, now, deadline)

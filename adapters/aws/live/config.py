@@ -1,4 +1,4 @@
-"""Configure a live account: places, limits of calls, what is read beside metrics, and clocks."""
+"""Configure a live account: places, limits of calls, extra sources, and clocks."""
 
 from __future__ import annotations
 

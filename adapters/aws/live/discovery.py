@@ -102,7 +102,7 @@ def _detail_metrics(catalogue: Catalogue) -> set[tuple[str, str, str]]:
 
 
 def worth_reading(listed: Iterable[MetricSeries], fleet: PlaceFleet, catalogue: Catalogue) -> set[MetricSeries]:
-    """Leave out what only costs: hosts without an accelerator, volumes not on one, parts of what reports itself as a whole."""
+    """Leave out series that only cost: of hosts without an accelerator, of volumes not on one, of parts whose whole reports."""
     meant = [(x, targets) for x in listed if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
     every = [(series, labels_of(series, targets[0]), targets) for series, targets in meant]
     instances = {*fleet.instances, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
@@ -139,7 +139,7 @@ def _series(members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catal
 
 
 def _whole(targets: Iterable[Target]) -> bool:
-    """Tell whether a series is of a whole thing; what parts of it report (cores, interfaces) is read on request only."""
+    """Return whether a series is of a whole thing; those of its parts (cores, interfaces) are read on request only."""
     return any(not target.part and target.kind not in _CLOSE for target in targets)
 
 

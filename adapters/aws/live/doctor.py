@@ -1,4 +1,4 @@
-"""Look at every call that a tick makes, in every place, and at what the metrics come from: `doctor` of a live account."""
+"""Check every call that a tick makes, in every place, and the sources of metrics: `doctor` of a live account."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def examine(live: Examined) -> Sequence[Check]:
 
 
 def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
-    """Say what of a place is described, and which accelerator metrics it has."""
+    """Check the instances of a place and its accelerator metrics."""
     instances = live.fleet(place).instances
     name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
     own = live.metrics.book.catalogue.own
@@ -97,7 +97,7 @@ def _listed(calls: Calls, place: Place, namespace: str, metric: str) -> bool:
 
 
 def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
-    """Say which metrics of the own namespace are there, of how many instances, and whether values fit their units."""
+    """Check the metrics of the own namespace: which report, of how many instances, and whether values fit their units."""
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
     mine = [(own.namespace, meaning.name) for meaning in own.meanings]
     listed = SeriesLister(live.calls, catalogue).listed(place, mine, recent=True)

@@ -148,7 +148,7 @@ class FrameBuffer:
         self._see(end)
 
     def _fill(self, past: Points, horizon: int, known: Mapping[str, int]) -> None:
-        """Write what lies before the horizon where nothing is known yet."""
+        """Write the values before the horizon where nothing is known yet."""
         if not (past.seconds < horizon * self.grid.step).any():
             return
         spoken = np.unique(past.series)

@@ -37,7 +37,7 @@ _SILENT_SECONDS = 3 * 3600
 
 @dataclass
 class NewPoints:
-    """Hold what a tick read: points at the series' own period, points of older history, what is missing."""
+    """Hold the points that a tick read: at the series' own period, of older history, and the gaps."""
 
     points: list[Points] = field(default_factory=list)
     older: list[Points] = field(default_factory=list)
@@ -48,7 +48,7 @@ class NewPoints:
     """Numbers of the series whose newest points are not known to be there or not."""
 
     def joined(self, other: NewPoints) -> NewPoints:
-        """Return both together: what either has not settled is not settled."""
+        """Return both together: a time that either has not settled is not settled."""
         gaps = [*self.gaps, *other.gaps]
         points, older = [*self.points, *other.points], [*self.older, *other.older]
         return NewPoints(points, older, gaps, min(self.settled, other.settled), self.unread | other.unread)
@@ -73,7 +73,7 @@ class MetricPoller:
     _watching: bool = False
 
     def enter(self, place: Place, found: Iterable[MetricSeries], now: int) -> None:
-        """Take in what discovery found at a place; the first time, its history is queued too."""
+        """Take in the series discovered at a place; the first time, their history is queued too."""
         first = place not in self._places
         recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
         every = list(found)
@@ -106,7 +106,7 @@ class MetricPoller:
         return len(new)
 
     def read(self, end: int, deadline: float) -> NewPoints:
-        """Read up to `end` (seconds), until `deadline` by the stopwatch; what fails or is not reached stays for the next tick."""
+        """Read up to `end` (seconds), until `deadline` by the stopwatch; the next tick repeats calls that fail or are not reached."""
         marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
         read = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
@@ -123,13 +123,13 @@ class MetricPoller:
         return read
 
     def unread(self) -> tuple[str, ...]:
-        """Say how much of history is still to be read; not a gap: what is newer is whole."""
+        """Return a sentence on how much history is still to be read; not a gap: all that is newer is whole."""
         if not self._older:
             return ()
         return (f"History older than {_RECENT} is still being read: {len(self._older)} calls to go.",)
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
-        """Return what is active, or spoke within three hours."""
+        """Return the series that are active, or had a point within three hours."""
         marks, pinned = self.book.marks, self._pinned
         spoke = end - _SILENT_SECONDS
         close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
@@ -158,7 +158,7 @@ class MetricPoller:
         return plan_requests(self.book, numbers, place, RequestScope(end, start, period=BACKFILL_PERIOD))
 
     def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
-        """Queue what an outage left unread before the newest hours as history, the first of all."""
+        """Queue the time before the newest hours that an outage left unread as history, the first of all."""
         for since, numbers in sorted(skipped.items(), reverse=True):
             start = max(since, end - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
             self._older[:0] = self._history_requests(place, numbers, start, end)
@@ -166,7 +166,7 @@ class MetricPoller:
     def _make(
         self, wanted: Sequence[MetricRequest], deadline: float, take: Callable[[MetricRequest, Sequence[SeriesValues]], None]
     ) -> list[MetricRequest]:
-        """Make the calls side by side and take what is answered in time; return the rest."""
+        """Make the calls in parallel and take the answers that come in time; return the rest of the calls."""
         if not wanted:
             return []
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
@@ -207,7 +207,7 @@ _Interval = list[int]
 
 @dataclass
 class DetailPoller:
-    """Keep who is looked at closer until when; `journal` remembers it for recordings."""
+    """Read cores and devices of suspicious nodes, few at a time, within the budget; `journal` remembers which for recordings."""
 
     lister: SeriesLister
     metrics: MetricPoller
@@ -235,7 +235,7 @@ class DetailPoller:
         return added
 
     def instances(self) -> set[str]:
-        """Return who is looked at closer."""
+        """Return the instances whose cores and devices are read now."""
         return set(self._until)
 
     def _note(self, instance: str, at: int) -> None:
@@ -258,7 +258,7 @@ _FILE = "closer.json"
 
 
 def detail_spans(journal: Path | None) -> dict[str, list[_Interval]]:
-    """Return which instances a watch looked at closer, and when; none where nothing was kept."""
+    """Return when a watch read the cores and devices of each instance; none where nothing was kept."""
     try:
         return dict(orjson.loads((journal / _FILE).read_bytes())) if journal else {}
     except (OSError, ValueError):

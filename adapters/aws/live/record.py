@@ -1,4 +1,4 @@
-"""Write a recording of a live account: what AWS answers, in the formats that a recording is read from."""
+"""Write a recording of a live account: AWS's answers, in the formats that a recording is read from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PART = timedelta(hours=3)
 
 @dataclass(frozen=True)
 class Recorded:
-    """Count what was written."""
+    """Count the points and answers written."""
 
     points: int
     answers: int

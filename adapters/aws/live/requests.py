@@ -36,7 +36,7 @@ class Watermark:
 
     @property
     def start(self) -> int:
-        """Return where the next request begins: what nobody answered, what may come late, and a hole once more."""
+        """Return the begin of the next request: before all that is unanswered or may come late, and at a hole once more."""
         seen = self.newest + _MINUTE if self.newest else self.since
         start = max(seen, self.asked - LATE_SECONDS)
         return min(start, self.hole) if self._due() else start
@@ -50,7 +50,7 @@ class Watermark:
         self.newest = max([self.newest, *times[-1:].tolist()])
 
     def _due(self) -> bool:
-        """Tell whether the hole is old enough: it is asked for once, and may come late until then."""
+        """Return whether the hole is old enough: it is asked for once, and may come late until then."""
         return bool(self.hole) and self.asked - self.hole >= _RIPE_SECONDS
 
 
@@ -74,7 +74,7 @@ class SeriesBook:
     _numbers: dict[MetricSeries, int] = field(default_factory=dict)
 
     def enter(self, found: Iterable[MetricSeries], since: int) -> list[int]:
-        """Number what is new, to be read from `since` on, and return those numbers."""
+        """Number the new series, to be read from `since` on, and return those numbers."""
         new = []
         for series in sorted(found):
             if series not in self._numbers:
@@ -85,7 +85,7 @@ class SeriesBook:
         return new
 
     def targets(self, series: MetricSeries) -> tuple[Target, ...]:
-        """Return what a series means here."""
+        """Return the targets of a series' points."""
         return self.catalogue.targets(series.namespace, series.metric, series.names)
 
     def number(self, series: MetricSeries) -> int:
@@ -120,7 +120,7 @@ class MetricRequest:
 
 @dataclass(frozen=True)
 class SeriesValues:
-    """Hold what one series answered: `whole` where nothing was held back."""
+    """Hold the values of one series: `whole` where nothing was held back."""
 
     number: int
     times: Ints
@@ -128,7 +128,7 @@ class SeriesValues:
     whole: bool
 
     def points(self) -> Points:
-        """Return the points as statistic sets; a statistic that nobody needs is told from the others."""
+        """Return the points as statistic sets; a statistic that nobody needs is inferred from the others."""
         none = np.full(len(self.times), np.nan)
         peak = self.sets.get("Maximum", none)
         total = self.sets.get("Sum", peak)
@@ -190,7 +190,7 @@ def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterato
 
 
 def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
-    """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is not told."""
+    """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is left out."""
     queries = [
         _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)
         for number, wanted in zip(request.numbers, request.statistics, strict=True)

@@ -44,7 +44,7 @@ _SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs"
 
 @dataclass(frozen=True)
 class _TickResult:
-    """Hold what one tick came to."""
+    """Hold the results of one tick."""
 
     end: int
     inventories: JoinedInventory
@@ -86,7 +86,7 @@ class Live:
         self._asking = RLock()
 
     def read(self, now: datetime) -> Reading:
-        """Return what was visible at the last step's end at or before `now`, asking AWS once a step."""
+        """Return the reading at the last step's end at or before `now`, asking AWS once a step."""
         end = int(now.timestamp()) // self._grid.step
         with self._asking:
             if self._tick_result is None or end > self._tick_result.end:
@@ -154,7 +154,7 @@ class Live:
             self.calls.meter.save()
 
     def drill(self, instances: Sequence[str], now: datetime) -> None:
-        """Look closer at some nodes, the worst first: cores and devices from now on, where calls and budget allow."""
+        """Read cores and devices of some nodes from now on, the worst first, where calls and budget allow."""
         with self._asking, suppress(Unavailable):
             of = {instance: place for place in self._places for instance in self._resources.instances(place)}
             # Points of the last minutes are not out yet: from there on, so that the first step is whole.
@@ -165,11 +165,11 @@ class Live:
         return PlaceFleet(self._resources.instances(place), self._resources.volumes(place))
 
     def neuron(self, place: Place) -> bool:
-        """Tell whether instances with NeuronCores run at a place."""
+        """Return whether instances with NeuronCores run at a place."""
         return any(name.startswith(("trn", "inf")) for name in self._resources.types(place))
 
     def in_eks(self, place: Place) -> bool:
-        """Tell whether an accelerated instance of a place carries the tags of a Kubernetes cluster."""
+        """Return whether an accelerated instance of a place carries the tags of a Kubernetes cluster."""
         return self._resources.in_eks(place)
 
     def _tick(self, now: datetime, end: int) -> _TickResult:
@@ -249,7 +249,7 @@ class Live:
                 del self._partial[place]
 
     def _unheard(self, place: Place) -> bool:
-        """Tell whether an accelerated instance of a place has no series yet."""
+        """Return whether an accelerated instance of a place has no series yet."""
         own = self.metrics.book.catalogue.own
         names = ("InstanceId", own.instance if own else "")
         heard = {value for series in self.metrics.book.series for name, value in series.dimensions if name in names}

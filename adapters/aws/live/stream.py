@@ -52,7 +52,7 @@ class Streams:
     _settled: int = 0
 
     def brings(self, series: MetricSeries) -> bool:
-        """Tell whether a stream brings what a series is of; all of it, until the streams were listed for the first time."""
+        """Return whether a stream brings the metric of a series; any metric, until the streams were first listed."""
         if not self.walks:
             return False
         return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
@@ -78,7 +78,7 @@ class Streams:
         return read
 
     def found(self, now: datetime) -> list[tuple[str, bool, str]]:
-        """Say of each stream whether it has objects of the last hour, and how old the newest is."""
+        """Return for each stream whether it has objects of the last hour, and the age of the newest."""
         return [(walk.address, *self._found(walk, now)) for walk in self.walks]
 
     def _found(self, walk: S3Lister, now: datetime) -> tuple[bool, str]:

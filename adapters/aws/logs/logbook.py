@@ -27,7 +27,7 @@ _MODULE = re.compile(r"MODULE_[0-9A-Za-z]+(?:\+[0-9a-f]+)?")
 
 @cache
 def compile_lines() -> Mapping[str, Mark]:
-    """Return the words that each known line holds, and what it says."""
+    """Return the words of each known line, and the mark it makes."""
     text = files(__package__).joinpath("compile_lines.csv").read_text(encoding="utf-8")
     return {row["words"]: Mark(row["kind"]) for row in csv.DictReader(text.splitlines())}
 
@@ -38,7 +38,7 @@ def filter_pattern() -> str:
 
 
 def marks_of(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]) -> Iterator[CompileMark]:
-    """Yield what events of FilterLogEvents say of compiles, where their stream names an instance or a node of `nodes`.
+    """Yield the compile marks of FilterLogEvents' events whose stream names an instance or a node of `nodes`.
 
     Raise `KeyError`, `TypeError` or `ValueError` for what is no event.
     """
@@ -52,7 +52,7 @@ def marks_of(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]) -> I
 
 
 def kind_of(message: str) -> Mark | None:
-    """Return what a line says of compiles, None for nothing."""
+    """Return the kind of compile mark that a line makes, None for none."""
     return next((kind for words, kind in compile_lines().items() if words in message), None)
 
 
@@ -115,13 +115,13 @@ class Logbook:
         return len(found)
 
     def forget(self, before: datetime) -> None:
-        """Drop what was visible before a time: a process that never stops would keep every line."""
+        """Drop the lines visible before a time: a process that never stops would keep every line."""
         self._seen = {name: at for name, at in self._seen.items() if at >= before}
         first = bisect_left(self._visible, before)
         self._visible, self._marks = self._visible[first:], self._marks[first:]
 
     def at(self, now: datetime, history: timedelta) -> tuple[CompileMark, ...]:
-        """Return what was visible at `now` and is not older than `history`."""
+        """Return the marks visible at `now` that are not older than `history`."""
         first, last = (bisect_right(self._visible, at) for at in (now - history, now))
         return tuple(self._marks[first:last])
 

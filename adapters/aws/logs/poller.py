@@ -33,7 +33,7 @@ class LogGroup:
 
 
 def read_log_group(text: str) -> LogGroup:
-    """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for what cannot be a group's name."""
+    """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for a text that cannot be a group's name."""
     region, _, name = text.rpartition(":")
     if not name or len(name) > _LONGEST_NAME or not all(x.isalnum() or x in "_-/.#" for x in name) or "/" in region:
         raise WrongInput(
@@ -44,7 +44,7 @@ def read_log_group(text: str) -> LogGroup:
 
 @dataclass
 class LogPoller:
-    """Read on in every group, in each account that has its region; what fails is told by the calls' own states."""
+    """Read on in every group, in each account that has its region; failures are reported by the calls' own states."""
 
     calls: Calls
     groups: Sequence[LogGroup]
@@ -53,7 +53,7 @@ class LogPoller:
     _until: dict[tuple[Place, LogGroup], datetime] = field(default_factory=dict)
 
     def read(self, places: Sequence[Place], now: datetime, nodes: Mapping[str, str]) -> list[str]:
-        """Take in what was logged since the last look; return a sentence for each group that could not be read whole."""
+        """Take in the lines logged since the last poll; return a sentence for each group that could not be read whole."""
         missing = []
         for place, group in self._wanted(places):
             since = self._until.get((place, group), now - FIRST) - _AGAIN
@@ -66,7 +66,7 @@ class LogPoller:
         return missing
 
     def found(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
-        """Say of each group whether it can be read, and how many compile lines of the last hours it holds."""
+        """Yield for each group whether it can be read, and how many compile lines of the last hours it holds."""
         for place, group in self._wanted(places):
             try:
                 lines = len(list(self.events(place, group, now - FIRST, now)))

@@ -21,7 +21,7 @@ PARALLEL = 2
 
 
 def parallel_map(work: Callable[[A], B], pieces: Iterable[A]) -> list[B]:
-    """Return what the work makes of each piece, in order; the first failure is raised."""
+    """Return the results of the work on each piece, in order; raise the first failure."""
     every = list(pieces)
     if len(every) < PARALLEL:
         return [work(piece) for piece in every]
@@ -146,7 +146,7 @@ def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
 
 
 def _in_order(points: Points, place: Ints) -> Points:
-    """Return the points by the place of their series and by time, each once; what was written in order stays as it is."""
+    """Return the points by the place of their series and by time, each once; points written in order stay as they are."""
     local = Points(place[points.series], points.seconds, points.count, points.total, points.peak)
     key = local.series * LAST_SECOND + local.seconds
     if not (key[1:] > key[:-1]).all():

@@ -1,4 +1,4 @@
-"""Tell which CloudWatch metric, at which dimension set, means what here; the facts are rows of `metrics.csv`."""
+"""Map CloudWatch metrics, by their dimension sets, to the bot's metrics; the facts are rows of `metrics.csv`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Statistic(StrEnum):
 
     @property
     def stands(self) -> bool:
-        """Tell whether a value holds until the next report is due; events happened in one step only."""
+        """Return whether a value holds until the next report is due; events happened in one step only."""
         return self is not Statistic.EVENTS
 
 

@@ -78,7 +78,7 @@ class MetricGrid:
 
 
 def series_batches(all_batches: Sequence[PointBatch], kind: str, catalogue: Catalogue) -> list[SeriesBatch]:
-    """Return what feeds a kind; parts are added up to wholes where the whole thing does not report itself."""
+    """Return the batches that feed a kind; parts are added up to wholes where the whole thing does not report itself."""
     found = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
     whole = [_series_batch(target, evened(batch) if target.even else batch) for target, batch in found if not target.part]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
@@ -129,7 +129,7 @@ def _things(target: Target, batch: PointBatch) -> list[Labels]:
 def _in_order(
     feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]
 ) -> tuple[dict[Labels, int], tuple[Labels, ...], Ints]:
-    """Return each thing's first bin in the order of showing, what is said of each, and when each first reported."""
+    """Return each thing's first bin in the order of showing, the labels of each, and when each first reported."""
     first: dict[Labels, int] = {}
     details: dict[Labels, Labels] = {}
     seen: dict[Labels, int] = {}
@@ -163,7 +163,7 @@ def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> d
 
 
 def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
-    """Return what each series' values are multiplied by; nan where the metric it is a share of is not known."""
+    """Return the factor of each series' values; nan where the metric it is a share of is not known."""
     if not source.target.times:
         return np.full(len(source.things), source.target.scale)
     usual = {thing: level for x in feeding if x.target.metric == source.target.times for thing, level in _first_levels(x)}
@@ -185,7 +185,7 @@ def _write(
     place: Mapping[Labels, int],
     rates: Mapping[str, float],
 ) -> None:
-    """Write a source's readings, and hold each until the next is due, over what ranks lower."""
+    """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
     by_series: Doubles = np.array([rates.get(thing.instance, 1.0) for thing in source.things])
     a_scrape = things_a_scrape(source.batch, source.period, by_series)
     found = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)

@@ -38,7 +38,7 @@ _VALUES = 'seconds, "count", "sum", "max"'
 
 @dataclass(frozen=True)
 class Runs(Generic[K]):
-    """Hold what successive rows are of: run i has `lengths[i]` rows of `distinct[at[i]]`."""
+    """Hold the subjects of successive rows: run i has `lengths[i]` rows of `distinct[at[i]]`."""
 
     distinct: list[K]
     at: npt.NDArray[np.intp]
@@ -72,7 +72,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Rows:
-    """Hold what was read of some files."""
+    """Hold the rows that were read of some files."""
 
     values: Values
     stored: Mapping[bytes, Runs[int]] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class _Reader:
                 self._gather(group, rows.result)
 
     def _may_mean(self, file: ParquetFile) -> bool:
-        """Tell whether a file may mean something here, and count the points of one that does not."""
+        """Return whether a file may mean something here, and count the points of one that does not."""
         if file.names is None or file.names[:2] in self.gatherer.catalogue.metrics:
             return True
         self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)

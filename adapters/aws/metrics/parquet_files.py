@@ -75,7 +75,7 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParquetFile:
-    """Hold what is known of a file before its rows are read."""
+    """Hold the facts about a file that are known before its rows are read."""
 
     path: Path
     name: str
@@ -89,7 +89,7 @@ class ParquetFile:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Hold one column of one row group: where it lies, how it is written, and between what its values are."""
+    """Hold one column of one row group: where it lies, how it is written, and the bounds of its values."""
 
     column: str
     rows: int
@@ -102,7 +102,7 @@ class _Chunk:
     high: str | None
 
     def says_one(self) -> bool:
-        """Tell whether all values are known to be one; a bound that was cut short is no value, and differs from the other."""
+        """Return whether all values are known to be one; a bound that was cut short is no value, and differs from the other."""
         return self.nulls == self.values or (self.nulls == 0 and self.low is not None and self.low == self.high)
 
 
@@ -166,7 +166,7 @@ def _file(path: Path, name: str, columns: Mapping[str, str], schema: tuple[_Row,
 
 
 def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:
-    """Return what the rows are about where the statistics of every row group agree, else None."""
+    """Return the names that all rows share where the statistics of every row group agree, else None."""
     said: list[str | None] = []
     for column in NAMES:
         mine = [chunk for chunk in chunks if chunk.column == column]

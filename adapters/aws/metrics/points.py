@@ -74,7 +74,7 @@ class Points:
 
 @dataclass
 class Gatherer:
-    """Number series as they are met, keep their points in reading order, and count what means nothing here."""
+    """Number series as they are met, keep their points in reading order, and count the points that mean nothing here."""
 
     numbers: dict[MetricSeries, int] = field(default_factory=dict)
     parts: list[Points] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Gatherer:
             self.parts.append(kept)
 
     def take(self, later: Gatherer) -> None:
-        """Add what was gathered after this, as if it had been gathered here."""
+        """Add the points that were gathered after this, as if they had been gathered here."""
         numbers = np.array([self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers], dtype=np.int64)
         for part in later.parts:
             self.parts.append(replace(part, series=numbers[part.series]))
@@ -157,7 +157,7 @@ def labels_of(series: MetricSeries, target: Target) -> Labels:
 
 
 def identity(kind: str, labels: Labels) -> Labels:
-    """Keep what tells one thing of the kind from another."""
+    """Keep the labels that tell one thing of the kind from another."""
     return labels.only(_IDENTITY[kind])
 
 
@@ -165,7 +165,7 @@ _PARTS = frozenset({"NeuronCore", "NeuronDevice", "NetworkInterfaceId", "GpuDevi
 
 
 def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
-    """Return the series that the whole thing would report itself: this one without what names the part."""
+    """Return the series that the whole thing would report itself: this one without the dimensions that name the part."""
     whole = {name for name, label in target.reads if label in _IDENTITY[target.kind]}
     pairs = tuple((name, value) for name, value in series.dimensions if (name in whole if whole else name not in _PARTS))
     names = tuple(name for name, _ in pairs)

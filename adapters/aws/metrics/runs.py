@@ -1,4 +1,4 @@
-"""Follow training runs: what each had reached at a time, and how often it fell back to a checkpoint."""
+"""Follow training runs: the progress of each at a time, and how often it fell back to a checkpoint."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Story:
 
 
 class Runs:
-    """Answer for every run what it had reached at a time."""
+    """Return the progress of every run at a time."""
 
     def __init__(self, feeding: Sequence[SeriesBatch], grid: TimeGrid) -> None:
         tracks: dict[Labels, list[_Track]] = {}

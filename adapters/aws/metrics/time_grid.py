@@ -86,7 +86,7 @@ def _reduced(by: np.ufunc, values: Doubles, first: Ints) -> Doubles:
 
 
 def _weight(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles) -> Doubles:
-    """Return what each point's sum is to be divided by: samples, scrapes or seconds."""
+    """Return the divisor of each point's sum: samples, scrapes or seconds."""
     if statistic is Statistic.LEVEL:
         return batch.points.count
     if statistic is Statistic.TOTAL:

@@ -59,7 +59,7 @@ _LISTED = {
 
 @dataclass
 class PricePoller:
-    """Keep price answers fresh; what cannot be had is tried again after an hour."""
+    """Keep price answers fresh; a missing one is tried again after an hour."""
 
     calls: Calls
     heard: ResponseHistory
@@ -69,7 +69,7 @@ class PricePoller:
     _failed: bool = False
 
     def due(self, now: datetime) -> bool:
-        """Tell whether it is time to ask again."""
+        """Return whether it is time to ask again."""
         return self._asked is None or now - self._asked >= (_AGAIN if self._failed else _DAILY)
 
     def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _calls(
 
 
 def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for what a region's storage costs: EBS volumes are products of EC2."""
+    """Return the call for the prices of a region's storage: EBS volumes are products of EC2."""
     wanted = {"productFamily": "Storage", "regionCode": place.region}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
     about = f"{service}-{place.region}"

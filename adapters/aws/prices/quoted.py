@@ -19,7 +19,7 @@ _Spot = tuple[datetime, Price]
 
 
 class QuotedPrices:
-    """Answer what AWS's own price responses had said by a time; before the first of them, what it says."""
+    """Return the prices of AWS's own responses by a time; before the first of them, those of the first."""
 
     def __init__(self, responses: Responses) -> None:
         self._listed = responses.histories("pricing", "get_products", listed)
@@ -82,7 +82,7 @@ def _listed(product: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Price]
 
 
 def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Return what a product is an hour of, "" for one that is not asked for, its unit, and how many hours that is.
+    """Return the thing that a product is an hour of ("" for one that is not asked for), its unit, and how many hours that is.
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
@@ -169,7 +169,7 @@ _SYSTEM = "Linux"
 
 
 class SpotScores:
-    """Answer what was said of spot capacity by a time."""
+    """Return the scores of spot capacity by a time: placement scores and interruption bands."""
 
     def __init__(self, responses: Responses) -> None:
         self._scores = responses.histories("ec2", "get_spot_placement_scores", placement_scores)

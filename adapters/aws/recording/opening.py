@@ -74,7 +74,7 @@ def _reports(folder: Path, catalogue: Catalogue) -> tuple[Gatherer, Problems]:
 
 
 def _metric_files(folder: Path, problems: Problems) -> Iterator[tuple[Path, str, MetricForm]]:
-    """Yield path, name and form of what may hold metrics; marks and hidden files are none."""
+    """Yield path, name and form of each file that may hold metrics; marks and hidden files hold none."""
     for path in sorted((folder / "metrics").rglob("*")):
         if path.name.startswith((".", "_")) or not path.is_file():
             continue

@@ -70,7 +70,7 @@ class Recording:
         self._building = Lock()
 
     def read(self, now: datetime) -> Reading:
-        """Return what was visible at the last step's end at or before `now`."""
+        """Return the reading at the last step's end at or before `now`."""
         end = int(now.timestamp()) // self._grid.step
         inventory = self._inventories.at(now, end)
         frames = FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
