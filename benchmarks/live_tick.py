@@ -71,13 +71,13 @@ def main() -> None:
     calls = Calls(lambda: datetime.fromtimestamp(NOON, UTC))
     poll = MetricPoller(calls, STEP, time.monotonic)
     poll.enter(HOME, fleet(nodes), NOON - STEP)
-    ledger = FrameBuffer(TimeGrid(STEP, 60), 15 * 86_400, poll.book.series, poll.book.catalogue)
+    buffer = FrameBuffer(TimeGrid(STEP, 60), 15 * 86_400, poll.book.series, poll.book.catalogue)
     for number in poll.book.active:
         poll.book.marks[number].since = NOON - STEP
     spent = []
     for now in range(NOON, NOON + TICKS * STEP, STEP):
         began = time.perf_counter()
-        ledger.absorb(poll.read(now - 60, time.monotonic() + 900), now // STEP, lambda _: {})
+        buffer.absorb(poll.read(now - 60, time.monotonic() + 900), now // STEP, lambda _: {})
         spent.append(time.perf_counter() - began)
     plain = _plain(calls.meter.today().calls["cloudwatch:GetMetricData"] // TICKS)
     best, most = min(spent), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -117,23 +117,23 @@ class Calls:
         else:
             self.states.set(declared, where, CallState.WELL)
             return answer
-        said = sentence(declared, where, state, code)
-        self.states.set(declared, where, state, said)
+        problem = sentence(declared, where, state, code)
+        self.states.set(declared, where, state, problem)
         self.meter.count(CallCounts(failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)))
-        raise Unavailable(said)
+        raise Unavailable(problem)
 
     def pages(
         self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
     ) -> Iterator[Mapping[str, Any]]:
         """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
-        said: dict[str, str] = {}
+        token: dict[str, str] = {}
         while True:
-            page = self.call(place, service, operation, units=units, optional=optional, **given, **said)
+            page = self.call(place, service, operation, units=units, optional=optional, **given, **token)
             yield page
-            after = next(({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)), {})
-            if not after or after == said:
+            following = next(({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)), {})
+            if not following or following == token:
                 return
-            said = after
+            token = following
 
     @property
     def spent(self) -> bool:

@@ -89,14 +89,14 @@ class CallStates:
     _now: dict[tuple[str, str], tuple[CallState, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def set(self, declared: Operation, where: str, state: CallState, said: str = "") -> None:
+    def set(self, declared: Operation, where: str, state: CallState, problem: str = "") -> None:
         """Take note of how a call ended."""
         key, now = (declared.name, where), self.clock()
         with self._lock:
             before = self._now.get(key, (CallState.WELL, ""))[0]
             if state is CallState.WELL and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED:
                 return
-            self._now[key] = (state, said)
+            self._now[key] = (state, problem)
             if state is not CallState.WELL:
                 self._failed[key] = now
         if state is before or {state, before} <= _PASSING:
@@ -104,12 +104,12 @@ class CallStates:
         if state is CallState.WELL:
             log.info("AWS %s in %s has recovered (it was %s).", declared.name, where, before)
         else:
-            log.warning("%s", said)
+            log.warning("%s", problem)
 
     def troubles(self) -> tuple[str, ...]:
         """Return the sentence of every part that does not stand well."""
         with self._lock:
-            return tuple(said for _, (state, said) in sorted(self._now.items()) if state is not CallState.WELL)
+            return tuple(problem for _, (state, problem) in sorted(self._now.items()) if state is not CallState.WELL)
 
 
 Returned = TypeVar("Returned")
@@ -123,20 +123,20 @@ def with_timeout(ask: Callable[[], Returned], seconds: float) -> Returned:
     """Return or raise as `ask` does; raise `TimedOut` where it has done neither after `seconds`."""
     if math.isinf(seconds):
         return ask()
-    told: SimpleQueue[Callable[[], Returned]] = SimpleQueue()
+    outcomes: SimpleQueue[Callable[[], Returned]] = SimpleQueue()
 
     def run() -> None:
         try:
             answer = ask()
         except BaseException as error:
-            told.put(_raising(error))
+            outcomes.put(_raising(error))
         else:
-            told.put(lambda: answer)
+            outcomes.put(lambda: answer)
 
     # Not a pool: the interpreter waits for a pool's threads before it ends, and a dead connection would hold it up.
     Thread(target=run, name="aws", daemon=True).start()
     try:
-        answer = told.get(timeout=max(0.0, seconds))
+        answer = outcomes.get(timeout=max(0.0, seconds))
     except Empty:
         raise TimedOut from None
     return answer()

@@ -102,8 +102,8 @@ class ResponseHistory:
     ) -> list[list[tuple[datetime, Translated]]]:
         """Return the translated answers of each call, oldest first; one that cannot be read is reported and left out."""
         wanted = [call for call in self._said if (call.service, call.operation) == (service, operation)]
-        found = [self._history(call, translate) for call in sorted(wanted, key=str)]
-        return [history for history in found if history]
+        histories = [self._history(call, translate) for call in sorted(wanted, key=str)]
+        return [history for history in histories if history]
 
     def _history(
         self, call: ApiCall, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -129,8 +129,8 @@ class ResponseHistory:
         try:
             return translate(orjson.loads(entry.text()), answer)
         except (OSError, *MALFORMED) as error:
-            said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(f"{call.operation} in {place}", f"not an answer that can be read ({said}).")
+            problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
+            self.problems.add(f"{call.operation} in {place}", f"not an answer that can be read ({problem}).")
             return None
 
     def _written(self, call: ApiCall, at: datetime, raw: bytes) -> Path | None:
@@ -161,11 +161,11 @@ def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
     return frozenset([*stretches.values(), *times[-1:]])
 
 
-def _shared(before: Any, found: Any) -> Any:
+def _shared(before: Any, later: Any) -> Any:
     """Let equal things of two answers be the same object: most of a fleet is as it was."""
-    if not isinstance(found, dict) or not isinstance(before, dict):
-        return found
-    return {name: before[name] if before.get(name) == value else value for name, value in found.items()}
+    if not isinstance(later, dict) or not isinstance(before, dict):
+        return later
+    return {name: before[name] if before.get(name) == value else value for name, value in later.items()}
 
 
 def file_of(call: ApiCall, at: datetime) -> Path:

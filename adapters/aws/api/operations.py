@@ -92,8 +92,8 @@ def call_price(service: str, operation: str) -> CallPrice | None:
 
 def price_of(service: str, operation: str, units: int) -> Decimal:
     """Return USD for `units` of a call, zero for a free one."""
-    found = call_price(service, operation)
-    return found.usd * units if found else Decimal(0)
+    price = call_price(service, operation)
+    return price.usd * units if price else Decimal(0)
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -22,11 +22,11 @@ _RESOURCES: dict[str, str | list[str]] = {
 
 def policy() -> dict[str, Any]:
     """Return the policy document: one statement for each service and resource."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    actions_of: dict[tuple[str, str], list[str]] = defaultdict(list)
     for declared in operations().values():
-        found[declared.action.partition(":")[0], declared.resource].append(declared.action)
+        actions_of[declared.action.partition(":")[0], declared.resource].append(declared.action)
     for grant in grants():
-        found[grant.action.partition(":")[0], grant.resource].append(grant.action)
+        actions_of[grant.action.partition(":")[0], grant.resource].append(grant.action)
     statements = [
         {
             "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title().replace("_", "")),
@@ -34,7 +34,7 @@ def policy() -> dict[str, Any]:
             "Action": sorted(actions),
             "Resource": _RESOURCES.get(resource, resource),
         }
-        for (service, resource), actions in sorted(found.items())
+        for (service, resource), actions in sorted(actions_of.items())
     ]
     return {"Version": "2012-10-17", "Statement": statements}
 

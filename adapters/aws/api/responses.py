@@ -68,14 +68,14 @@ class RecordedResponses:
         """Look at the names, not into the files."""
         index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = defaultdict(lambda: defaultdict(list))
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            found = _NAME.fullmatch(path.name)
-            if not found:
+            named = _NAME.fullmatch(path.name)
+            if not named:
                 self.problems.add(self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
                 continue
             service, operation, region = path.parts[-4:-1]
-            at = read_stamp(found[1])
-            answer = ResponseInfo(service, operation, region, *argument_and_account(found[2] or ""), at, path)
-            index[service, operation][region, found[2] or ""].append(answer)
+            at = read_stamp(named[1])
+            answer = ResponseInfo(service, operation, region, *argument_and_account(named[2] or ""), at, path)
+            index[service, operation][region, named[2] or ""].append(answer)
         self._index = {call: dict(places) for call, places in index.items()}
 
     def histories(
@@ -83,10 +83,10 @@ class RecordedResponses:
     ) -> list[list[tuple[datetime, Translated]]]:
         """Return the translated responses of each region and argument, oldest first; report the broken ones."""
         places = self._index.get((service, operation), {})
-        found = [
+        histories = [
             [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)] for _, many in sorted(places.items())
         ]
-        return [kept for history in found if (kept := [entry for entry in history if entry])]
+        return [kept for history in histories if (kept := [entry for entry in history if entry])]
 
     def _one(
         self, answer: ResponseInfo, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -96,8 +96,8 @@ class RecordedResponses:
         except _UNREADABLE as error:
             self.problems.add(self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped.")
         except MALFORMED as error:
-            said = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({said}); skipped.")
+            problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
+            self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({problem}); skipped.")
         return None
 
     def _name(self, path: Path) -> str:
@@ -106,8 +106,8 @@ class RecordedResponses:
 
 def argument_and_account(name: str) -> tuple[str, str]:
     """Return argument and account of a file's name without its time and `.json`: `llama.111122223333`."""
-    found = _ACCOUNT.fullmatch(name)
-    return (found[1] or "", found[2]) if found else (name, "")
+    parts = _ACCOUNT.fullmatch(name)
+    return (parts[1] or "", parts[2]) if parts else (name, "")
 
 
 def newest_at(history: Sequence[tuple[datetime, Translated]], now: datetime) -> int:
@@ -130,8 +130,8 @@ def instant(text: str | None) -> datetime | None:
 
 def _pages(path: Path) -> Pages:
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    found = orjson.loads(raw)
-    pages = found if isinstance(found, list) else [found]
+    parsed = orjson.loads(raw)
+    pages = parsed if isinstance(parsed, list) else [parsed]
     if not pages or not all(isinstance(page, dict) for page in pages):
         raise TypeError("neither an object nor a list of objects")
     return pages

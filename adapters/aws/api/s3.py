@@ -14,10 +14,10 @@ from bot.errors import WrongInput
 
 def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
     """Return the two parts of `s3://BUCKET/PREFIX`; raise `WrongInput` naming `what` it should lead to."""
-    found = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
-    if not found:
+    parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
+    if not parts:
         raise WrongInput(f"'{address}' is no address of {what}; write s3://BUCKET/PREFIX.")
-    return found[1], found[2] or ""
+    return parts[1], parts[2] or ""
 
 
 LOOK_BACK = timedelta(hours=2)

@@ -142,10 +142,10 @@ def _use(name: str, used: CallCounts) -> CallUse:
     price = call_price(declared.service, declared.operation) if declared else None
     usd = price_of(declared.service, declared.operation, used.units[name]) if declared else Decimal(0)
     counts = {"calls": used.calls[name], "units": used.units[name], "failed": used.failed[name], "stopped": used.stopped[name]}
-    said = (
+    priced = (
         {"unit": price.unit, "price_usd": price.usd, "source": price.source, "asof": price.asof} if price else {"unit": "request"}
     )
-    return CallUse(operation=name, usd=usd, **counts, **said)  # type: ignore[arg-type]
+    return CallUse(operation=name, usd=usd, **counts, **priced)  # type: ignore[arg-type]
 
 
 def _stops() -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -91,9 +91,9 @@ class AthenaCopy:
         """Return the table's columns with their types, and the names of its partition keys."""
         database, _, name = self.table.partition(".")
         given: dict[str, Any] = {"CatalogName": "AwsDataCatalog", "DatabaseName": database, "TableName": name}
-        found = self.calls.call(self._place, "athena", "get_table_metadata", **given)["TableMetadata"]
-        columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in found.get("Columns", ())]
-        return columns, [str(x["Name"]) for x in found.get("PartitionKeys", ())]
+        table = self.calls.call(self._place, "athena", "get_table_metadata", **given)["TableMetadata"]
+        columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
+        return columns, [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
     def _rows(self, query: str) -> Iterator[list[str]]:
         """Yield the header and every row of a query's result."""
@@ -109,11 +109,11 @@ class AthenaCopy:
     def _await(self, named: str) -> None:
         """Wait until the query has succeeded, and price the bytes it scanned; raise `Unavailable` if it fails or drags on."""
         for wait in _WAITS:
-            found = self.calls.call(self._place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
-            status = found["QueryExecution"].get("Status", {})
+            execution = self.calls.call(self._place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
+            status = execution["QueryExecution"].get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                self._price(found["QueryExecution"])
+                self._price(execution["QueryExecution"])
             if state == "SUCCEEDED":
                 return
             if state in ("FAILED", "CANCELLED"):
@@ -145,7 +145,7 @@ class AthenaCopy:
 
 def _months(now: datetime) -> list[date]:
     """Return the first days of this month and the ones before it, newest first."""
-    found = [now.date().replace(day=1)]
-    while len(found) < _MONTHS:
-        found.append((found[-1] - timedelta(days=1)).replace(day=1))
-    return found
+    months = [now.date().replace(day=1)]
+    while len(months) < _MONTHS:
+        months.append((months[-1] - timedelta(days=1)).replace(day=1))
+    return months

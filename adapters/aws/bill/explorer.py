@@ -50,14 +50,14 @@ class Explorer:
     def _refresh(self, view: str, now: datetime) -> None:
         first = view or _TOP
         try:
-            found = self._tagged(view, now) if view else self._whole(now)
+            answers = self._tagged(view, now) if view else self._whole(now)
         except Unavailable as error:
             self._failures[first] = (now, str(error))
         except MALFORMED as error:
             self._failures[first] = (now, f"Cost Explorer gave an answer that cannot be read ({type(error).__name__}).")
         else:
             self._failures.pop(first, None)
-            self.answers.put(_OPERATION, now, found, first)
+            self.answers.put(_OPERATION, now, answers, first)
 
     def _tagged(self, view: str, now: datetime) -> AnswersByPart:
         tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
@@ -66,24 +66,24 @@ class Explorer:
     def _whole(self, now: datetime) -> AnswersByPart:
         """Ask for accounts, then each account's regions, then services and usage types of the dearest parts first."""
         allowed = max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
-        found = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), _dimension("RECORD_TYPE")])}
-        accounts = _dearest(_sums(found[_TOP], 1))
+        answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), _dimension("RECORD_TYPE")])}
+        accounts = _dearest(_sums(answers[_TOP], 1))
         for (account,) in accounts[: max(0, allowed - 1)]:
             keys = [_dimension("REGION"), _dimension("RECORD_TYPE")]
-            found[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
+            answers[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
         parts = {
-            (account, *keys): usd for (account,) in accounts for keys, usd in _sums(found.get(_about(account), []), 2).items()
+            (account, *keys): usd for (account,) in accounts for keys, usd in _sums(answers.get(_about(account), []), 2).items()
         }
-        for account, region, kind in _dearest(parts)[: max(0, allowed - len(found))]:
+        for account, region, kind in _dearest(parts)[: max(0, allowed - len(answers))]:
             keys = [_dimension("SERVICE"), _dimension("USAGE_TYPE")]
             try:
                 about = {"LINKED_ACCOUNT": account, "REGION": region, "RECORD_TYPE": kind}
-                found[_about(account, region, kind)] = self._ask(now, keys, **about)
+                answers[_about(account, region, kind)] = self._ask(now, keys, **about)
             except Unavailable as error:
                 if not isinstance(error, CapReached) and self.answers.newest(_OPERATION, _TOP):
                     raise  # what was known is finer than what this would leave
                 break
-        return found
+        return answers
 
     def _ask(self, now: datetime, keys: Sequence[Mapping[str, str]], **only: str) -> AnswerPages:
         given: dict[str, Any] = {"TimePeriod": _period(now), "Granularity": "DAILY", "Metrics": _METRICS, "GroupBy": list(keys)}
@@ -104,8 +104,8 @@ class Explorer:
         calls = self._calls_of(first, newest)
         usd = price_of("ce", _OPERATION, calls)
         age = (now - newest).total_seconds() / 3600
-        told = f"Cost Explorer from {_period(newest)['Start']} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
-        return f"{told}; {why.rstrip('.')}" if why else told
+        state = f"Cost Explorer from {_period(newest)['Start']} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
+        return f"{state}; {why.rstrip('.')}" if why else state
 
     def _calls_of(self, first: str, at: datetime) -> int:
         """Return how many pages a set of answers took."""

@@ -73,9 +73,9 @@ class ExportCache:
         one cannot be had; the copy then stays as it was.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        listed, known = self._listed(), self._known()
-        wanted = {key: etag for key, etag in listed.items() if known.get(key) != etag or not self._path(key).is_file()}
-        gone = [key for key in known if key not in listed]
+        listed, copied = self._listed(), self._known()
+        wanted = {key: etag for key, etag in listed.items() if copied.get(key) != etag or not self._path(key).is_file()}
+        gone = [key for key in copied if key not in listed]
         fetched = {key: self._fetch(key, number) for number, key in enumerate(wanted)}
         for key, part in fetched.items():
             self._path(key).parent.mkdir(parents=True, exist_ok=True)
@@ -88,22 +88,22 @@ class ExportCache:
 
     def _listed(self) -> dict[str, str]:
         """Return the ETag of every file of the export that counts, by key."""
-        found: dict[str, Mapping[str, Any]] = {}
+        members: dict[str, Mapping[str, Any]] = {}
         given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": f"{self._prefix}/" if self._prefix else ""}
         for page in self.calls.pages(self._place, "s3", "list_objects_v2", **given):
-            found |= {str(x["Key"]): x for x in page.get("Contents", ()) if not str(x["Key"]).endswith(_BESIDE)}
-        before, self._foreign = self._foreign, sorted(key for key in found if not key.endswith(_ENDINGS))
+            members |= {str(x["Key"]): x for x in page.get("Contents", ()) if not str(x["Key"]).endswith(_BESIDE)}
+        before, self._foreign = self._foreign, sorted(key for key in members if not key.endswith(_ENDINGS))
         if self._foreign != before:
             log.warning(" ".join(self.problems()) or f"All files under {self.address} can be read again.")
-        found = {key: member for key, member in found.items() if key.endswith(_ENDINGS)}
+        members = {key: member for key, member in members.items() if key.endswith(_ENDINGS)}
         newest: dict[str, tuple[Any, str]] = {}
-        for key, member in found.items():
+        for key, member in members.items():
             if of := _ASSEMBLY.match(key):
                 version = (member["LastModified"], of["assembly"])
                 newest[of["month"]] = max(newest.get(of["month"], version), version)
         return {
             key: str(member["ETag"]).strip('"')
-            for key, member in found.items()
+            for key, member in members.items()
             if not (of := _ASSEMBLY.match(key)) or newest[of["month"]][1] == of["assembly"]
         }
 

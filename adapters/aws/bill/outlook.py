@@ -41,15 +41,15 @@ class RecordedOutlook:
 
     def forecast(self, now: datetime) -> Forecast | None:
         """Return the newest forecast of the month that `now` is in."""
-        found = self._newest("get_cost_forecast", forecast, now)
-        return found if found and found.window.start <= now < found.window.end else None
+        newest = self._newest("get_cost_forecast", forecast, now)
+        return newest if newest and newest.window.start <= now < newest.window.end else None
 
     def commitments(self, now: datetime) -> Sequence[Commitment]:
         """Return how Savings Plans and reservations were used, day by day."""
         plans = self._newest("get_savings_plans_utilization", utilization, now) or ()
         covered = self._newest("get_savings_plans_coverage", coverage, now) or {}
-        told = [Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans]
-        return (*told, *(self._newest("get_reservation_utilization", reservations, now) or ()))
+        savings_plans = [Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans]
+        return (*savings_plans, *(self._newest("get_reservation_utilization", reservations, now) or ()))
 
     def findings(self, now: datetime) -> Sequence[Finding]:
         """Return the anomalies that AWS Cost Anomaly Detection had found."""
@@ -64,8 +64,8 @@ class RecordedOutlook:
         if operation not in self._told:
             self._told[operation] = responses.histories("ce", operation, translate)
         histories: list[list[tuple[datetime, Translated]]] = self._told[operation]
-        known = [entry for history in histories for entry in history if now - _STALE < entry[0] <= now]
-        return max(known, key=lambda entry: entry[0])[1] if known else None
+        fresh = [entry for history in histories for entry in history if now - _STALE < entry[0] <= now]
+        return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
 
     def _indexed(self, now: datetime) -> RecordedResponses:
         """Look at the folder again when its files are others."""
@@ -102,8 +102,8 @@ def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
 
 def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
     """Translate GetSavingsPlansCoverage: the covered share of each day's usage."""
-    found = members(pages, "SavingsPlansCoverages")
-    return {_day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100 for x in found if x.get("Coverage")}
+    days = members(pages, "SavingsPlansCoverages")
+    return {_day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100 for x in days if x.get("Coverage")}
 
 
 def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
@@ -135,10 +135,10 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
 
 
 def _labels(cause: Mapping[str, Any], services: Mapping[str, str]) -> Labels:
-    said = str(cause.get("Service", ""))
+    service = str(cause.get("Service", ""))
     return Labels(
         account=str(cause.get("LinkedAccount", "")),
-        service=services.get(said, said),
+        service=services.get(service, service),
         region=str(cause.get("Region", "")),
         usage_type=str(cause.get("UsageType", "")),
     )

@@ -19,7 +19,7 @@ def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
     """Return all labels of each thing of a grid: those of its dimensions, and those of the inventory."""
     if of.kind in ("node", "core", "device"):
         instances = inventory.instances
-        return tuple(x.merge(known.labels) if (known := instances.get(x.instance)) else x for x in of.details)
+        return tuple(x.merge(instance.labels) if (instance := instances.get(x.instance)) else x for x in of.details)
     if of.kind in ("volume", "file_system"):
         described = {x.resource: x for x in (*_storage_labels(inventory.volumes), *_storage_labels(inventory.file_systems))}
         return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
@@ -78,11 +78,11 @@ class JoinedInventory:
         for i in range(n_nodes):
             assert self._nodes is not None
             details = self._nodes.details[i]
-            known = instances.get(details.instance)
-            if known is None:
+            instance = instances.get(details.instance)
+            if instance is None:
                 instances[details.instance] = self._shown(i, details, bool(reporting[i]), end)
-            elif (labels := details.only(_NODE).merge(known.labels)) != known.labels:
-                instances[details.instance] = replace(known, labels=labels)
+            elif (labels := details.only(_NODE).merge(instance.labels)) != instance.labels:
+                instances[details.instance] = replace(instance, labels=labels)
         return replace(described, instances=instances)
 
     def _shown(self, i: int, details: Labels, reporting: bool, end: int) -> Instance:

@@ -72,30 +72,30 @@ _LONGEST = 80
 def launchers(pages: Pages, answer: ResponseInfo) -> dict[str, Launcher]:
     """Translate LookupEvents: the launcher of each resource that a creating event names, the oldest event first."""
     del answer
-    found: dict[str, Launcher] = {}
+    by_resource: dict[str, Launcher] = {}
     for event in sorted(members(pages, "Events"), key=lambda event: str(event["EventTime"])):
         launcher = _launcher(event)
         if launcher:
             for resource in _resources(event):
-                found.setdefault(resource, launcher)
-    return found
+                by_resource.setdefault(resource, launcher)
+    return by_resource
 
 
 def tagged_launcher(tags: Mapping[str, str]) -> Launcher | None:
     """Return the machine that its tags say launched a thing."""
-    for name, said in _rows("tag"):
+    for name, template in _rows("tag"):
         if tags.get(name):
-            return Launcher(_text(said.format(tags[name])), LauncherKind.MACHINE)
+            return Launcher(_text(template.format(tags[name])), LauncherKind.MACHINE)
     return None
 
 
 def _launcher(event: Mapping[str, Any]) -> Launcher | None:
     if event.get("EventName") not in CREATIONS:
         return None
-    told = orjson.loads(event.get("CloudTrailEvent") or "{}")
-    if told.get("errorCode"):
+    record = orjson.loads(event.get("CloudTrailEvent") or "{}")
+    if record.get("errorCode"):
         return None
-    name, kind = _principal(told.get("userIdentity") or {}, str(event.get("Username", "")))
+    name, kind = _principal(record.get("userIdentity") or {}, str(event.get("Username", "")))
     return Launcher(_text(name), kind, str(event["EventName"]), instant(str(event["EventTime"]))) if name else None
 
 
@@ -122,7 +122,7 @@ def _resources(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _matched(where: str, text: str) -> str:
-    return next((said for pattern, said in _rows(where) if fnmatchcase(text, pattern)), "")
+    return next((name for pattern, name in _rows(where) if fnmatchcase(text, pattern)), "")
 
 
 @cache

@@ -64,7 +64,7 @@ class ResourcePoller:
     """Keep the answers of the describe calls fresh."""
 
     calls: Calls
-    heard: ResponseHistory
+    responses: ResponseHistory
     _failed: dict[ApiCall, datetime] = field(default_factory=dict)
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
@@ -72,7 +72,7 @@ class ResourcePoller:
         for place in places:
             for one in DESCRIPTIONS:
                 call = ApiCall(one.service, one.operation, place)
-                self.heard.recall(one.service, one.operation, place)
+                self.responses.recall(one.service, one.operation, place)
                 if not self._due(one, call, now):
                     continue
                 try:
@@ -82,29 +82,29 @@ class ResourcePoller:
                     yield Missing(place.gap(str(error)), one.needed, place)
                 else:
                     self._failed.pop(call, None)
-                    self.heard.put(call, now, pages)
+                    self.responses.put(call, now, pages)
 
     def _due(self, one: Description, call: ApiCall, now: datetime) -> bool:
-        known, failed = self.heard.newest(call), self._failed.get(call)
+        answered, failed = self.responses.newest(call), self._failed.get(call)
         if failed and operations()[one.service, one.operation].optional:
             return now - failed >= _AGAIN
-        return not known or now - known[0] >= max(one.every, timedelta(seconds=1))
+        return not answered or now - answered[0] >= max(one.every, timedelta(seconds=1))
 
     def instances(self, place: Place) -> frozenset[str]:
         """Return the ids of accelerated instances last described at a place."""
-        found = self._pages(place, "describe_instances")
-        return frozenset(i["InstanceId"] for page in found for r in page["Reservations"] for i in r["Instances"])
+        pages = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceId"] for page in pages for r in page["Reservations"] for i in r["Instances"])
 
     def types(self, place: Place) -> frozenset[str]:
         """Return the types of the instances last described at a place."""
-        found = self._pages(place, "describe_instances")
-        return frozenset(i["InstanceType"] for page in found for r in page["Reservations"] for i in r["Instances"])
+        pages = self._pages(place, "describe_instances")
+        return frozenset(i["InstanceType"] for page in pages for r in page["Reservations"] for i in r["Instances"])
 
     def in_eks(self, place: Place) -> bool:
         """Return whether any of them carries a tag of a Kubernetes cluster."""
-        found = self._pages(place, "describe_instances")
-        every = [i for page in found for r in page["Reservations"] for i in r["Instances"]]
-        return any(str(tag["Key"]).startswith(_EKS) for i in every for tag in i.get("Tags", ()))
+        pages = self._pages(place, "describe_instances")
+        instances = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
+        return any(str(tag["Key"]).startswith(_EKS) for i in instances for tag in i.get("Tags", ()))
 
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to them."""
@@ -113,8 +113,8 @@ class ResourcePoller:
         return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
 
     def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
-        known = self.heard.newest(ApiCall("ec2", operation, place))
-        return list(orjson.loads(known[1])) if known else []
+        newest = self.responses.newest(ApiCall("ec2", operation, place))
+        return list(orjson.loads(newest[1])) if newest else []
 
 
 _CLUSTERS_EVERY = timedelta(minutes=59)
@@ -125,13 +125,13 @@ class ClusterPoller:
     """Keep EKS's answers fresh; a cluster that cannot be described costs only itself."""
 
     calls: Calls
-    heard: ResponseHistory
+    responses: ResponseHistory
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
         """Poll the clusters of places that are due; yield a sentence for each answer that is missing."""
         for place in places:
-            known = self.heard.newest(ApiCall("eks", "list_clusters", place))
-            if known and now - known[0] < _CLUSTERS_EVERY:
+            listed = self.responses.newest(ApiCall("eks", "list_clusters", place))
+            if listed and now - listed[0] < _CLUSTERS_EVERY:
                 continue
             try:
                 names = self._names(place, "list_clusters", "clusters", now)
@@ -151,12 +151,12 @@ class ClusterPoller:
             yield str(error)
 
     def _ask(self, place: Place, operation: str, about: str, now: datetime, **given: Any) -> None:
-        self.heard.put(ApiCall("eks", operation, place, about), now, [self.calls.call(place, "eks", operation, **given)])
+        self.responses.put(ApiCall("eks", operation, place, about), now, [self.calls.call(place, "eks", operation, **given)])
 
     def _names(self, place: Place, operation: str, member: str, now: datetime, about: str = "", **given: Any) -> list[str]:
         call = ApiCall("eks", operation, place, about)
-        self.heard.put(call, now, list(self.calls.pages(place, "eks", operation, **given)))
-        newest = self.heard.newest(call)
+        self.responses.put(call, now, list(self.calls.pages(place, "eks", operation, **given)))
+        newest = self.responses.newest(call)
         return [str(name) for page in orjson.loads(newest[1] if newest else b"[]") for name in page[member]]
 
 
@@ -187,7 +187,7 @@ class LaunchPoller:
     """Keep the answers fresh; who launched a thing never changes, so nothing is asked twice."""
 
     calls: Calls
-    heard: ResponseHistory
+    responses: ResponseHistory
     stopwatch: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     answers: int = 0
@@ -199,7 +199,7 @@ class LaunchPoller:
         """Ask for some launches that are not explained, the newest first; yield a sentence for each place that fails."""
         room = MOST_LOOKUPS
         for place in places:
-            self.heard.recall(_SERVICE, _OPERATION, place)
+            self.responses.recall(_SERVICE, _OPERATION, place)
             for launch in self._unexplained(place, inventory, now):
                 if room <= 0 or self.stopwatch() >= deadline:
                     return
@@ -219,7 +219,7 @@ class LaunchPoller:
             and now - launch.at < _REMEMBERED
             and launch.resource not in self._found
             and now - self._tried.get(launch.resource, launch.at - _DELAY) >= _DELAY
-            and not self.heard.knows(_lookup_call(place, launch))
+            and not self.responses.knows(_lookup_call(place, launch))
         ]
 
     def _look_up(self, place: Place, launch: Launch, now: datetime) -> None:
@@ -236,11 +236,11 @@ class LaunchPoller:
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
             self._tried[launch.resource] = now
             return
-        self.heard.put(_lookup_call(place, launch), now, creating)
+        self.responses.put(_lookup_call(place, launch), now, creating)
         self.answers += 1
-        for history in self.heard.histories(_SERVICE, _OPERATION, launchers):
-            for _, found in history:
-                self._found |= found.keys()
+        for history in self.responses.histories(_SERVICE, _OPERATION, launchers):
+            for _, by_resource in history:
+                self._found |= by_resource.keys()
 
 
 def _lookup_call(place: Place, launch: Launch) -> ApiCall:

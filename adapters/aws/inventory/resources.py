@@ -19,12 +19,12 @@ _TRANSITION = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 
 def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, Instance]:
     """Translate DescribeInstances, by instance id."""
-    found = (
+    described = (
         _instance(member, str(reservation.get("OwnerId", "")), answer, tags)
         for reservation in members(pages, "Reservations")
         for member in reservation["Instances"]
     )
-    return {instance.id: instance for instance in found}
+    return {instance.id: instance for instance in described}
 
 
 def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:
@@ -71,8 +71,8 @@ def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tag
 
 def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
     """Return when the instance was terminated: EC2 says it in words; else the time it was seen so."""
-    found = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
-    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else answer.at
+    stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
+    return datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
 
 
 def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Volume:
@@ -147,30 +147,30 @@ def cluster_names(pages: Pages, answer: ResponseInfo) -> tuple[tuple[str, str], 
 def described_cluster(pages: Pages, answer: ResponseInfo) -> Cluster:
     """Translate DescribeCluster."""
     (page,) = pages
-    told: Mapping[str, Any] = page["cluster"]
-    account = str(told.get("arn", "")).split(":")[4:5]
+    member: Mapping[str, Any] = page["cluster"]
+    account = str(member.get("arn", "")).split(":")[4:5]
     return Cluster(
-        labels=Labels(cluster=str(told["name"]), region=answer.region, account=account[0] if account else answer.account),
-        version=str(told.get("version", "")),
-        status=str(told.get("status", "")),
-        created_at=instant(told.get("createdAt")),
-        security_group=str((told.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", "")),
+        labels=Labels(cluster=str(member["name"]), region=answer.region, account=account[0] if account else answer.account),
+        version=str(member.get("version", "")),
+        status=str(member.get("status", "")),
+        created_at=instant(member.get("createdAt")),
+        security_group=str((member.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", "")),
     )
 
 
 def node_group(pages: Pages, answer: ResponseInfo) -> tuple[str, str, NodeGroup]:
     """Translate DescribeNodegroup into cluster, region and group."""
     (page,) = pages
-    told: Mapping[str, Any] = page["nodegroup"]
+    member: Mapping[str, Any] = page["nodegroup"]
     group = NodeGroup(
-        name=str(told["nodegroupName"]),
-        status=str(told.get("status", "")),
-        version=str(told.get("version", "")),
-        instance_types=tuple(told.get("instanceTypes") or ()),
-        desired=int((told.get("scalingConfig") or {}).get("desiredSize") or 0),
-        groups=tuple(str(x["name"]) for x in (told.get("resources") or {}).get("autoScalingGroups") or ()),
+        name=str(member["nodegroupName"]),
+        status=str(member.get("status", "")),
+        version=str(member.get("version", "")),
+        instance_types=tuple(member.get("instanceTypes") or ()),
+        desired=int((member.get("scalingConfig") or {}).get("desiredSize") or 0),
+        groups=tuple(str(x["name"]) for x in (member.get("resources") or {}).get("autoScalingGroups") or ()),
     )
-    return str(told["clusterName"]), answer.region, group
+    return str(member["clusterName"]), answer.region, group
 
 
 def with_node_groups(clusters: Iterable[Cluster], groups: Iterable[tuple[str, str, NodeGroup]]) -> tuple[Cluster, ...]:
@@ -209,15 +209,15 @@ _ACCELERATED = frozenset({"trn", "inf", "p", "g", "p2", "p3", "p4", "p5", "p6"})
 
 def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
     """Return the quotas whose names speak of accelerated families (`Running On-Demand Trn instances`)."""
-    found = (_quota(member, answer) for member in members(pages, "Quotas"))
-    return tuple(sorted((x for x in found if x), key=lambda x: x.name))
+    translated = (_quota(member, answer) for member in members(pages, "Quotas"))
+    return tuple(sorted((x for x in translated if x), key=lambda x: x.name))
 
 
 def _quota(member: Mapping[str, Any], answer: ResponseInfo) -> Quota | None:
     name = str(member.get("QuotaName", ""))
     running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
-    said = running or spot
-    families = tuple(w for w in re.findall(r"[a-z]+\d*", said[1].lower()) if w in _ACCELERATED) if said else ()
+    named = running or spot
+    families = tuple(w for w in re.findall(r"[a-z]+\d*", named[1].lower()) if w in _ACCELERATED) if named else ()
     if not families:
         return None
     account = str(member.get("QuotaArn", "")).split(":")[4:5]

@@ -29,8 +29,8 @@ class AccountInventory:
         self._quotas = responses.histories("service-quotas", "list_service_quotas", resources.quotas)
         self._launchers: dict[str, Launcher] = {}
         for history in responses.histories("cloudtrail", "lookup_events", ownership.launchers):
-            for _, found in history:
-                self._launchers.update({resource: by for resource, by in found.items() if resource not in self._launchers})
+            for _, by_resource in history:
+                self._launchers.update({resource: by for resource, by in by_resource.items() if resource not in self._launchers})
 
     def key(self, now: datetime) -> tuple[int, ...]:
         """Return the same for the same content."""
@@ -39,15 +39,15 @@ class AccountInventory:
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
-        known = {name for names in _newest_each(self._names, now) for name in names}
+        listed = {name for names in _newest_each(self._names, now) for name in names}
         described = [x for x in _newest_each(self._clusters, now) if x.created_at is None or x.created_at <= now]
-        kept = [x for x in described if not self._names or (x.labels.region, x.name) in known]
+        kept = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
         return resources.with_node_groups(kept, _newest_each(self._groups, now))
 
     def quotas(self, now: datetime) -> tuple[Quota, ...]:
         """Return the vCPU quotas of accelerated families."""
-        found = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
-        return tuple(sorted(found, key=lambda x: (x.labels, x.name)))
+        every = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
+        return tuple(sorted(every, key=lambda x: (x.labels, x.name)))
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
         """Complete an instance by its cluster and its launcher, where its tags do not name them."""
@@ -112,13 +112,14 @@ class Snapshots:
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""
-        return {id: x.labels.instance_type for history in self._instances for _, known in history[-1:] for id, x in known.items()}
+        last = [instances for history in self._instances for _, instances in history[-1:]]
+        return {id: x.labels.instance_type for instances in last for id, x in instances.items()}
 
     def _inventory(self, now: datetime) -> Inventory:
         begun = [(history[newest_at(history, now)]) for history in self._instances]
         clusters = self._account.clusters(now)
         members, complete = Membership.of(clusters), self._account.stored
-        counted = {id: x for _, known in begun for id, x in known.items() if self._counts(x, now)}
+        counted = {id: x for _, instances in begun for id, x in instances.items() if self._counts(x, now)}
         described = {id: self._account.instance(x, members) for id, x in sorted(counted.items())}
         times = [at for at, _ in begun if at <= now]
         systems = (x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now)
@@ -159,11 +160,11 @@ def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> lis
 def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
     """Carry every instance on: one that is no longer named has ended by then."""
     folded: list[tuple[datetime, dict[str, Instance]]] = []
-    known: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     for at, named in history:
         gone = {
-            id: x if x.ended_at else replace(x, state="terminated", ended_at=at) for id, x in known.items() if id not in named
+            id: x if x.ended_at else replace(x, state="terminated", ended_at=at) for id, x in instances.items() if id not in named
         }
-        known = {**gone, **named}
-        folded.append((at, known))
+        instances = {**gone, **named}
+        folded.append((at, instances))
     return folded

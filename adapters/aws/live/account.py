@@ -44,12 +44,12 @@ class AccountPoller:
     def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
         """Poll clusters, launchers and prices until `deadline` by the stopwatch; return all that is known then."""
         left_out = [*self._clusters.refresh(places, now)]
-        known, answers = snapshots(), self._launches.answers
-        left_out += self._launches.refresh(places, known.at(now).inventory, now, deadline)
+        known_before, answers = snapshots(), self._launches.answers
+        left_out += self._launches.refresh(places, known_before.at(now).inventory, now, deadline)
         if self._price_poller.due(now) and self._stopwatch() < deadline:
             left_out += self.price(places, now)
         self.left_out = (*self.left_out, *left_out)
-        return snapshots() if self._launches.answers > answers else known
+        return snapshots() if self._launches.answers > answers else known_before
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
         """Ask for prices; return a sentence for each that could not be had."""

@@ -26,7 +26,7 @@ _Wanted = Callable[[tuple[Target, ...]], bool]
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
     own = {pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace}
-    return sorted({(n, m) for (n, m, _), found in catalogue.shapes.items() if n != REPORTS and _whole(found)} | own)
+    return sorted({(n, m) for (n, m, _), targets in catalogue.shapes.items() if n != REPORTS and _whole(targets)} | own)
 
 
 SeriesByName = dict[tuple[str, str], set[MetricSeries]]

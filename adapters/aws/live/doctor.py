@@ -64,9 +64,9 @@ def examine(live: Examined) -> Sequence[Check]:
     now = live.calls.clock()
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
-    checks += [Check(f"metric stream {name}", ok, found, "" if ok else _REMEDY) for name, ok, found in live.streams.found(now)]
-    logs = live.logs.found(live.places(), now)
-    checks += [Check(name, ok, found, "" if ok else _REMEDY) for name, ok, found in logs]
+    findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in live.streams.examined(now)]
+    findings += live.logs.examined(live.places(), now)
+    checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     own = Check("AWS calls of the bot", True, spent)

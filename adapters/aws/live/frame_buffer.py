@@ -33,32 +33,32 @@ class GridRing:
         self._values: Cube = np.full((0, most + _SPARE_BINS, 0), np.nan, dtype=np.float32)
 
     def renew(self, newest: MetricGrid, horizon: int, end: int) -> None:
-        """Take the axes of a sheet, and its bins from `horizon` on in place of those here; earlier ones fill holes only."""
+        """Take the axes of a grid, and its bins from `horizon` on in place of those here; earlier ones fill holes only."""
         self._fit(newest, end)
         self._values[:, max(0, horizon - self.base) :] = np.nan
         self._write(newest, horizon, fill=False)
 
     def fill(self, older: MetricGrid, before: int) -> None:
-        """Write the sheet's bins before `before` where nothing is known yet."""
+        """Write the grid's bins before `before` where nothing is known yet."""
         self._write(older, before, fill=True)
 
-    def sheet(self, axes: MetricGrid, since: int) -> MetricGrid:
-        """Return the bins from `since` on as a sheet with the axes of the newest one."""
+    def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
+        """Return the bins from `since` on as a grid with the axes of the newest one."""
         base = max(self.base, since)
         return replace(axes, base=base, values=self._values[: len(self.metrics), base - self.base :, : len(self.things)])
 
-    def _write(self, sheet: MetricGrid, edge: int, *, fill: bool) -> None:
-        low, high = (sheet.base, edge) if fill else (edge, sheet.base + sheet.values.shape[1])
-        low = max(low, sheet.base, self.base)
-        high = min(high, sheet.base + sheet.values.shape[1], self.base + self._values.shape[1])
+    def _write(self, grid: MetricGrid, edge: int, *, fill: bool) -> None:
+        low, high = (grid.base, edge) if fill else (edge, grid.base + grid.values.shape[1])
+        low = max(low, grid.base, self.base)
+        high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
         if high <= low:
             return
         at = {thing: i for i, thing in enumerate(self.things)}
-        columns = np.array([at[thing] for thing in sheet.things], dtype=np.intp)
-        for i, metric in enumerate(sheet.metrics):
+        columns = np.array([at[thing] for thing in grid.things], dtype=np.intp)
+        for i, metric in enumerate(grid.metrics):
             rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
-            said = sheet.values[i, low - sheet.base : high - sheet.base]
-            rows[:, columns] = np.where(np.isnan(rows[:, columns]), said, rows[:, columns]) if fill else said
+            new = grid.values[i, low - grid.base : high - grid.base]
+            rows[:, columns] = np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
 
     def _fit(self, axes: MetricGrid, end: int) -> None:
         self._move(end)
@@ -100,7 +100,7 @@ _MARGIN_SECONDS = 1800
 
 @dataclass
 class FrameBuffer:
-    """Keep each series' first points, the newest of all, and a roll for each kind."""
+    """Keep each series' first points, the newest of all, and a ring for each kind."""
 
     grid: TimeGrid
     history: int
@@ -110,11 +110,11 @@ class FrameBuffer:
 
     def __post_init__(self) -> None:
         """Begin empty."""
-        self.sheets: dict[str, MetricGrid] = {}
+        self.grids: dict[str, MetricGrid] = {}
         self.runs = Runs([], self.grid)
         self.last_seen: Ints = np.zeros(0, dtype=np.int64)
-        """The newest bin with a reading of each node, in the order of the node sheet."""
-        self._rolls: dict[str, GridRing] = {}
+        """The newest bin with a reading of each node, in the order of the node grid."""
+        self._rings: dict[str, GridRing] = {}
         self._heads = self._tail = self._of_runs = Points.joined([])
         self._spoke: dict[int, int] = {}
         self._horizon = 0
@@ -134,35 +134,35 @@ class FrameBuffer:
         if not len(self._heads.series):
             return
         feeding = self._feeding(Points.joined([self._heads, self._of_runs, self._tail]))
-        known = cores([source for found in feeding.values() for source in found])
+        cores_by_instance = cores([source for series in feeding.values() for source in series])
         newest_of = {}
-        for kind, found in feeding.items():
-            newest = newest_of[kind] = build_grid(kind, found, self.grid, horizon, known)
-            roll = self._rolls.setdefault(kind, GridRing(max(1, self.history // self.grid.step), end))
-            roll.renew(newest, horizon, end)
+        for kind, series in feeding.items():
+            newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, cores_by_instance)
+            ring = self._rings.setdefault(kind, GridRing(max(1, self.history // self.grid.step), end))
+            ring.renew(newest, horizon, end)
         begin = min(int(x.first[0]) for x in newest_of.values())
-        self.sheets = {kind: self._rolls[kind].sheet(axes, begin) for kind, axes in newest_of.items()}
+        self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
         edge = horizon * self.grid.step + _MARGIN_SECONDS
-        self._fill(Points.joined([past, new.take(new.seconds < edge)]), horizon, known)
+        self._fill(Points.joined([past, new.take(new.seconds < edge)]), horizon, cores_by_instance)
         self.runs = Runs(feeding.get("run", []), self.grid)
         self._see(end)
 
-    def _fill(self, past: Points, horizon: int, known: Mapping[str, int]) -> None:
+    def _fill(self, past: Points, horizon: int, cores_by_instance: Mapping[str, int]) -> None:
         """Write the values before the horizon where nothing is known yet."""
         if not (past.seconds < horizon * self.grid.step).any():
             return
         spoken = np.unique(past.series)
         heads = self._heads.take(np.isin(self._heads.series, spoken))
         first = int(past.seconds.min()) // self.grid.step
-        for kind, found in self._feeding(Points.joined([heads, past])).items():
-            self._rolls[kind].fill(build_grid(kind, found, self.grid, first, known), horizon)
+        for kind, series in self._feeding(Points.joined([heads, past])).items():
+            self._rings[kind].fill(build_grid(kind, series, self.grid, first, cores_by_instance), horizon)
 
     def _remember(self, new: Points, past: Points, since: int) -> None:
         every = Points.joined([self._heads, past, new])
         self._heads = _first(every, _HEAD)
-        told = Points.joined([self._of_runs, past, new])
+        run_points = Points.joined([self._of_runs, past, new])
         runs = [number for number, series in enumerate(self.series) if series.namespace == "Trn/Training"]
-        self._of_runs = told.take(np.isin(told.series, runs) & (told.seconds >= since - self.history))
+        self._of_runs = run_points.take(np.isin(run_points.series, runs) & (run_points.seconds >= since - self.history))
         tail = Points.joined([self._tail, new])
         self._tail = tail.take(tail.seconds >= since)
         self._forget(new, past, since)
@@ -183,11 +183,11 @@ class FrameBuffer:
         dense = Points(np.searchsorted(numbers, points.series), points.seconds, points.count, points.total, points.peak)
         gatherer = Gatherer({self.series[n]: i for i, n in enumerate(numbers.tolist())}, [dense], catalogue=self.catalogue)
         ordered = batches(gatherer)
-        return {kind: found for kind in KINDS if (found := series_batches(ordered, kind, self.catalogue))}
+        return {kind: series for kind in KINDS if (series := series_batches(ordered, kind, self.catalogue))}
 
     def _see(self, end: int) -> None:
         """Note when each node last reported."""
-        nodes = self.sheets.get("node")
+        nodes = self.grids.get("node")
         if nodes is None:
             return
         rows = np.asarray(np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_)

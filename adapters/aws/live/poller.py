@@ -72,13 +72,13 @@ class MetricPoller:
     _pinned: dict[int, int] = field(default_factory=dict)
     _watching: bool = False
 
-    def enter(self, place: Place, found: Iterable[MetricSeries], now: int) -> None:
+    def enter(self, place: Place, listed: Iterable[MetricSeries], now: int) -> None:
         """Take in the series discovered at a place; the first time, their history is queued too."""
         first = place not in self._places
         recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
-        every = list(found)
-        self.book.enter(every, recent if first else now - _SILENT_SECONDS)
-        numbers = {self.book.number(series) for series in every}
+        entered = list(listed)
+        self.book.enter(entered, recent if first else now - _SILENT_SECONDS)
+        numbers = {self.book.number(series) for series in entered}
         new = sorted(numbers - set(self._places[place]))
         self._places[place] += new
         self.book.active -= set(self._places[place])
@@ -92,11 +92,11 @@ class MetricPoller:
             if streamed and recent < until:
                 self._older[:0] = self._history_requests(place, streamed, recent, until)
 
-    def pin(self, place: Place, found: Iterable[MetricSeries], now: int, until: int) -> int:
+    def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> int:
         """Read some series from now until then whatever discovery finds; return how many were not read just before."""
-        every = list(found)
-        self.book.enter(every, now)
-        numbers = {self.book.number(series) for series in every}
+        entered = list(listed)
+        self.book.enter(entered, now)
+        numbers = {self.book.number(series) for series in entered}
         new = [n for n in numbers if self._pinned.get(n, 0) <= now]
         self._places[place] += sorted(numbers - set(self._places[place]))
         for number in new:
@@ -106,19 +106,19 @@ class MetricPoller:
         return len(new)
 
     def read(self, end: int, deadline: float) -> NewPoints:
-        """Read up to `end` (seconds), until `deadline` by the stopwatch; the next tick repeats calls that fail or are not reached."""
+        """Read up to `end` (seconds), until `deadline` by the stopwatch; the next tick makes the calls that are left."""
         marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
         read = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
         due = {place: self._due(mine, end) for place, mine in self._places.items()}
-        newest = [ask for place, mine in due.items() for ask in self._asked(place, mine, end, recent)]
-        missing = self._make(newest, deadline, lambda ask, told: self._take(ask, told, read))
+        newest = [request for place, mine in due.items() for request in self._asked(place, mine, end, recent)]
+        missing = self._make(newest, deadline, lambda request, answers: self._take(request, answers, read))
         read.unread = frozenset(n for mine in due.values() for n in mine if self.book.marks[n].asked < end)
         if missing:
             read.gaps += _gaps("The newest metrics", missing)
         # A terminal asks once and ends: only a watch, which comes again, pays for history.
         if not missing and self._older and self._watching:
-            self._older = self._make(self._older, deadline, lambda _, told: read.older.extend(x.points() for x in told))
+            self._older = self._make(self._older, deadline, lambda _, answers: read.older.extend(x.points() for x in answers))
         self._watching = True
         return read
 
@@ -136,20 +136,20 @@ class MetricPoller:
         due = [n for n in numbers if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)]
         return [n for n in due if not self.elsewhere(self.book.series[n])]
 
-    def _take(self, ask: MetricRequest, told: Sequence[SeriesValues], read: NewPoints) -> None:
+    def _take(self, request: MetricRequest, answers: Sequence[SeriesValues], read: NewPoints) -> None:
         skipped: dict[int, list[int]] = defaultdict(list)
-        for one in told:
-            mark = self.book.marks[one.number]
-            if mark.start < ask.start:
-                skipped[mark.start].append(one.number)
-            fresh = ask.end if one.whole else int(one.times[-1]) + ask.period if len(one.times) else ask.start
-            mark.answered(fresh, one.times)
-            if len(one.times):
-                read.points.append(one.points())
-        self._queue(ask.place, skipped, ask.start)
-        if len(told) < len(ask.numbers):
-            lacking = len(ask.numbers) - len(told)
-            read.gaps.append(ask.place.gap(f"{lacking} metrics in {ask.place} were not in CloudWatch's answer."))
+        for values in answers:
+            mark = self.book.marks[values.number]
+            if mark.start < request.start:
+                skipped[mark.start].append(values.number)
+            newest = int(values.times[-1]) + request.period if len(values.times) else request.start
+            mark.answered(request.end if values.whole else newest, values.times)
+            if len(values.times):
+                read.points.append(values.points())
+        self._queue(request.place, skipped, request.start)
+        if len(answers) < len(request.numbers):
+            lacking = len(request.numbers) - len(answers)
+            read.gaps.append(request.place.gap(f"{lacking} metrics in {request.place} were not in CloudWatch's answer."))
 
     def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[MetricRequest]:
         return plan_requests(self.book, numbers, place, RequestScope(end, since=since, most_queries=self.most_queries))
@@ -171,18 +171,18 @@ class MetricPoller:
             return []
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
         waiting: dict[Future[list[SeriesValues]], MetricRequest] = {
-            pool.submit(fetch, self.calls, self.book, ask): ask for ask in wanted
+            pool.submit(fetch, self.calls, self.book, request): request for request in wanted
         }
         done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
         # A call that is under way may end after its tick: nobody takes its answer, and the next tick asks again.
         pool.shutdown(wait=False, cancel_futures=True)
         failed = [waiting[future] for future in waiting if future in late]
-        for future, ask in waiting.items():
+        for future, request in waiting.items():
             if future in done:
                 try:
-                    take(ask, future.result())
+                    take(request, future.result())
                 except Unavailable:
-                    failed.append(ask)
+                    failed.append(request)
         return failed
 
 
@@ -190,9 +190,9 @@ _RECENT = f"{RECENT_SECONDS // 3600} hours"
 
 
 def _gaps(what: str, missing: Sequence[MetricRequest]) -> list[Gap]:
-    counted = Counter({ask.place: 0 for ask in missing})
-    for ask in missing:
-        counted[ask.place] += len(ask.numbers)
+    counted = Counter({request.place: 0 for request in missing})
+    for request in missing:
+        counted[request.place] += len(request.numbers)
     after = "could not be read; the next tick reads them."
     return [place.gap(f"{what} of {n} series in {place} {after}") for place, n in counted.items()]
 

@@ -56,11 +56,11 @@ class Watermark:
 
 def _first_missing(newest: int, times: Ints, floor: int) -> int:
     """Return the first minute from `floor` on without a point in a series of minutes, 0 where none is missing."""
-    known = np.append(newest, times[times > newest]) if newest else times
-    gaps = np.flatnonzero((np.diff(known) > _MINUTE) & (known[1:] - _MINUTE >= floor))
-    if not len(gaps) or np.diff(known).min() != _MINUTE:
+    reported = np.append(newest, times[times > newest]) if newest else times
+    gaps = np.flatnonzero((np.diff(reported) > _MINUTE) & (reported[1:] - _MINUTE >= floor))
+    if not len(gaps) or np.diff(reported).min() != _MINUTE:
         return 0
-    return max(int(known[gaps[0]]) + _MINUTE, floor)
+    return max(int(reported[gaps[0]]) + _MINUTE, floor)
 
 
 @dataclass
@@ -73,10 +73,10 @@ class SeriesBook:
     catalogue: Catalogue = field(default_factory=standard)
     _numbers: dict[MetricSeries, int] = field(default_factory=dict)
 
-    def enter(self, found: Iterable[MetricSeries], since: int) -> list[int]:
+    def enter(self, listed: Iterable[MetricSeries], since: int) -> list[int]:
         """Number the new series, to be read from `since` on, and return those numbers."""
         new = []
-        for series in sorted(found):
+        for series in sorted(listed):
             if series not in self._numbers:
                 self._numbers[series] = len(self.series)
                 new.append(len(self.series))

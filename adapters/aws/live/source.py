@@ -93,8 +93,8 @@ class Live:
                 self._tick_result = self._tick(now, end)
             seen = self._tick_result
             inventory = seen.inventories.at(now, end)
-            sheets = {kind: sheet for kind, sheet in self._buffer.sheets.items() if sheet.visible(end)}
-            frames = {kind: of.frame(end, self._reading.most_steps, labelled(of, inventory)) for kind, of in sheets.items()}
+            grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
+            frames = {kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory)) for kind, grid in grids.items()}
             return Reading(
                 now,
                 frames,
@@ -179,7 +179,7 @@ class Live:
             self.calls.until = by["describe"]
             gaps = [*self._identify(), *self._account.describe(self._places, now)]
             self.calls.until = by["discover"]
-            found = list(self._discover(now))
+            unlisted = list(self._discover(now))
             self.calls.until = by["stream"]
             streamed = self.streams.read(now, by["stream"], self._wanted)
             self.calls.until = by["poll"]
@@ -192,16 +192,16 @@ class Live:
         self._buffer.absorb(read, end, lambda feeding: core_counts(snapshots, feeding))
         self.calls.meter.save()
         seen = self._buffer.last_seen
-        nodes = self._buffer.sheets.get("node")
+        nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
-        return _TickResult(end, inventories, tuple(dict.fromkeys([*gaps, *found, *read.gaps])), self._unread(read))
+        return _TickResult(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read))
 
     def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""
-        known = {x for place in self._account.blind for x in self._resources.instances(place)}
+        undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
         named = (dict(self.metrics.book.series[n].dimensions) for n in read.unread)
         own = self.metrics.book.catalogue.own
-        return frozenset(known).union(x.get("InstanceId") or x.get(own.instance if own else "", "") for x in named) - {""}
+        return frozenset(undescribed).union(x.get("InstanceId") or x.get(own.instance if own else "", "") for x in named) - {""}
 
     def _read_logs(self, now: datetime) -> list[str]:
         self.logs.book.forget(now - self._reading.history)
@@ -252,8 +252,8 @@ class Live:
         """Return whether an accelerated instance of a place has no series yet."""
         own = self.metrics.book.catalogue.own
         names = ("InstanceId", own.instance if own else "")
-        heard = {value for series in self.metrics.book.series for name, value in series.dimensions if name in names}
-        return bool(self._resources.instances(place) - heard)
+        reporting = {value for series in self.metrics.book.series for name, value in series.dimensions if name in names}
+        return bool(self._resources.instances(place) - reporting)
 
     def _quoted(self, now: datetime) -> QuotedPrices:
         with self._asking:

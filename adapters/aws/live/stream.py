@@ -42,7 +42,7 @@ class Streams:
     """Read on in every stream; `book` numbers the series."""
 
     calls: Calls
-    walks: Sequence[S3Lister]
+    listers: Sequence[S3Lister]
     book: SeriesBook
     problems: Problems
     stopwatch: Callable[[], float]
@@ -53,7 +53,7 @@ class Streams:
 
     def brings(self, series: MetricSeries) -> bool:
         """Return whether a stream brings the metric of a series; any metric, until the streams were first listed."""
-        if not self.walks:
+        if not self.listers:
             return False
         return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
 
@@ -61,13 +61,13 @@ class Streams:
         """Return the points of new objects, the newest first, as far as the time reaches; the next tick reads the rest."""
         read = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
         left = 0
-        for walk in self.walks:
+        for lister in self.listers:
             try:
-                fresh = walk.fresh(now)
+                fresh = lister.fresh(now)
             except Unavailable as error:
                 read.gaps.append(Gap(str(error)))
                 continue
-            left += self._read(walk, fresh, deadline, wanted, read)
+            left += self._read(lister, fresh, deadline, wanted, read)
         self._listed = self._listed or not read.gaps
         if read.gaps or left:
             read.unread = frozenset(n for n, series in enumerate(self.book.series) if self.brings(series))
@@ -77,13 +77,13 @@ class Streams:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return read
 
-    def found(self, now: datetime) -> list[tuple[str, bool, str]]:
+    def examined(self, now: datetime) -> list[tuple[str, bool, str]]:
         """Return for each stream whether it has objects of the last hour, and the age of the newest."""
-        return [(walk.address, *self._found(walk, now)) for walk in self.walks]
+        return [(lister.address, *self._examined(lister, now)) for lister in self.listers]
 
-    def _found(self, walk: S3Lister, now: datetime) -> tuple[bool, str]:
+    def _examined(self, lister: S3Lister, now: datetime) -> tuple[bool, str]:
         try:
-            objects = S3Lister(self.calls, walk.address, walk.place, FIRST).fresh(now)
+            objects = S3Lister(self.calls, lister.address, lister.place, FIRST).fresh(now)
         except Unavailable as error:
             return False, str(error)
         if not objects:
@@ -91,20 +91,20 @@ class Streams:
         minutes = (now - objects[0].at).total_seconds() / 60
         return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
 
-    def _read(self, walk: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: Wanted, read: NewPoints) -> int:
+    def _read(self, lister: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: Wanted, read: NewPoints) -> int:
         """Fetch and read objects side by side; return how many are left for the next tick."""
         if not fresh:
             return 0
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
-        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {pool.submit(self._parsed, walk, x): x for x in fresh}
+        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {pool.submit(self._parsed, lister, x): x for x in fresh}
         done, _ = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
         # An object that is under way may end after its tick: nobody takes it, and the next tick reads it again.
         pool.shutdown(wait=False, cancel_futures=True)
-        taken = sum(self._take(walk, waiting[future], future, wanted, read) for future in waiting if future in done)
+        taken = sum(self._take(lister, waiting[future], future, wanted, read) for future in waiting if future in done)
         return len(fresh) - taken
 
     def _take(
-        self, walk: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: NewPoints
+        self, lister: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: NewPoints
     ) -> bool:
         """Keep an object's points; tell whether it is done. One that is broken gives its sound part, and is tried again."""
         try:
@@ -116,7 +116,7 @@ class Streams:
             self.problems.add("metric stream", sentence)
         self._tried[one.key] += 1
         if not problems.sentences() or self._tried[one.key] >= _TRIES:
-            walk.done(one.key)
+            lister.done(one.key)
             del self._tried[one.key]
         return True
 
@@ -134,12 +134,12 @@ class Streams:
         kept = points.take(mine >= 0)
         return Points(mine[mine >= 0], kept.seconds, kept.count, kept.total, kept.peak)
 
-    def _parsed(self, walk: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
+    def _parsed(self, lister: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
         """Fetch an object and read it, whatever its form; raise `Unavailable` where it breaks off on the way."""
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
             path = Path(folder) / "object"
-            self._fetch(walk, one.key, path)
+            self._fetch(lister, one.key, path)
             name = one.key.rpartition("/")[2]
             if form_of(path) is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
@@ -147,8 +147,8 @@ class Streams:
                 read_jsonl(path, name, gatherer, problems)
         return gatherer, problems
 
-    def _fetch(self, walk: S3Lister, key: str, path: Path) -> None:
-        answer = self.calls.call(walk.place, "s3", "get_object", optional=0, Bucket=walk.bucket, Key=key)
+    def _fetch(self, lister: S3Lister, key: str, path: Path) -> None:
+        answer = self.calls.call(lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=key)
         try:
             with path.open("wb") as file:
                 for block in answer["Body"].iter_chunks(1 << 20):

@@ -59,9 +59,9 @@ def kind_of(message: str) -> Mark | None:
 def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the event with no more of its message than the words that are known, and the module."""
     message = str(event["message"])
-    known = [words for words in compile_lines() if words in message][:1]
+    words_of_line = [words for words in compile_lines() if words in message][:1]
     module = _MODULE.search(message)
-    kept = " ".join([*known, *([module[0]] if module else [])])
+    kept = " ".join([*words_of_line, *([module[0]] if module else [])])
     return {name: event[name] for name in ("logStreamName", "timestamp", "ingestionTime", "eventId") if name in event} | {
         "message": kept
     }
@@ -96,7 +96,7 @@ class Logbook:
 
         A new node may log before any metric names it: its lines wait until then.
         """
-        found, waiting = [], list(self._waiting)
+        new, waiting = [], list(self._waiting)
         for event in events:
             name = str(event.get("eventId", ""))
             if name not in self._seen:
@@ -106,13 +106,13 @@ class Logbook:
         self._waiting = []
         for event in waiting:
             marks = [(_visible(event), mark) for mark in marks_of([event], nodes)]
-            found += marks
+            new += marks
             if not marks and kind_of(str(event["message"])):
                 self._waiting.append(event)
         self._waiting = self._waiting[-WAITING:]
-        kept = sorted([*zip(self._visible, self._marks, strict=True), *found], key=lambda x: x[0])
+        kept = sorted([*zip(self._visible, self._marks, strict=True), *new], key=lambda x: x[0])
         self._visible, self._marks = [at for at, _ in kept], [mark for _, mark in kept]
-        return len(found)
+        return len(new)
 
     def forget(self, before: datetime) -> None:
         """Drop the lines visible before a time: a process that never stops would keep every line."""

@@ -65,7 +65,7 @@ class LogPoller:
                 self._until[place, group] = now
         return missing
 
-    def found(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
+    def examined(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
         """Yield for each group whether it can be read, and how many compile lines of the last hours it holds."""
         for place, group in self._wanted(places):
             try:

@@ -94,17 +94,17 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
 
 def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: int) -> list[list[Points]]:
     """Return the points by shape, in the order they were read: a shape at a time fits the cache, all points would not."""
-    found: list[list[Points]] = [[] for _ in range(n_shapes)]
+    by_shape: list[list[Points]] = [[] for _ in range(n_shapes)]
     for part in _at_once(parts):
         shapes = shape_of[part.series]
         if (shapes == shapes[0]).all():
-            found[int(shapes[0])].append(part)
+            by_shape[int(shapes[0])].append(part)
             continue
         order = shapes.argsort(kind="stable")
         bounds = shapes[order].searchsorted(np.arange(n_shapes + 1, dtype=np.int16))
         for shape in np.flatnonzero(np.diff(bounds)).tolist():
-            found[shape].append(part.take(order[bounds[shape] : bounds[shape + 1]]))
-    return found
+            by_shape[shape].append(part.take(order[bounds[shape] : bounds[shape + 1]]))
+    return by_shape
 
 
 def _at_once(parts: Sequence[Points]) -> Iterator[Points]:

@@ -86,19 +86,19 @@ class Catalogue:
             return ()
         reads = ((own.instance, "instance"), *(((own.core, "core"),) if own.core in names else ()))
         part = len(names) > 1
-        found = [
+        targets = [
             Target("node", name, statistic, meaning.scale, OWN_RANK, part, "", reads, statistic is Statistic.TOTAL)
             for name, statistic in self._statistics[meaning.metric]
         ]
         if own.core in names and meaning.metric in CORE_METRICS:
-            found.append(Target("core", meaning.metric, Statistic.LEVEL, meaning.scale, OWN_RANK, False, "", reads))
-        return tuple(found)
+            targets.append(Target("core", meaning.metric, Statistic.LEVEL, meaning.scale, OWN_RANK, False, "", reads))
+        return tuple(targets)
 
     @cached_property
     def _statistics(self) -> Mapping[str, list[tuple[str, Statistic]]]:
         """Return how each metric of a node is counted where AWS reports it; utilization also shows its highest core."""
-        known = [x for found in self.shapes.values() for x in found if x.kind == "node" and not x.times]
-        ways = {x.metric: [(x.metric, x.statistic)] for x in sorted(known, key=lambda x: -x.rank)}
+        of_nodes = [x for targets in self.shapes.values() for x in targets if x.kind == "node" and not x.times]
+        ways = {x.metric: [(x.metric, x.statistic)] for x in sorted(of_nodes, key=lambda x: -x.rank)}
         ways["neuroncore_utilization_ratio"].append(("neuroncore_utilization_highest_ratio", Statistic.LARGEST))
         return ways
 
@@ -110,12 +110,12 @@ OWN_RANK = 5
 @cache
 def standard() -> Catalogue:
     """Return the catalogue of the names that AWS gives."""
-    known: dict[Shape, tuple[Target, ...]] = {}
+    shapes: dict[Shape, tuple[Target, ...]] = {}
     rows = files(__package__).joinpath("metrics.csv").read_text(encoding="utf-8").splitlines()
     for row in csv.DictReader(rows):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
-        known[shape] = (*known.get(shape, ()), _target(row))
-    return Catalogue(known)
+        shapes[shape] = (*shapes.get(shape, ()), _target(row))
+    return Catalogue(shapes)
 
 
 def catalogue_with(own: OwnNames | None) -> Catalogue:

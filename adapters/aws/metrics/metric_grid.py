@@ -55,7 +55,7 @@ class MetricGrid:
         return int(self.first.searchsorted(end, side="right"))
 
     def frame(self, end: int, most: int, things: Sequence[Labels]) -> Frame:
-        """Return the last `most` bins up to `end`, a view; `things` are all labels of this sheet's things, in order."""
+        """Return the last `most` bins up to `end`, a view; `things` are all labels of this grid's things, in order."""
         n_things, n_metrics = self.visible(end), int(self.metric_first.searchsorted(end, side="right"))
         stop = end - self.base + 1
         n = max(0, min(most, stop))
@@ -79,10 +79,10 @@ class MetricGrid:
 
 def series_batches(all_batches: Sequence[PointBatch], kind: str, catalogue: Catalogue) -> list[SeriesBatch]:
     """Return the batches that feed a kind; parts are added up to wholes where the whole thing does not report itself."""
-    found = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
-    whole = [_series_batch(target, evened(batch) if target.even else batch) for target, batch in found if not target.part]
+    feeding = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
+    whole = [_series_batch(target, evened(batch) if target.even else batch) for target, batch in feeding if not target.part]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
-    for target, batch in found:
+    for target, batch in feeding:
         if target.part:
             silent = [i for i, thing in enumerate(_things(target, batch)) if (target.metric, target.rank, thing) not in reported]
             if silent:
@@ -93,7 +93,7 @@ def series_batches(all_batches: Sequence[PointBatch], kind: str, catalogue: Cata
 
 
 def build_grid(kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: int, cores: Mapping[str, int]) -> MetricGrid:
-    """Build a kind's sheet from bin `base` on; `cores` by instance id tell scrapes from the counts of per-core metrics."""
+    """Build a kind's grid from bin `base` on; `cores` by instance id tell scrapes from the counts of per-core metrics."""
     spans = [grid.span(source.batch, source.period) for source in feeding]
     order, details, seen = _in_order(feeding, spans)
     metrics = _metrics(feeding, spans)
@@ -156,9 +156,9 @@ def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> d
     rates: dict[str, float] = {}
     for source in feeding:
         if source.target.metric == UTILIZATION and source.target.rank == 0:
-            known = np.array([cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64)
-            found = scrape_rates(source.batch, source.period, known)
-            rates.update(zip((thing.instance for thing in source.things), found.tolist(), strict=True))
+            core_counts = np.array([cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64)
+            by_series = scrape_rates(source.batch, source.period, core_counts)
+            rates.update(zip((thing.instance for thing in source.things), by_series.tolist(), strict=True))
     return rates
 
 
@@ -188,13 +188,13 @@ def _write(
     """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
     by_series: Doubles = np.array([rates.get(thing.instance, 1.0) for thing in source.things])
     a_scrape = things_a_scrape(source.batch, source.period, by_series)
-    found = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)
-    column = np.array([place[thing] for thing in source.things], dtype=np.int64)[found.series]
-    value = (found.value * scales[found.series]).astype(np.float32)
-    known = np.isfinite(value)
-    for later in range(int(found.stands.max(initial=0)) + 1):
-        standing = known & (found.stands >= later) & (found.bin + later >= base)
+    readings = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)
+    column = np.array([place[thing] for thing in source.things], dtype=np.int64)[readings.series]
+    value = (readings.value * scales[readings.series]).astype(np.float32)
+    finite = np.isfinite(value)
+    for later in range(int(readings.stands.max(initial=0)) + 1):
+        standing = finite & (readings.stands >= later) & (readings.bin + later >= base)
         if standing.all():
-            plane[found.bin - base + later, column] = value
+            plane[readings.bin - base + later, column] = value
         else:
-            plane[found.bin[standing] - base + later, column[standing]] = value[standing]
+            plane[readings.bin[standing] - base + later, column[standing]] = value[standing]

@@ -85,8 +85,8 @@ def _core_count(hardware: Mapping[str, Any]) -> int:
 
 def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
     """Return the named group of every runtime, or None when a runtime could not tell."""
-    found = [group.get(name) or {"error": "absent"} for group in groups]
-    return None if any(group.get("error") for group in found) else found
+    named = [group.get(name) or {"error": "absent"} for group in groups]
+    return None if any(group.get("error") for group in named) else named
 
 
 def _cores(groups: list[Mapping[str, Any]], cores: int) -> _Values:
@@ -100,10 +100,10 @@ def _cores(groups: list[Mapping[str, Any]], cores: int) -> _Values:
 
 
 def _memory(groups: list[Mapping[str, Any]]) -> _Values:
-    found = _sound(groups, "memory_used")
-    if found is None:
+    memory = _sound(groups, "memory_used")
+    if memory is None:
         return
-    held = [group["neuron_runtime_used_bytes"] for group in found]
+    held = [group["neuron_runtime_used_bytes"] for group in memory]
     yield "neuron_device", "", sum(float(x["neuron_device"]) for x in held)
     cores = [pair for x in held for pair in x["usage_breakdown"]["neuroncore_memory_usage"].items()]
     for core, parts in cores:
@@ -114,14 +114,15 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
 
 
 def _executions(groups: list[Mapping[str, Any]]) -> _Values:
-    found = _sound(groups, "execution_stats")
-    if found is None:
+    executions = _sound(groups, "execution_stats")
+    if executions is None:
         return
-    errors = {kind: sum(_errors(x["error_summary"], kind) for x in found) for kind in _TYPES}
+    errors = {kind: sum(_errors(x["error_summary"], kind) for x in executions) for kind in _TYPES}
     yield "errors", "", sum(errors.values())
     for kind in _TYPES[1:]:
         yield f"errors_{kind}", "", errors[kind]
-    medians = [x["latency_stats"]["total_latency"]["p50"] for x in found if (x.get("latency_stats") or {}).get("total_latency")]
+    latencies = [(x.get("latency_stats") or {}).get("total_latency") for x in executions]
+    medians = [latency["p50"] for latency in latencies if latency]
     if medians:
         yield "latency_p50", "", float(np.mean(medians))
 

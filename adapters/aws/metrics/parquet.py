@@ -62,8 +62,8 @@ class Values:
 
     def points(self, series: Ints, cut: slice) -> Points:
         """Return the good ones of the rows at `cut`, which are of `series`."""
-        found = Points(series, self.seconds[cut], self.count[cut], self.total[cut], self.peak[cut])
-        return found if self.good is None else found.take(self.good[cut])
+        points = Points(series, self.seconds[cut], self.count[cut], self.total[cut], self.peak[cut])
+        return points if self.good is None else points.take(self.good[cut])
 
     def broken(self) -> int:
         """Return how many are not good."""
@@ -87,14 +87,14 @@ def rows_alone(
     db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], tellers: Sequence[ParquetFile], sets: Sets
 ) -> Rows:
     """Read files that are each about one metric; decode the sets of the `tellers` only, and add new ones to `sets`."""
-    found = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
+    columns = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
     stored: dict[bytes, Runs[int]] = {}
     if tellers:
         hashes = db.execute(f"SELECT hash(dimensions) d FROM {source}", [_paths(tellers)]).fetchnumpy()["d"]  # noqa: S608
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
         stored = {file.sets: _runs(mine) for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)}
         _decode(db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets)
-    return Rows(_values(found), stored)
+    return Rows(_values(columns), stored)
 
 
 def rows_mixed(
@@ -112,12 +112,12 @@ def rows_mixed(
     wanted = [row[0] for row in named if row[1:3] in metrics]
     query = f"SELECT hash(dimensions) d, hash({_NAMES}) m, {_VALUES} FROM {source}"  # noqa: S608
     if len(wanted) == len(named):
-        found = db.execute(query, [_paths(files)]).fetchnumpy()
+        columns = db.execute(query, [_paths(files)]).fetchnumpy()
     else:
-        found = db.execute(f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]).fetchnumpy()
-    runs = _pairs(found["d"], found["m"])
+        columns = db.execute(f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]).fetchnumpy()
+    runs = _pairs(columns["d"], columns["m"])
     _decode(db, source, files, sorted({one for one, _ in runs.distinct}), sets)
-    return Rows(_values(found), mixed=runs, named=named)
+    return Rows(_values(columns), mixed=runs, named=named)
 
 
 def _paths(files: Sequence[ParquetFile]) -> list[str]:
@@ -132,7 +132,7 @@ def _decode(db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetF
             "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
             f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
         )
-        sets.update((one, dimensions(said)) for one, said in db.execute(query, [_paths(files), new]).fetchall())
+        sets.update((one, dimensions(value)) for one, value in db.execute(query, [_paths(files), new]).fetchall())
 
 
 def _runs(hashes: Hashes) -> Runs[int]:
@@ -159,8 +159,8 @@ def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
     return np.append(0, np.flatnonzero(differs) + 1)
 
 
-def _values(found: Mapping[str, Any]) -> Values:
-    seconds, count, total, peak = (_filled(found[name]) for name in ("seconds", "count", "sum", "max"))
+def _values(columns: Mapping[str, Any]) -> Values:
+    seconds, count, total, peak = (_filled(columns[name]) for name in ("seconds", "count", "sum", "max"))
     good = sound(seconds, count, total)
     with np.errstate(invalid="ignore"):
         return Values(seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good)
@@ -245,8 +245,8 @@ class _Reader:
         for series, cut in parts:
             self.gatherer.add(rows.values.points(series, cut))
         if broken := rows.values.broken():
-            said = f"{broken} rows here or in files of the same layout have no time, count or sum; skipped."
-            self.problems.add(group[0].name, said)
+            problem = f"{broken} rows here or in files of the same layout have no time, count or sum; skipped."
+            self.problems.add(group[0].name, problem)
         times: Counter[tuple[str, str]] = Counter()
         for _, namespace, metric, _, _, count in rows.named:
             times[namespace, metric] += count
@@ -260,14 +260,14 @@ class _Reader:
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
         """Return the numbers of each file's rows, and where those lie, of files about one metric each."""
-        found, first = [], 0
+        parts, first = [], 0
         for file in group:
             runs, names = self._runs_of(file), file.names or ()
-            found.append(
+            parts.append(
                 (runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]), slice(first, first + file.rows))
             )
             first += file.rows
-        return found
+        return parts
 
     def _runs_of(self, file: ParquetFile) -> Runs[int]:
         """Return the sets of a file's rows, read from it where the file that was to tell them could not be read."""

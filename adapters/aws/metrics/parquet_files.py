@@ -27,7 +27,7 @@ def dimensions(value: Any) -> Mapping[str, str] | None:
     """Return the said (name, value) pairs; a STRUCT has a field for every name and null where it is not said."""
     try:
         pairs = orjson.loads(value) if isinstance(value, str) else value
-        return {name: said for name, said in (pairs or {}).items() if said is not None}
+        return {name: text for name, text in (pairs or {}).items() if text is not None}
     except (TypeError, ValueError, AttributeError):
         return None
 
@@ -113,19 +113,19 @@ def by_layout(
     paths = [str(path) for path, _ in files]
     schemas = _by_file(_asked(connection, _SCHEMA, paths))
     chunks = _by_file(_asked(connection, _CHUNKS, paths))
-    known: dict[tuple[_Row, ...], Columns] = {}
+    by_schema: dict[tuple[_Row, ...], Columns] = {}
     layouts: dict[Columns, list[ParquetFile]] = defaultdict(list)
     for path, name in files:
         schema = tuple(schemas.get(str(path), ()))
         try:
-            columns = known[schema] if schema in known else _columns(connection, path)
+            columns = by_schema[schema] if schema in by_schema else _columns(connection, path)
         except duckdb.Error as error:
             problems.add(name, f"not Parquet that can be read ({why(error)}); skipped.")
             continue
         if schema:
-            known[schema] = columns
-        found = [_chunk(row) for row in chunks.get(str(path), ())]
-        layouts[columns].append(_file(path, name, dict(columns), schema, found))
+            by_schema[schema] = columns
+        column_chunks = [_chunk(row) for row in chunks.get(str(path), ())]
+        layouts[columns].append(_file(path, name, dict(columns), schema, column_chunks))
     return layouts
 
 
@@ -140,15 +140,15 @@ def _asked(connection: duckdb.DuckDBPyConnection, query: str, paths: Sequence[st
 
 
 def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
-    found: dict[str, list[_Row]] = defaultdict(list)
-    for file, *said in rows:
-        found[file].append(tuple(said))
-    return found
+    by_file: dict[str, list[_Row]] = defaultdict(list)
+    for file, *facts in rows:
+        by_file[file].append(tuple(facts))
+    return by_file
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
-    found = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    return tuple((str(row[0]), str(row[1])) for row in found)
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+    return tuple((str(row[0]), str(row[1])) for row in described)
 
 
 def _chunk(row: _Row) -> _Chunk:
@@ -167,16 +167,16 @@ def _file(path: Path, name: str, columns: Mapping[str, str], schema: tuple[_Row,
 
 def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:
     """Return the names that all rows share where the statistics of every row group agree, else None."""
-    said: list[str | None] = []
+    shared: list[str | None] = []
     for column in NAMES:
         mine = [chunk for chunk in chunks if chunk.column == column]
         if column not in columns:
-            said.append("")
+            shared.append("")
         elif columns[column] == "VARCHAR" and mine and all(x.says_one() for x in mine) and len({x.low for x in mine}) == 1:
-            said.append(mine[0].low)
+            shared.append(mine[0].low)
         else:
             return None
-    return tuple(said)
+    return tuple(shared)
 
 
 def _stored(path: Path, schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> bytes:
@@ -212,9 +212,9 @@ def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFi
 
 def with_new_sets(group: Sequence[ParquetFile], met: set[bytes]) -> list[ParquetFile]:
     """Return the files whose sets are met for the first time, and note that they are."""
-    found = []
+    new = []
     for file in group:
         if file.names is not None and file.sets not in met:
             met.add(file.sets)
-            found.append(file)
-    return found
+            new.append(file)
+    return new

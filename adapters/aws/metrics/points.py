@@ -150,10 +150,10 @@ _IDENTITY: Mapping[str, tuple[str, ...]] = {
 def labels_of(series: MetricSeries, target: Target) -> Labels:
     """Return all that the series' dimensions say; `core3` reads as core 3."""
     labels = dict(target.reads) or _LABELS
-    found = {labels[name]: value for name, value in series.dimensions if name in labels}
-    if "core" in found:
-        found["core"] = found["core"].removeprefix("core")
-    return Labels(**found, region=series.region, account=series.account)
+    values = {labels[name]: value for name, value in series.dimensions if name in labels}
+    if "core" in values:
+        values["core"] = values["core"].removeprefix("core")
+    return Labels(**values, region=series.region, account=series.account)
 
 
 def identity(kind: str, labels: Labels) -> Labels:

@@ -47,12 +47,12 @@ class _Story:
     def at(self, now: int) -> Run | None:
         """Return the run as last reported, None before its first report."""
         visible = [int(clock.searchsorted(now, side="right")) for clock in self.clocks]
-        known = [(track, n) for track in self.tracks if (n := visible[track.clock])]
-        if not known:
+        reported = [(track, n) for track in self.tracks if (n := visible[track.clock])]
+        if not reported:
             return None
-        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in known}
-        seen = max(int(track.ended[n - 1]) for track, n in known)
-        steps = next((n for track, n in known if track.metric == "run_step_count"), 0)
+        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported}
+        seen = max(int(track.ended[n - 1]) for track, n in reported)
+        steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
         attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
         seen_at = datetime.fromtimestamp(seen, UTC)
         return Run(labels=self.labels, started_at=self.started, seen_at=seen_at, attempts=attempts, **reached)
@@ -82,11 +82,11 @@ class Runs:
             _Story(
                 details[thing],
                 datetime.fromtimestamp(started[thing], UTC),
-                tuple(found),
+                tuple(of_run),
                 tuple(clocks[thing].values()),
-                _falls(found),
+                _falls(of_run),
             )
-            for thing, found in sorted(tracks.items())
+            for thing, of_run in sorted(tracks.items())
         ]
 
     def at(self, now: int) -> tuple[Run, ...]:

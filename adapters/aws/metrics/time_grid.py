@@ -107,14 +107,14 @@ _SCRAPE_SECONDS = 60
 def periods(batch: PointBatch) -> Ints:
     """Return the period of each series, seconds: its spacing, else that of its like, else one minute."""
     spacings = _snapped(np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1))
-    known = np.isfinite(spacings).sum(axis=1)
+    n_spacings = np.isfinite(spacings).sum(axis=1)
     own, share = _most_common(spacings, ties=np.fmin)
-    steady = share * 2 >= known
+    steady = share * 2 >= n_spacings
     own = np.where(steady, own, _divisor(spacings))
-    spoken = known >= _ENOUGH
+    spoken = n_spacings >= _ENOUGH
     alike = _most_common(own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
-    found = np.where(spoken, own, alike if np.isfinite(alike) else _divisor(spacings))
-    return np.where(np.isfinite(found), np.clip(found, 1, _PERIODS[-1]), _USUAL_PERIOD).astype(np.int64)
+    inferred = np.where(spoken, own, alike if np.isfinite(alike) else _divisor(spacings))
+    return np.where(np.isfinite(inferred), np.clip(inferred, 1, _PERIODS[-1]), _USUAL_PERIOD).astype(np.int64)
 
 
 def evened(batch: PointBatch) -> PointBatch:

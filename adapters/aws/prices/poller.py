@@ -26,8 +26,8 @@ _WORTH = ("ranges", "spot_advisor")
 def read_advisor(place: str) -> Mapping[str, Any]:
     """Return the parts of the file that mean something; raise `Unavailable` with one sentence where it cannot be had."""
     try:
-        found = orjson.loads(_fetched(place) if place.startswith(("https://", "http://")) else Path(place).read_bytes())
-        return {name: found[name] for name in _WORTH}
+        document = orjson.loads(_fetched(place) if place.startswith(("https://", "http://")) else Path(place).read_bytes())
+        return {name: document[name] for name in _WORTH}
     except OSError as error:
         raise Unavailable(
             f"The Spot Advisor's data cannot be read ({type(error).__name__}); see TRNBOT_AWS_SPOT_ADVISOR."
@@ -62,7 +62,7 @@ class PricePoller:
     """Keep price answers fresh; a missing one is tried again after an hour."""
 
     calls: Calls
-    heard: ResponseHistory
+    responses: ResponseHistory
     advisor: str = ""
     """A file or an address of the Spot Advisor's data, "" where it is not read."""
     _asked: datetime | None = None
@@ -90,10 +90,10 @@ class PricePoller:
                     self._failed = True
                     yield answer
                 else:
-                    self.heard.put(call, now, answer)
+                    self.responses.put(call, now, answer)
         if self.advisor and places:
             try:
-                self.heard.put(
+                self.responses.put(
                     ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])), now, [read_advisor(self.advisor)]
                 )
             except Unavailable as error:

@@ -114,8 +114,8 @@ def _is_plain_linux(of: Mapping[str, Any]) -> bool:
 
 def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:
     """Translate DescribeSpotPriceHistory, Linux only."""
-    found = members(pages, "SpotPriceHistory")
-    return tuple(_spot(x, answer) for x in found if x.get("ProductDescription", _LINUX[0]) in _LINUX)
+    history = members(pages, "SpotPriceHistory")
+    return tuple(_spot(x, answer) for x in history if x.get("ProductDescription", _LINUX[0]) in _LINUX)
 
 
 def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
@@ -177,8 +177,8 @@ class SpotScores:
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return a type's scores known at `now`, the best first."""
-        found = [x for history in self._scores for x in history[newest_at(history, now)][1] if x.instance_type == instance_type]
-        return tuple(sorted(found, key=lambda x: (-x.score, x.region, x.zone_id)))
+        scores = [x for history in self._scores for x in history[newest_at(history, now)][1] if x.instance_type == instance_type]
+        return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return a type's bands known at `now`, by region."""
@@ -197,9 +197,9 @@ def interruptions(pages: Pages, answer: ResponseInfo) -> Mapping[str, tuple[Inte
     """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r: index into ranges}`."""
     (page,) = pages
     bands = {int(x["index"]): str(x["label"]) for x in page["ranges"]}
-    found: dict[str, list[Interruption]] = {}
+    by_type: dict[str, list[Interruption]] = {}
     for region, systems in sorted(page["spot_advisor"].items()):
-        for name, told in systems.get(_SYSTEM, {}).items():
-            band = Interruption(str(name), str(region), bands[int(told["r"])], float(told["s"]) / 100, answer.at)
-            found.setdefault(band.instance_type, []).append(band)
-    return {name: tuple(bands_of) for name, bands_of in found.items()}
+        for name, band_of in systems.get(_SYSTEM, {}).items():
+            band = Interruption(str(name), str(region), bands[int(band_of["r"])], float(band_of["s"]) / 100, answer.at)
+            by_type.setdefault(band.instance_type, []).append(band)
+    return {name: tuple(bands_of) for name, bands_of in by_type.items()}

@@ -51,8 +51,8 @@ def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
     with ThreadPoolExecutor(1, thread_name_prefix="reports") as beside:
         reports = beside.submit(_reports, folder, catalogue)
         _metrics(folder, gatherer, problems)
-    told, broken = reports.result()
-    gatherer.take(told)
+    reported, broken = reports.result()
+    gatherer.take(reported)
     problems.take(broken)
     return gatherer
 

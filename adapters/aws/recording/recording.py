@@ -55,16 +55,16 @@ class Recording:
         self._grid, self._prices, self._problems = grid, contents.prices, contents.problems
         self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
         ordered = batches(gatherer)
-        feeding = {kind: found for kind in (*_KINDS, _LAZY) if (found := series_batches(ordered, kind, gatherer.catalogue))}
-        every = [source for found in feeding.values() for source in found]
+        feeding = {kind: series for kind in (*_KINDS, _LAZY) if (series := series_batches(ordered, kind, gatherer.catalogue))}
+        every = [source for series in feeding.values() for source in series]
         self._extent = _extent(every)
         self._base = _first_bin(every, grid)
         self._cores = core_counts(snapshots, every)
-        self._sheets = {kind: self._sheet(kind, found) for kind, found in feeding.items() if kind != _LAZY}
+        self._grids = {kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY}
         self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = Runs(feeding.get("run", []), grid)
-        nodes = self._sheets.get("node")
+        nodes = self._grids.get("node")
         self._inventories = JoinedInventory(snapshots, nodes, last_seen(nodes) if nodes else None)
         self._named: tuple[Inventory | None, dict[str, tuple[Labels, ...]]] = (None, {})
         self._building = Lock()
@@ -102,17 +102,17 @@ class Recording:
         return self._prices.chances.interruptions(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
-        shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._sheets.get(kind)) and of.visible(end))
+        shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end))
         return (*shown, _LAZY) if _LAZY not in shown and self._lazy_from <= end else shown
 
     def _frame(self, kind: str, end: int, inventory: Inventory) -> Frame:
         with self._building:
-            if kind not in self._sheets:
-                self._sheets[kind] = self._sheet(kind, self._waiting)
+            if kind not in self._grids:
+                self._grids[kind] = self._built(kind, self._waiting)
                 self._waiting = ()
-        return self._sheets[kind].frame(end, self._most, self._names(kind, inventory))
+        return self._grids[kind].frame(end, self._most, self._names(kind, inventory))
 
-    def _sheet(self, kind: str, feeding: Sequence[SeriesBatch]) -> MetricGrid:
+    def _built(self, kind: str, feeding: Sequence[SeriesBatch]) -> MetricGrid:
         return build_grid(kind, feeding, self._grid, self._base, self._cores)
 
     def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
@@ -122,7 +122,7 @@ class Recording:
             named = {}
             self._named = (inventory, named)
         if kind not in named:
-            named[kind] = labelled(self._sheets[kind], inventory)
+            named[kind] = labelled(self._grids[kind], inventory)
         return named[kind]
 
 

@@ -1,4 +1,4 @@
-"""Keep days of steps while points arrive: bins move on, things come and go, nothing is lost."""
+"""Buffer frames as points arrive: as a recording of the same points reads."""
 
 import numpy as np
 import pytest
@@ -23,18 +23,18 @@ def points(number: int, start: int, end: int, percent: float = 50, step: int = 6
     return Points(np.full(n, number), seconds, np.full(n, 32.0), np.full(n, 32.0 * percent), np.full(n, float(percent)))
 
 
-def run(ledger: FrameBuffer, numbers: list[int], start: int, end: int, step: int) -> None:
+def run(buffer: FrameBuffer, numbers: list[int], start: int, end: int, step: int) -> None:
     """Let all series report from start to end, read every `step` seconds."""
     for now in range(start + step, end + 1, step):
         read = NewPoints([points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60)
-        ledger.absorb(read, now // 300, lambda _: {})
+        buffer.absorb(read, now // 300, lambda _: {})
 
 
 def test_history_moves_on_over_days():
-    ledger = FrameBuffer(TimeGrid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
-    run(ledger, [0, 1], START, START + 5 * DAY, 3600)
+    buffer = FrameBuffer(TimeGrid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
+    run(buffer, [0, 1], START, START + 5 * DAY, 3600)
     end = (START + 5 * DAY) // 300
-    frame = ledger.sheets["node"].frame(end, 2 * DAY // 300, ledger.sheets["node"].details)
+    frame = buffer.grids["node"].frame(end, 2 * DAY // 300, buffer.grids["node"].details)
     values = frame.of("neuroncore_utilization_ratio")
     assert values.shape == (2, 576)
     assert frame.end.timestamp() == end * 300
@@ -42,52 +42,52 @@ def test_history_moves_on_over_days():
 
 
 def test_a_frame_that_was_handed_out_keeps_its_past():
-    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
-    run(ledger, [0], START, START + 2 * DAY, 3600)
-    sheet = ledger.sheets["node"]
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
+    run(buffer, [0], START, START + 2 * DAY, 3600)
+    sheet = buffer.grids["node"]
     before = sheet.frame((START + 2 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
     kept = before.copy()
-    run(ledger, [0], START + 2 * DAY, START + 5 * DAY, 3600)
+    run(buffer, [0], START + 2 * DAY, START + 5 * DAY, 3600)
     assert np.array_equal(before, kept, equal_nan=True)
 
 
 def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
-    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-z"), node("i-a")])
-    run(ledger, [0], START, START + DAY // 2, 3600)
-    run(ledger, [0, 1], START + DAY // 2, START + DAY, 3600)
-    assert [x.instance for x in ledger.sheets["node"].things] == ["i-z", "i-a"]
-    run(ledger, [1], START + DAY, START + 3 * DAY, 3600)
-    sheet = ledger.sheets["node"]
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-z"), node("i-a")])
+    run(buffer, [0], START, START + DAY // 2, 3600)
+    run(buffer, [0, 1], START + DAY // 2, START + DAY, 3600)
+    assert [x.instance for x in buffer.grids["node"].things] == ["i-z", "i-a"]
+    run(buffer, [1], START + DAY, START + 3 * DAY, 3600)
+    sheet = buffer.grids["node"]
     assert [x.instance for x in sheet.things] == ["i-a"]
     newest = sheet.frame((START + 3 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
     assert np.allclose(newest, 0.51)
 
 
 def test_a_new_series_with_a_past_takes_nothing_from_the_others():
-    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
-    run(ledger, [0], START, START + 6 * 3600, 300)
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(buffer, [0], START, START + 6 * 3600, 300)
     now = START + 6 * 3600 + 300
     read = NewPoints([points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)], settled=now - 3 * 3600)
-    ledger.absorb(read, now // 300, lambda _: {})
-    sheet = ledger.sheets["node"]
+    buffer.absorb(read, now // 300, lambda _: {})
+    sheet = buffer.grids["node"]
     values = sheet.frame(now // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
     assert np.allclose(values[0, -72:], 0.5)
     assert np.allclose(values[1, -35:], 0.5)
 
 
 def test_when_a_node_last_reported_is_known():
-    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
-    run(ledger, [0, 1], START, START + 3600, 300)
-    run(ledger, [0], START + 3600, START + 7200, 300)
-    last, silent = ledger.last_seen.tolist()
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(buffer, [0, 1], START, START + 3600, 300)
+    run(buffer, [0], START + 3600, START + 7200, 300)
+    last, silent = buffer.last_seen.tolist()
     assert (last - silent) * 300 == 3600
 
 
 def test_silence_is_never_zero():
-    ledger = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
-    run(ledger, [0, 1], START, START + 3600, 300)
-    run(ledger, [0], START + 3600, START + 7200, 300)
-    sheet = ledger.sheets["node"]
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
+    run(buffer, [0, 1], START, START + 3600, 300)
+    run(buffer, [0], START + 3600, START + 7200, 300)
+    sheet = buffer.grids["node"]
     values = sheet.frame((START + 7200) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
     assert np.isnan(values[1, -11:]).all()
     assert np.isfinite(values[0, -11:]).all()
