@@ -1,4 +1,4 @@
-"""Buffer frames as points arrive: as a recording of the same points reads."""
+"""Keep days of steps while points arrive: bins move on, things come and go, nothing is lost."""
 
 import numpy as np
 import pytest

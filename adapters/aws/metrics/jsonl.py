@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +19,45 @@ _Memo = dict[tuple[str, ...], int]
 
 def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather the file's points; name the broken lines and skip them."""
-    memo: _Memo = {}
+    reader = _Reader(name, gatherer, problems)
     for first, lines in blocks(path, name, problems):
+        reader.read(first, lines)
+
+
+@dataclass
+class _Reader:
+    """Read blocks of lines of one file; a series is looked up once."""
+
+    name: str
+    gatherer: Gatherer
+    problems: Problems
+    memo: _Memo = field(default_factory=dict)
+
+    def read(self, first: int, lines: list[bytes]) -> None:
+        """Gather the points of a block, line by line where one of them is broken."""
         parsed = records(lines)
         try:
             if parsed is None:
                 raise ValueError("not every line is one JSON object")
-            gatherer.add(_points(parsed, gatherer, memo))
+            self.gatherer.add(_points(parsed, self.gatherer, self.memo))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            _one_by_one(first, lines, name, gatherer, problems, memo)
+            self._one_by_one(first, lines)
 
-
-def _one_by_one(first: int, lines: list[bytes], name: str, gatherer: Gatherer, problems: Problems, memo: _Memo) -> None:
-    good: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, first):
-        if not line.strip():
-            continue
-        try:
-            record = orjson.loads(line)
-            _points([record], Gatherer(catalogue=gatherer.catalogue), {})
-        except orjson.JSONDecodeError as error:
-            problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            problems.add(name, f"not a metric record ({_missing(error)}); skipped.", number)
-        else:
-            good.append(record)
-    gatherer.add(_points(good, gatherer, memo))
+    def _one_by_one(self, first: int, lines: list[bytes]) -> None:
+        sound_records: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            try:
+                record = orjson.loads(line)
+                _points([record], Gatherer(catalogue=self.gatherer.catalogue), {})
+            except orjson.JSONDecodeError as error:
+                self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                self.problems.add(self.name, f"not a metric record ({_missing(error)}); skipped.", number)
+            else:
+                sound_records.append(record)
+        self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
 
 
 def _missing(error: Exception) -> str:

@@ -99,14 +99,13 @@ def build_grid(kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: 
     metrics = _metrics(feeding, spans)
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
-    place = {thing: i for i, thing in enumerate(order)}
     row = {metric: i for i, metric in enumerate(metrics)}
-    rates = _scrape_rates(feeding, cores)
+    writer = _Writer(grid, base, {thing: i for i, thing in enumerate(order)}, _scrape_rates(feeding, cores))
 
     def fill(metric: str) -> None:
         for source in sorted(feeding, key=lambda source: -source.target.rank):
             if source.target.metric == metric:
-                _write(values[row[metric]], source, _scales(source, feeding), grid, base, place, rates)
+                writer.write(values[row[metric]], source, _scales(source, feeding))
 
     parallel_map(fill, metrics)
     first = np.array(list(order.values()), dtype=np.int64)
@@ -176,25 +175,29 @@ def _first_levels(source: SeriesBatch) -> Iterator[tuple[Labels, float]]:
     return zip(source.things, (points.total[first] / np.maximum(points.count[first], 1)).tolist(), strict=True)
 
 
-def _write(
-    plane: npt.NDArray[np.float32],
-    source: SeriesBatch,
-    scales: Doubles,
-    grid: TimeGrid,
-    base: int,
-    place: Mapping[Labels, int],
-    rates: Mapping[str, float],
-) -> None:
-    """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
-    by_series: Doubles = np.array([rates.get(thing.instance, 1.0) for thing in source.things])
-    a_scrape = things_a_scrape(source.batch, source.period, by_series)
-    readings = binned(source.batch, source.target.statistic, source.period, a_scrape, grid)
-    column = np.array([place[thing] for thing in source.things], dtype=np.int64)[readings.series]
-    value = (readings.value * scales[readings.series]).astype(np.float32)
-    finite = np.isfinite(value)
-    for later in range(int(readings.stands.max(initial=0)) + 1):
-        standing = finite & (readings.stands >= later) & (readings.bin + later >= base)
-        if standing.all():
-            plane[readings.bin - base + later, column] = value
-        else:
-            plane[readings.bin[standing] - base + later, column[standing]] = value[standing]
+@dataclass(frozen=True)
+class _Writer:
+    """Write batches into planes of shape (bins, things)."""
+
+    grid: TimeGrid
+    base: int
+    """The first bin of a plane."""
+    place: Mapping[Labels, int]
+    """The column of each thing."""
+    rates: Mapping[str, float]
+    """Scrapes a minute by instance id."""
+
+    def write(self, plane: npt.NDArray[np.float32], source: SeriesBatch, scales: Doubles) -> None:
+        """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
+        by_series: Doubles = np.array([self.rates.get(thing.instance, 1.0) for thing in source.things])
+        a_scrape = things_a_scrape(source.batch, source.period, by_series)
+        readings = binned(source.batch, source.target.statistic, source.period, a_scrape, self.grid)
+        column = np.array([self.place[thing] for thing in source.things], dtype=np.int64)[readings.series]
+        value = (readings.value * scales[readings.series]).astype(np.float32)
+        finite = np.isfinite(value)
+        for later in range(int(readings.stands.max(initial=0)) + 1):
+            standing = finite & (readings.stands >= later) & (readings.bin + later >= self.base)
+            if standing.all():
+                plane[readings.bin - self.base + later, column] = value
+            else:
+                plane[readings.bin[standing] - self.base + later, column[standing]] = value[standing]

@@ -56,9 +56,9 @@ def binned(batch: PointBatch, statistic: Statistic, period: Ints, things: Double
     at = grid.bin(visible)
     new = np.append(True, (points.series[1:] != points.series[:-1]) | (at[1:] != at[:-1]))
     first = np.flatnonzero(new)
-    last = np.append(first[1:], len(at)) - 1
+    last = _last(first, len(at))
     series, place = points.series[first], at[first]
-    value = _value(batch, statistic, period, things, first, last)
+    value = _value(batch, statistic, period, things, first)
     due = grid.bin(visible[last] + period[series])
     stands = np.maximum(due - 1 - place, 0) if statistic.stands else np.zeros_like(place)
     same = series[1:] == series[:-1]
@@ -66,10 +66,11 @@ def binned(batch: PointBatch, statistic: Statistic, period: Ints, things: Double
     return Binned(series, place, value, stands)
 
 
-def _value(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, first: Ints, last: Ints) -> Doubles:
+def _value(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, first: Ints) -> Doubles:
+    """Return one value for each bin, of the points from each `first` on."""
     points = batch.points
     if statistic is Statistic.LAST:
-        return points.peak[last]
+        return points.peak[_last(first, len(points.peak))]
     if statistic is Statistic.LARGEST:
         return _reduced(np.maximum, points.peak, first)
     total = _reduced(np.add, points.total, first)
@@ -78,6 +79,11 @@ def _value(batch: PointBatch, statistic: Statistic, period: Ints, things: Double
     share = _reduced(np.add, _weight(batch, statistic, period, things), first)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(share > 0, total / share, np.nan))
+
+
+def _last(first: npt.NDArray[np.intp] | Ints, n_points: int) -> Ints:
+    """Return the place of the last point of each bin, from those of the first."""
+    return np.asarray(np.append(first[1:], n_points) - 1)
 
 
 def _reduced(by: np.ufunc, values: Doubles, first: Ints) -> Doubles:
