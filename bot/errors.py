@@ -1,4 +1,4 @@
-"""Name what can go wrong, and say the nearest right thing.
+"""Name the ways in which a line or a call can fail, and suggest the nearest right word.
 
 TrnbotError
 +-- WrongInput       the line, setting or file a person gave is wrong (exit 2)
@@ -23,23 +23,23 @@ class TrnbotError(Exception):
 
 
 class WrongInput(TrnbotError):
-    """Say what a person gave wrong, and the nearest right form."""
+    """Refuse a person's input, naming the mistake and the nearest right form."""
 
 
 class NotAllowed(WrongInput):
-    """Say who may do what was asked."""
+    """Refuse a person who may not do this, naming who may."""
 
 
 class Unavailable(TrnbotError):
-    """Say what outside failed, and what to do."""
+    """Report a failure outside the bot, and the remedy."""
 
 
 class Refused(Unavailable):
-    """Say what outside will go on failing until a person does something: a deleted channel, a revoked token."""
+    """Report a failure outside that lasts until a person acts: a deleted channel, a revoked token."""
 
 
 class Unanswered(Unavailable):
-    """Say that what outside was asked may have been done: the answer is missing, late, or a failure halfway."""
+    """Report a call outside that may have been carried out: the answer is missing, late, or a failure halfway."""
 
 
 def _after_question(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""Draw one incident: the cause, since when, how many dollars, why, what to do; at its end one quiet line."""
+"""Draw one incident: its cause, onset, dollars, reason and remedy; at its end one quiet line."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def notice_card(
 
 
 def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
-    """Write the end: how long, what it cost in total, who acknowledged."""
+    """Write the end: how long it lasted, its cost in total, who acknowledged it."""
     worst = max(alerts, key=worth)
     ended = max((a.seen for a in alerts), default=now)
     lasted = ended - min(a.anomaly.window.start for a in alerts)
@@ -123,7 +123,7 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
 
 
 def _together(firing: Sequence[Alert]) -> Text:
-    """Sum what every alert of the incident wastes."""
+    """Sum the waste of the incident's alerts."""
     wastes = [alert.waste for alert in firing if alert.waste]
     hour, far = sum((w.per_hour for w in wastes), Decimal(0)), sum((w.so_far for w in wastes), Decimal(0))
     unpriced = f", {counted(len(firing) - len(wastes), 'alert')} without a price" if len(wastes) < len(firing) else ""
@@ -131,7 +131,7 @@ def _together(firing: Sequence[Alert]) -> Text:
 
 
 def likely(alert: Alert) -> Text | None:
-    """Say the verdict with its confidence, the runner-up, and what to try."""
+    """Name the likely cause with its confidence, the runner-up, and the remedies to try."""
     anomaly = alert.anomaly
     spans: list[Span] = []
     if anomaly.runners_up:
@@ -195,7 +195,7 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
 
 
 def lost_texts(alert: Alert) -> list[Block]:
-    """Say what was lost before an alert was told; nothing where it still goes on."""
+    """Say how much was lost before an alert was told; nothing where it still goes on."""
     if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
         return []
     hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
@@ -203,7 +203,7 @@ def lost_texts(alert: Alert) -> list[Block]:
 
 
 def spared_text(waste: Waste, nodes: int) -> Text:
-    """Say what of it one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    """Say how much one shared cache would have spared: all but one node's share, as they compile the same minutes."""
     return text(
         "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
     )

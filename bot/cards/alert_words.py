@@ -1,4 +1,4 @@
-"""Say an alert in words: its cause, where, how long, how many dollars, what keeps it quiet; and as typed numbers for scripts."""
+"""Write an alert in words: its cause, place, length, dollars and who mutes it; and as typed numbers for scripts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def headline(alert: Alert, now: datetime) -> str:
 
 
 def where(alert: Alert) -> str:
-    """Say what an alert is about: `llama-70b, 64 x trn1.32xlarge, us-west-2`."""
+    """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`."""
     labels, things = alert.anomaly.labels, alert.anomaly.things
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
     name = money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
@@ -59,7 +59,7 @@ def money_line(waste: Waste) -> Text:
 
 
 def price_words(alert: Alert) -> str:
-    """Say on what price the dollars rest, and how old it is; "" where no dollars are asked for."""
+    """Name the price that the dollars rest on, and its age; "" where no dollars are asked for."""
     waste = alert.waste
     if waste is None:
         return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
@@ -73,7 +73,7 @@ def cause_words(cause: Cause) -> str:
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
-    """Order alerts by what a lead should see first: firing, critical, dearest."""
+    """Order alerts as a lead should see them: firing, critical and dearest first."""
     return alert.firing, alert.severity is Severity.CRITICAL, alert.waste.per_hour if alert.waste else Decimal(0)
 
 
@@ -110,7 +110,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
 
 
 def muted_words(alert: Alert) -> str:
-    """Say what keeps the alert quiet: a snooze, another alert that explains it, or a setting; "" where nothing does."""
+    """Name the reason that mutes the alert: a snooze, another alert that explains it, or a setting; "" where nothing does."""
     kind, _, name = alert.muted_by.partition(":")
     if alert.muted_by == "policy:alert.quiet_hours":
         return "waiting for the end of the quiet hours"
@@ -143,7 +143,7 @@ def _while(silence: Silence) -> list[str]:
 
 
 def pattern_words(pattern: Pattern) -> str:
-    """Say what an alert must be like to be of a pattern: its level, and what an hour may cost; "" where anything is."""
+    """Describe the alerts that fit a pattern: their level, and the most that an hour may cost; "" where any fits."""
     parts = []
     if pattern.low is not None and pattern.high is not None:
         ratio = pattern.unit in {"ratio", "%"}

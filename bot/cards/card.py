@@ -106,7 +106,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Hold rows of ready text; `total` is one more row, set apart; `rest` says in words what was folded away."""
+    """Hold rows of ready text; `total` is one more row, set apart; `rest` names in words the rows that were folded away."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -125,7 +125,7 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Name one line or one colour of bars; None = no reading. `tone` colours what has a meaning, else the palette does."""
+    """Name one line or one colour of bars; None = no reading. `tone` gives a meaning its colour, else the palette does."""
 
     name: str
     values: tuple[float | None, ...]
@@ -134,7 +134,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Hold what to draw; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
+    """Hold a chart's values; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
 
     Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
     Heat: a row each series, a cell each of `times`, which are starts, in percent.

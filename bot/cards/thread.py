@@ -12,7 +12,7 @@ from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, S
 
 
 def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:
-    """Return the short line about what changed since `said`; `card` is what the message now shows.
+    """Return the short line about the change since `said`; `card` is the message as it now stands.
 
     `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
     woken, when that time has come, and the owner of what nobody looks after.
@@ -32,7 +32,7 @@ def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, si
 
 
 def _decided(alert: Alert, said: NotificationLogEntry, silences: Sequence[Silence]) -> str:
-    """Say the newest decision: an acknowledgement since what was said, else who keeps the alert quiet, else how it stands."""
+    """Say the newest decision: an acknowledgement since the last notification, else who mutes the alert, else how it stands."""
     ack = alert.acknowledged
     snooze = next((one for one in silences if alert.muted_by == f"silence:{one.id}"), None)
     if snooze is None or (ack and ack.at > said.at):

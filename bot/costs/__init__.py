@@ -1,1 +1,1 @@
-"""Say what was spent: pure arithmetic on Decimal."""
+"""Work out costs: arithmetic on Decimal, asked of ports where it needs prices or readings."""

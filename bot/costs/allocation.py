@@ -1,4 +1,4 @@
-"""Split what Neuron nodes cost among the pods that held their cores: whole to the last digit, and called derived."""
+"""Split the cost of Neuron nodes among the pods that held their cores: whole to the last digit, and marked as derived."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 @dataclass
 class _Pool:
-    """Hold what one key's nodes of one cluster cost, by time: to be split at once."""
+    """Hold the cost of one key's nodes in one cluster, by time: to be split at once."""
 
     spend: Spend
     total: Money = field(default_factory=Money)
@@ -199,7 +199,7 @@ class Allocation:
         return replace(found, split=seen.known if parts and seen else None)
 
     def _parts(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> tuple[list[Spend], Occupancy | None]:
-        """Return the changes that split what the bill does not, and the readings they rest on."""
+        """Return the changes that split the rows that the bill leaves whole, and the readings they rest on."""
         for step in ("hour", "day"):
             try:
                 rows = self._nodes(window, by, where, step)
@@ -213,7 +213,7 @@ class Allocation:
         return [], None
 
     def _nodes(self, window: Window, by: tuple[str, ...], where: list[Filter], step: str) -> list[Spend]:
-        """Return what Neuron nodes cost by cluster and time, of hours in which the bill names no pod of the cluster."""
+        """Return the cost of Neuron nodes by cluster and time, of hours in which the bill names no pod of the cluster."""
         kinds = tuple(name for name, kind in self._ports.knowledge.types().items() if kind.has_neuron)
         asked = _dimensions_with(by, ("cluster", step, *OWNERS))
         nodes = [Filter("instance_type", kinds), Filter("cluster", _NOBODY, negated=True), Filter("pod", _NOBODY)]

@@ -1,4 +1,4 @@
-"""Compare what two runs cost: the difference of their epochs with its confidence interval, and the cost of an equal loss."""
+"""Compare the cost of two runs: the difference of their epochs with its confidence interval, and the cost of an equal loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAME_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Sample:
-    """State one side: USD and hours of each epoch, and what else is comparable."""
+    """State one side: USD and hours of each epoch, and its losses to compare by."""
 
     name: str
     usd: tuple[Decimal, ...]
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class EqualLoss:
-    """State what each side paid, and how long it took, from one loss to a lower one that both passed."""
+    """State each side's cost and hours from one loss to a lower one that both passed."""
 
     high: float
     low: float
@@ -55,7 +55,7 @@ class EqualLoss:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Hold what can be said of two sides; None where it cannot."""
+    """Hold the comparison of two sides; None for each part that cannot be compared."""
 
     a: Sample
     b: Sample

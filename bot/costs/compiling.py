@@ -1,4 +1,4 @@
-"""Say what compiles cost: node-hours times the price of an hour, so every amount here is an estimate."""
+"""Work out the cost of compiles: node-hours times the price of an hour, so every amount here is an estimate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Batch:
 
     @property
     def ending(self) -> Ending:
-        """Return what came of them."""
+        """Return how they ended."""
         return self.compiles[0].ending
 
     @property
@@ -50,7 +50,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class CompileBill:
-    """State what the compiles within `window` cost: all of them, of that what was cut off, and what could have been spared."""
+    """State the cost of the compiles within `window`: of all, of those cut off, and of those that a cache would have spared."""
 
     window: Window
     compiles: int
@@ -86,7 +86,7 @@ def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
-    """Return what of the compiles lies within the window and costs; the part outside is cut away."""
+    """Return the part of a compile that lies within the window; None where none does."""
     clipped = [x for one in compiles if (x := _within(one, window))]
     made = batches(clipped, hour_of)
     return CompileBill(
@@ -121,7 +121,7 @@ _KNOWN = ("cluster", "team", "project", "region", "zone", "account", "instance_t
 
 
 def compiling_within(ports: Ports, window: Window, where: Sequence[Filter], now: datetime) -> CompileBill | None:
-    """Return what compiling cost within the part of the window that metrics reach; None where it cost nothing or none can say.
+    """Return the cost of compiling within the part of the window that metrics reach; None where it is nothing or not known.
 
     May block.
     """

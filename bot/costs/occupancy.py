@@ -56,7 +56,7 @@ class Occupancy:
         return Occupancy(self.start, self.known, self.pods, _days(self.held), _days(self.used), offered, reserved)
 
     def of(self, cluster: str) -> Shares:
-        """Return who held what share of a cluster's nodes.
+        """Return the share of a cluster's nodes that each pod held.
 
         Pods that together ask for more than the nodes offer (a node was not read) share what there is.
         """

@@ -1,4 +1,4 @@
-"""Derive who owns a pod, and guess who may own what carries no team: a hint for a person, never a charge to a team."""
+"""Derive who owns a pod, and guess the owner of cost that carries no team: a hint for a person, never a charge to a team."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
 
 
 def derived_owner(pod: Labels) -> tuple[str, str]:
-    """Return an owner of a pod and what it was derived from, ("", "") where nothing tells one."""
+    """Return the owner of a pod and the label it was derived from, ("", "") where no label names one."""
     if pod.namespace not in _SHARED:
         return pod.namespace, "namespace"
     job = pod.job or _ENDING.sub("", pod.pod)
@@ -56,7 +56,7 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
 def _hint(
     key: Mapping[str, str], inventory: Inventory, teams: Mapping[str, Counter[str]], names: Mapping[str, Sequence[str]]
 ) -> tuple[str, str]:
-    """Return the surest of what is known: a person who launched it, an owner tag, a name, its namespace, its neighbours."""
+    """Return the surest hint: a person who launched it, an owner tag, a name, its namespace, its neighbours."""
     resource = key["resource"].rpartition("/")[2]
     launcher = inventory.launcher(resource)
     if launcher and launcher.person:

@@ -63,7 +63,7 @@ _SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
 
 
 def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal | None]:
-    """Return what gives the USD of an hour of an instance by its id, None where nobody knows."""
+    """Return a function from an instance's id to the USD of its hour, None where no price is known."""
 
     def hour_of(instance: str) -> Decimal | None:
         known = inventory.instances.get(instance)
@@ -84,7 +84,7 @@ class Pricing:
         self._day: datetime | None = None
 
     def at(self, now: datetime) -> Pricing:
-        """Return itself, ready for prices of `now`: what was remembered of another day is forgotten."""
+        """Return itself, ready for prices of `now`: answers remembered from another day are forgotten."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
             self._day, self._known, self._resources = day, {}, None
@@ -120,12 +120,12 @@ class Pricing:
         return self._known[key]
 
     def _reserved(self, held: Reservation) -> Price | None:
-        """Return what an hour of a whole reservation costs, used or not: its instances, each at its type's price."""
+        """Return the price of an hour of a whole reservation, used or not: its instances, each at its type's price."""
         one = self._of(held.labels.instance_type, held.labels.region, held.market)
         return replace(one, usd_per_hour=one.usd_per_hour * held.total) if one else None
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
-        """Return what storage costs: its own lines of a settled week, else the list price of its kind."""
+        """Return the price of storage: its own lines of a settled week, else the list price of its kind."""
         week = self._week()
         billed = self._billed(week).get(thing.labels.resource)
         if billed and (thing.created_at is None or thing.created_at <= week.start):

@@ -24,7 +24,7 @@ _LAG = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Estimate:
-    """State what was expected of a month: its amortised cost with an 80 % range, and when that was."""
+    """State the estimate of a month: its amortised cost with an 80 % range, and when it was made."""
 
     at: datetime
     forecast: Decimal
@@ -70,7 +70,7 @@ def estimated(daily: Mapping[date, Decimal], month: Window) -> Estimate | None:
 
 
 def of_nowcast(found: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
-    """Keep of a forecast what is compared."""
+    """Keep the figures of a forecast that are compared."""
     return Estimate(at, found.forecast, found.low, found.high, remembered)
 
 
@@ -81,7 +81,7 @@ log = logging.getLogger("trnbot.reconcile")
 
 
 def remember_estimate(ports: Ports, now: datetime) -> None:
-    """Keep what this day expects of its month, once a day; what cannot be asked or kept is tried again. May block."""
+    """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block."""
     day = f"{now:%Y-%m-%d}"
     try:
         if ports.shelf.get(SHELF, day) is None:

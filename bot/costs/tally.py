@@ -1,4 +1,4 @@
-"""Compare, rank and share what a tally says; never a partial day against a full one."""
+"""Compare, rank and share the rows of a tally; never a partial day against a full one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say what a training run costs: an epoch, a token, a checkpoint, a target loss; every attempt counts, lost work included."""
+"""Work out the cost of a training run: per epoch, token, checkpoint, target loss; every attempt counts, lost work too."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class RunCost:
-    """State a run's cost over the time that was seen; None where the run does not report what is needed."""
+    """State a run's cost over the time that was seen; None where the run does not report the figures it takes."""
 
     run: Run
     since: datetime
@@ -101,7 +101,7 @@ def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
 
 
 def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
-    """Return what a run cost while it was seen; `series` holds its one row; None where it never reported.
+    """Return the cost of a run while it was seen; `series` holds its one row; None where it never reported.
 
     A node counts from its start to its end, or to the run's last report: also while it restarts, waits or compiles.
     """

@@ -1,4 +1,4 @@
-"""Follow an anomaly through its life: alert, notice, what was said, and what people decided."""
+"""Follow an anomaly through its life: alert, notification, the log of what each channel heard, and people's decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot.model.labels import Labels
 
 @dataclass(frozen=True)
 class Waste:
-    """State what an alert costs: USD an hour now, so far, and by month end if nothing changes (with a range)."""
+    """State an alert's waste: USD an hour now, so far, and by month end if nothing changes (with a range)."""
 
     per_hour: Decimal
     so_far: Decimal
@@ -27,7 +27,7 @@ class Waste:
 
 @dataclass(frozen=True)
 class Peak:
-    """Hold what an alert was at its worst, newest sight of it: what it is remembered by when it has ended."""
+    """Hold an alert at its peak, by the newest sight of it: so it is remembered when it has ended."""
 
     anomaly: Anomaly
     usd_per_hour: Decimal
@@ -36,7 +36,7 @@ class Peak:
 
 
 class Doing(StrEnum):
-    """Name what a person can decide about an alert."""
+    """Name the decisions that a person can take about an alert."""
 
     ACKNOWLEDGE = "acknowledge"
     UNACKNOWLEDGE = "unacknowledge"
@@ -46,7 +46,7 @@ class Doing(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """State what one person decided about one opening of an alert; only ever added."""
+    """State one person's decision about one opening of an alert; decisions are only ever added."""
 
     id: str
     alert: str
@@ -104,7 +104,7 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return how soon a person must look: what its cause asks for, or its dollars do."""
+        """Return how soon a person must look: by its cause, or sooner by its dollars."""
         return Severity.CRITICAL if self.costly else self.anomaly.severity
 
     @property
@@ -115,7 +115,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Describe alerts that were judged no anomaly: rule and place, a level, and what an hour may cost to be the same."""
+    """Describe alerts that were judged no anomaly: rule and place, a level, and the most that an hour may cost."""
 
     rule: str
     scope: Labels
@@ -129,7 +129,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Silence:
-    """Mute what the labels (and the cause, when said) select, until a time or a dollar ceiling."""
+    """Mute the alerts that the labels (and the cause, where given) select, until a time or a dollar ceiling."""
 
     id: str
     selector: Labels
@@ -177,7 +177,7 @@ class Notification:
 
 @dataclass(frozen=True)
 class NotificationLogEntry:
-    """Remember what a channel was last told of one incident, and which message holds it.
+    """Remember the last notification of one incident in one channel, and the message that holds it.
 
     `message` is "" between the intent (written before sending) and the platform's answer (written after).
     """

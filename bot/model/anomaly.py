@@ -1,4 +1,4 @@
-"""State what is strange, since when, in which things, and why."""
+"""State an anomaly: its cause, its things, its onset, and the evidence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Severity(StrEnum):
 
 
 class NodeState(StrEnum):
-    """Name what a node does right now, as `fleet` shows it; zero with and without a runtime are two states."""
+    """Name the state of a node as `fleet` shows it; zero with and without a runtime are two states."""
 
     BUSY = "busy"
     STARVED = "starved"
@@ -102,7 +102,7 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Detection:
-    """Hold what one tick found: anomalies that may open alerts, and each node's state by instance id."""
+    """Hold the findings of one tick: anomalies that may open alerts, and each node's state by instance id."""
 
     anomalies: tuple[Anomaly, ...] = ()
     states: Mapping[str, NodeState] = field(default_factory=dict)

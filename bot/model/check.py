@@ -1,4 +1,4 @@
-"""Say what a look at the installation found, and what a surface must know of a command."""
+"""State one finding about the installation, and the facts of a command that a surface announces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """Tell whether one thing the bot needs is there, and what to do where it is not."""
+    """State whether one thing that the bot needs is there, and the remedy where it is not."""
 
     name: str
     ok: bool
@@ -17,7 +17,7 @@ class Check:
 
 @dataclass(frozen=True)
 class CommandHint:
-    """Tell a surface of one command: what to type, what it does, an example."""
+    """Describe one command to a surface: its name, its purpose, an example."""
 
     name: str
     summary: str

@@ -1,4 +1,4 @@
-"""State what others say of speed and saving, dated and sourced, and where they contradict each other."""
+"""State vendors' claims of speed and saving, dated and sourced, and where they contradict each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SpeedUp:
 
 @dataclass(frozen=True)
 class Saving:
-    """State in a vendor's words what a move saves; at prices it does not tell, so never multiplied with today's."""
+    """State a vendor's claim of a saving; its prices are not told, so it is never multiplied with today's."""
 
     from_family: str
     to_family: str
@@ -119,7 +119,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Effort:
-    """State a class of porting effort or a stated case: engineer-months, and what it saves where that is said."""
+    """State a class of porting effort or a stated case: engineer-months, and the saving where one is stated."""
 
     name: str
     months_low: Decimal

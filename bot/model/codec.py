@@ -26,7 +26,7 @@ _SEQUENCES = (tuple, list, Sequence, frozenset)
 
 
 def encode(value: Any) -> Any:
-    """Return the JSON-able document of a noun; raise `ValueError` for a naive time, `TypeError` for what is no noun."""
+    """Return the JSON-able document of a noun; raise `ValueError` for a naive time, `TypeError` for a value that is no noun."""
     return _encode(value, type(value) if is_dataclass(value) else Any)
 
 
@@ -139,7 +139,7 @@ def _decode_fields(kind: Any, document: Any) -> Any:
 
 
 def _named(kind: type[Any], name: str, hint: Any, document: Any) -> Any:
-    """Decode one field, naming it in what goes wrong."""
+    """Decode one field, naming it in the error where it does not fit."""
     try:
         return _decode(hint, document)
     except (ValueError, TypeError, ArithmeticError, AttributeError, KeyError) as error:
@@ -171,7 +171,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @cache
 def _stored(kind: Any) -> tuple[Field[Any], ...]:
-    """Return the fields that make up the value: what does not compare (a cache) is not written."""
+    """Return the fields that make up the value: a field that does not compare (a cache) is not written."""
     return tuple(field for field in fields(kind) if field.init and field.compare)
 
 

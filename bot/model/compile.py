@@ -1,4 +1,4 @@
-"""State one node's compile: when, and what came of it; and what its log says of it."""
+"""State one node's compile: its time, its end, and the lines of its log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bot.model.window import Window
 
 
 class Ending(StrEnum):
-    """Name what came of a compile."""
+    """Name the ways in which a compile ends."""
 
     GOING = "going on"
     USED = "executions followed"
@@ -37,7 +37,7 @@ class Compile:
 
 
 class Mark(StrEnum):
-    """Name what a line of the compiler's log says."""
+    """Name the meanings of lines in the compiler's log."""
 
     BEGUN = "begun"
     DONE = "done"

@@ -1,4 +1,4 @@
-"""Count what the limits of a platform hold up: the one noun that changes, as every counter does."""
+"""Count the messages that a platform's limits hold up: the one noun that changes, as every counter does."""
 
 from __future__ import annotations
 

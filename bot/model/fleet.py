@@ -1,4 +1,4 @@
-"""Describe what runs, what it is made of and who launched it: inventory as AWS reports it at one time."""
+"""Describe the inventory as AWS reports it at one time: instances, their types, storage, and who launched them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference|endpoint)(?![a-z
 
 
 class LauncherKind(StrEnum):
-    """Name what kind of principal a launcher is."""
+    """Name the kinds of principal that launch resources."""
 
     PERSON = "person"
     """A user, or a session that carries a person's name: someone who may own the thing."""
@@ -188,7 +188,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Quota:
-    """State one EC2 quota in vCPU; `families` are what instance types that count begin with (`trn`, `inf`, `p`)."""
+    """State one EC2 quota in vCPU; instance types count whose names begin with one of `families` (`trn`, `inf`, `p`)."""
 
     name: str
     code: str

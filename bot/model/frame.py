@@ -77,7 +77,7 @@ class Frame:
         return replace(self, start=self.end - n * self.step, values=self.values[:, self.n_steps - n :])
 
     def until(self, end: datetime) -> Frame:
-        """Return what was visible at `end`, as a view."""
+        """Return the part that was visible at `end`, as a view."""
         n = min(self.n_steps, max(0, (end - self.start) // self.step))
         return replace(self, values=self.values[:, :n])
 

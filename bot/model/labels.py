@@ -65,7 +65,7 @@ class Labels:
 
     @staticmethod
     def shared(many: Iterable[Labels]) -> Labels:
-        """Keep what all of `many` say alike."""
+        """Keep the labels on which all of `many` agree."""
         every = tuple(many)
         if not every:
             return Labels()

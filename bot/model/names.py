@@ -25,13 +25,13 @@ class Meaning:
 
     @property
     def scale(self) -> float:
-        """Return what a value is multiplied by."""
+        """Return the factor of a value."""
         return UNITS[self.metric.rpartition("_")[2]][self.unit]
 
 
 @dataclass(frozen=True)
 class OwnNames:
-    """Hold a namespace, what its metrics mean, and the dimensions that name the instance and the core."""
+    """Hold a namespace, the meaning of its metrics, and the dimensions that name the instance and the core."""
 
     namespace: str
     meanings: tuple[Meaning, ...]

@@ -1,4 +1,4 @@
-"""State what the provider itself says of the bill: its forecast, how commitments are used, what it finds strange."""
+"""State the provider's own view of the bill: its forecast, the use of commitments, and its findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot.model.window import Window
 
 @dataclass(frozen=True)
 class Forecast:
-    """State what the provider expects of a span: amortised USD without credits and tax, with an 80 % interval."""
+    """State the provider's forecast of a span: amortised USD without credits and tax, with an 80 % interval."""
 
     window: Window
     mean: Decimal

@@ -1,4 +1,4 @@
-"""State what the bot itself costs at AWS."""
+"""State the cost of the bot's own AWS calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True)
 class CallUse:
-    """State what one AWS operation was used for within a UTC day; `price_usd` is for one `unit`."""
+    """State the use of one AWS operation within a UTC day; `price_usd` is for one `unit`."""
 
     operation: str
     calls: int
@@ -26,7 +26,7 @@ class CallUse:
 
 @dataclass(frozen=True)
 class OwnBill:
-    """State what the bot's own AWS calls cost: an estimate from counted calls and dated list prices."""
+    """State the bill of the bot's own AWS calls: an estimate from counted calls and dated list prices."""
 
     day: date
     uses: tuple[CallUse, ...]

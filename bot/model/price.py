@@ -1,4 +1,4 @@
-"""State what an hour costs, with where and when that was read."""
+"""State the price of an hour, with where and when it was read."""
 
 from __future__ import annotations
 

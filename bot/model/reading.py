@@ -16,14 +16,14 @@ from bot.model.run import Run
 
 @dataclass(frozen=True)
 class Gap:
-    """Say what could not be read this time, and of which account and region; "" = of any."""
+    """Name metrics that could not be read this time, and their account and region; "" = any."""
 
     sentence: str
     account: str = ""
     region: str = ""
 
     def hides(self, labels: Labels) -> bool:
-        """Tell whether what happens to things with these labels may have gone unread; a label that is missing may be any."""
+        """Return whether readings of things with these labels may be missing; a label that is missing may be any."""
         pairs = ((self.account, labels.account), (self.region, labels.region))
         return all(mine == theirs for mine, theirs in pairs if mine and theirs)
 
@@ -137,5 +137,5 @@ SPEND_METRICS: Mapping[str, str] = {
 
 
 def place(labels: Labels) -> Labels:
-    """Keep what tells where a thing is, not which one it is."""
+    """Keep the labels of a thing's place, not those of the thing itself."""
     return labels.only(("cluster", "team", "region", "account"))

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Name what a person may do: anyone asks, admins change."""
+    """Name the roles of people: anyone asks, admins change."""
 
     ANYONE = "anyone"
     ADMIN = "admin"

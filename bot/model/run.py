@@ -1,4 +1,4 @@
-"""State what one training run has reached."""
+"""State the progress of one training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State what was spent: gross, discounts, credits, tax and net apart, amortised beside them."""
+"""State spend: gross, discounts, credits, tax and net apart, amortised beside them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """State what of a row's amortised cost the bill does not say so: it was split by NeuronCores, or its owner was derived."""
+    """State the derived part of a row's amortised cost: split by NeuronCores, or with a derived owner."""
 
     amortised: Decimal = ZERO
     unused: Decimal = ZERO

@@ -12,7 +12,7 @@ from bot.model.window import Window
 
 @dataclass(frozen=True)
 class State:
-    """Hold what the watch remembers between ticks."""
+    """Hold the memory of the watch between ticks."""
 
     alerts: tuple[Alert, ...] = ()
     """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """Hold what one step writes, in one transaction; existing ids are replaced."""
+    """Hold the writes of one step, made in one transaction; existing ids are replaced."""
 
     alerts: Sequence[Alert] = ()
     said: Sequence[NotificationLogEntry] = ()
@@ -39,7 +39,7 @@ class StateUpdate:
 
 @dataclass
 class ReplayResult:
-    """Hold what a replay saw: every opening of every alert as it stood last, every notice, the ticks run."""
+    """Hold the outcome of a replay: every opening of every alert as it stood last, every notice, the ticks run."""
 
     window: Window
     ticks: int = 0

@@ -1,4 +1,4 @@
-"""Remember how the policy came to be what it is: versions, and every attempt to change it."""
+"""State the history of the policy: versions, and every attempt to change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Override = tuple[Labels, str, str]
 
 
 class Doing(StrEnum):
-    """Name what made a version."""
+    """Name the ways in which a version came to be."""
 
     SET = "set"
     UNDO = "undo"
@@ -24,7 +24,7 @@ class Doing(StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """State what one setting was at one scope, and what it became, as text."""
+    """State one setting's value at one scope before and after a change, as text."""
 
     scope: Labels
     key: str

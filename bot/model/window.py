@@ -114,7 +114,7 @@ def _dated(text: str) -> Window | None:
 
 
 def _span(text: str) -> tuple[datetime, datetime] | None:
-    """Return the first instant of what `text` names and the first instant after it."""
+    """Return the first instant that `text` names and the first instant after it."""
     try:
         if re.fullmatch(r"\d{4}-\d{2}", text):
             month = datetime.fromisoformat(f"{text}-01").replace(tzinfo=UTC)
