@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length
 	$(PYTEST) -m "not e2e and not slow"
 
-test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: each kill, storm, seed and fault
+test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: kills, storms, seeds and faults at length
 	$(PYTEST) -m "not e2e"
 
 e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
