@@ -27,10 +27,11 @@ test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: ki
 e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
 	$(BIN)/python -m pytest -m e2e
 
-check: $(VENV)/dev.ready  ## formatting, lint and types
+check: $(VENV)/dev.ready  ## formatting, lint, types and the shape of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.house.floors
 
 format: $(VENV)/dev.ready  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
