@@ -74,13 +74,13 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
 def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
     """Replay one source under several policies side by side; return each result and the number of clusters."""
     ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
-    extent = ports[0].source.extent()
+    extent = ports[0].world.source.extent()
     assert extent is not None
     seen = [ReplayResult(extent) for _ in ports]
-    times = list(grid(extent.start, extent.end, ports[0].interval))
+    times = list(grid(extent.start, extent.end, ports[0].site.interval))
     for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, seen, strict=True)), strict=True):
         pass
-    clusters = len([name for name in ports[0].source.read(extent.end).inventory.clusters() if name])
+    clusters = len([name for name in ports[0].world.source.read(extent.end).inventory.clusters() if name])
     return [(one, clusters) for one in seen]
 
 

@@ -37,9 +37,16 @@ LONGEST_SHARED = 1_500
 class App:
     """Hold the bot: one watch, one store, many surfaces."""
 
-    def __init__(self, ports: Ports, channels: Sequence[str], admins: Collection[str], stopwatch: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        channels: Sequence[str],
+        admins: Collection[str],
+        stopwatch: Callable[[], float],
+        health: Health | None = None,
+    ) -> None:
         self.ports = ports
-        self.health = Health()
+        self.health = health or Health()
         self._channels = tuple(channels)
         self._admins = frozenset(admins)
         self._listed = tuple(address for address in admins if address not in channels)
@@ -65,8 +72,8 @@ class App:
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
-            await asyncio.to_thread(self.ports.store.save, StateUpdate(ticked_at=now))
-            await asyncio.to_thread(self.ports.drill, drill_targets(look.outcome.alerts), now)
+            await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
+            await asyncio.to_thread(self.ports.world.drill, drill_targets(look.outcome.alerts), now)
             await asyncio.to_thread(remember_estimate, self.ports, now)
             self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))
             return look
@@ -124,12 +131,12 @@ class App:
         command, user = named(request.line), request.user
         if command and command.audited:
             attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
-            await asyncio.to_thread(self.ports.versions.note, attempt)
+            await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
     async def refresh(self, now: datetime) -> None:
         """Say again what a person's decision changed, without looking at the fleet."""
         async with self._turn:
-            memory = await asyncio.to_thread(self.ports.store.load, now)
+            memory = await asyncio.to_thread(self.ports.stores.alerts.load, now)
             policy = await asyncio.to_thread(lambda: self.ports.policy)
             firing, ended = ([a for a in memory.alerts if a.firing is state] for state in (True, False))
             alerts = mute(firing, memory.silences, policy, now, ended)
@@ -146,7 +153,7 @@ class App:
         if user in self._admins:
             return Role.ADMIN
         platform, _, person = user.partition(":")
-        people = self.ports.people.get(platform)
+        people = self.ports.site.people.get(platform)
         if people is None:
             return Role.ANYONE
         groups = [one.removeprefix(f"{platform}:") for one in self._admins if one.startswith(f"{platform}:")]
@@ -171,12 +178,12 @@ class App:
     ) -> None:
         """Write alerts and intents, then say the notices."""
         said = [*changes.said, *intents(notices, memory.said)]
-        await asyncio.to_thread(self.ports.store.save, replace(changes, said=said))
-        draw = partial(_card, memory=memory, reading=reading, routes=self.ports.routes)
+        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, said=said))
+        draw = partial(_card, memory=memory, reading=reading, routes=self.ports.site.routes)
         line = partial(thread_line, silences=(*memory.silences, *memory.slept))
-        sent = await deliver(notices, memory.said, self.ports.surfaces, self.ports.store, draw, line)
+        sent = await deliver(notices, memory.said, self.ports.site.surfaces, self.ports.stores.alerts, draw, line)
         self.health.undelivered = sent.failed
-        await watch_channels(sent, self.ports.shelf, now, partial(self.tell_admins, now=now))
+        await watch_channels(sent, self.ports.stores.documents, now, partial(self.tell_admins, now=now))
 
     async def tell_admins(self, sentence: str, now: datetime) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
@@ -184,7 +191,7 @@ class App:
         for addresses in (self._channels[:1], self._listed):
             for address in addresses:
                 try:
-                    surface, channel = surface_of(address, self.ports.surfaces)
+                    surface, channel = surface_of(address, self.ports.site.surfaces)
                     await surface.post(channel, card, key)
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.model.alert import Alert, Waste
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly, Cause, Detection
 from bot.model.fleet import Instance, Inventory, Market
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
+from bot.policy.schema import default_policy
+from bot.ports import Ports, Site, Stores, World
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 FIVE = timedelta(minutes=5)
@@ -69,3 +71,22 @@ def reading(at: datetime = NOON, n: int = 4, gaps: tuple[Gap, ...] = (), **more:
 
 def price(usd: str = "21.50", market: Market = Market.ON_DEMAND, basis: Basis = Basis.LISTED, region: str = "us-west-2") -> Price:
     return Price("trn1.32xlarge", Decimal(usd), market, basis, region, date(2026, 11, 20), "a test")
+
+
+def ports_over(fleet: Any, store: Any, **parts: Any) -> Ports:
+    """Return ports of which `fleet` is the whole world and `store` keeps everything, but for the parts that are named."""
+    world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), None)  # type: ignore[arg-type] - replays are given by name
+    return with_parts(Ports(world, Stores(store, store, store), Site(default_policy(), FIVE)), **parts)
+
+
+def with_parts(ports: Ports, **parts: Any) -> Ports:
+    """Return the ports with some parts replaced, whichever record holds them; `store` is every store at once."""
+    if "store" in parts:
+        store = parts.pop("store")
+        parts = dict.fromkeys(("alerts", "versions", "documents"), store) | parts
+    for name in ("world", "stores", "site"):
+        record = getattr(ports, name)
+        own = {field.name: parts.pop(field.name) for field in fields(record) if field.name in parts}
+        ports = replace(ports, **{name: replace(record, **own)})
+    assert not parts, f"no record of Ports holds {', '.join(parts)}"
+    return ports

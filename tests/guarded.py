@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from adapters.store.memory import MemoryStore
@@ -11,7 +10,7 @@ from bot.answers.line import named
 from bot.cards.card import Card, Tone
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
-from tests.builders import FIVE, NOON, anomaly
+from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app
 
 
@@ -21,7 +20,7 @@ class Guarded:
     def __init__(self, *admins: str, store: MemoryStore | None = None) -> None:
         self.store, self.chat, self.asked = store or MemoryStore(), Chat(), list[Request]()
         self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
-        self.bot.ports = replace(self.bot.ports, knowledge=load_knowledge())
+        self.bot.ports = with_parts(self.bot.ports, knowledge=load_knowledge())
         self.alert, self.wrong = "", list[str]()
         self._turn = asyncio.Lock()
 

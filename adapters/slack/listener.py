@@ -26,8 +26,7 @@ from adapters.slack.responder import Responder
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
-from bot.ports import CommandHint
-from bot.ports.seen import Deduplicator
+from bot.ports import CommandHint, Deduplicator
 
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0

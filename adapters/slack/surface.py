@@ -25,8 +25,7 @@ from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
 from bot.errors import Refused
 from bot.model.delays import Delays
-from bot.ports import ChatPorts
-from bot.ports.seen import Deduplicator
+from bot.ports import ChatPorts, Deduplicator
 
 EVENTS_PATH = "/slack/events"
 _log = logging.getLogger("trnbot.slack")

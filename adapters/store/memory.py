@@ -20,7 +20,7 @@ KEEP_SLEPT = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.Store`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
+    """Implement `bot.ports.AlertStore`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}

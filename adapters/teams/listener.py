@@ -18,8 +18,7 @@ from adapters.teams.parser import action_of, parse_line
 from adapters.teams.responder import Responder, invoke_answer
 from adapters.teams.sender import MESSAGE
 from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
-from bot.ports import CommandHint
-from bot.ports.seen import Deduplicator
+from bot.ports import CommandHint, Deduplicator
 
 
 class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types

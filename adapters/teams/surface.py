@@ -22,8 +22,7 @@ from adapters.teams.responder import Responder
 from adapters.teams.sender import Sender, message_activity
 from bot.cards.card import Card
 from bot.errors import Unavailable
-from bot.ports import ChatPorts, Tell
-from bot.ports.seen import Deduplicator
+from bot.ports import ChatPorts, Deduplicator, Tell
 
 log = logging.getLogger("trnbot.teams")
 

@@ -134,18 +134,18 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
 async def about(ports: Ports, request: Request) -> Card:
     """Tell version, source, freshness and problems."""
     metrics, unread = await asyncio.to_thread(_metrics, ports)
-    problems = [*unread, *await asyncio.to_thread(ports.billing.problems)]
-    memory = await asyncio.to_thread(ports.store.load, request.at) if metrics else None
+    problems = [*unread, *await asyncio.to_thread(ports.world.billing.problems)]
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at) if metrics else None
     here = {"this channel": request.channel} if request.channel else {}
-    facts = {**ports.settings, **here, "metrics": metrics or "none"}
+    facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
     return about_card(facts, memory.ticked_at if memory else None, problems)
 
 
 def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
     """Return which time the metrics tell, "" where there is none, and what could not be read of them."""
     try:
-        extent = ports.source.extent()
-        return period(extent) if extent else "live", ports.source.problems()
+        extent = ports.world.source.extent()
+        return period(extent) if extent else "live", ports.world.source.problems()
     except Unavailable as error:
         return "", (str(error),)
 
@@ -153,10 +153,10 @@ def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
 @command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)
 async def home(ports: Ports, request: Request) -> Card:
     """Summarise for a person's home page."""
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     month = Window.parse("mtd", request.at)
     try:
-        tally = await asyncio.to_thread(ports.billing.tally, month, ("service",))
+        tally = await asyncio.to_thread(ports.world.billing.tally, month, ("service",))
     except TrnbotError:
         tally = None
     week = request.at - timedelta(days=7)
@@ -167,7 +167,7 @@ async def home(ports: Ports, request: Request) -> Card:
 @command("doctor", "What is reachable, permitted, missing, and what to do.", examples=("doctor",), who=Role.ADMIN)
 async def doctor(ports: Ports, request: Request) -> Card:
     """Look at everything the bot needs."""
-    checks = await asyncio.to_thread(ports.checks)
+    checks = await asyncio.to_thread(ports.site.checks)
     return doctor_card(list(checks))
 
 

@@ -121,22 +121,22 @@ async def backtest(
 def _run(
     ports: Ports, source: str, policy: Policy, channel: str, request: Request
 ) -> tuple[ReplayResult, dict[str, object] | None]:
-    over = ports.replays.open(source, policy)
-    over.store.save(StateUpdate(silences=_patterns(ports, over, request)))
+    over = ports.world.replays.open(source, policy)
+    over.stores.alerts.save(StateUpdate(silences=_patterns(ports, over, request)))
     seen = replay(over, (channel,))
-    truth = ports.replays.truth(source)
+    truth = ports.world.replays.truth(source)
     if truth is None:
         return seen, None
-    clusters = over.source.read(seen.window.end).inventory.clusters()
-    return seen, dict(ports.replays.grade(seen, truth, len([name for name in clusters if name])))
+    clusters = over.world.source.read(seen.window.end).inventory.clusters()
+    return seen, dict(ports.world.replays.grade(seen, truth, len([name for name in clusters if name])))
 
 
 def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
     """Return what people judged no anomaly, as if they had before the recording began."""
-    extent = over.source.extent()
-    if not ports.remembers or extent is None:
+    extent = over.world.source.extent()
+    if not ports.stores.persistent or extent is None:
         return []
-    known = [silence for silence in ports.store.load(request.at).silences if silence.pattern]
+    known = [silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern]
     return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in known]
 
 

@@ -180,7 +180,7 @@ async def breakeven(
     horizon: int = arg("12", "months that the answer looks ahead", keyword=True),
 ) -> Card:
     """Join what was typed with a preset's effort."""
-    claims = ports.knowledge.claims()
+    claims = ports.world.knowledge.claims()
     for name, amount in (
         ("bill_usd", bill_usd),
         ("eng_usd_year", eng_usd_year),

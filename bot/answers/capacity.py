@@ -113,11 +113,11 @@ async def capacity(
 
 
 def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, used: Decimal, region: str) -> Card:
-    known_type(name, ports.knowledge.types())
+    known_type(name, ports.world.knowledge.types())
     quotes = Pricing(ports).at(request.at).quotes(name, "")
     prices = [price for market in Market if (price := listed(quotes, market, region))]
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")
-    notes = ports.knowledge.claims().of("blocks")
+    notes = ports.world.knowledge.claims().of("blocks")
     return capacity_card(name, nodes, days, used, prices, notes, request.at.date(), stale)

@@ -114,7 +114,11 @@ async def carbon(
 
 
 def _answer(ports: Ports, request: Request, window: Window, cluster: str, watts: Decimal | None, kg: Decimal | None) -> Card:
-    inventory, claims, types = ports.source.read(request.at).inventory, ports.knowledge.claims(), ports.knowledge.types()
+    inventory, claims, types = (
+        ports.world.source.read(request.at).inventory,
+        ports.world.knowledge.claims(),
+        ports.world.knowledge.types(),
+    )
     hours: dict[tuple[str, str], float] = defaultdict(float)
     for one in inventory.instances.values():
         start, end = max(one.launched_at, window.start), min(one.ended_at or request.at, window.end, request.at)

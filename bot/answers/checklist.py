@@ -121,7 +121,7 @@ def _shown(ports: Ports, name: str, kind: str) -> Card:
 
 def _kept(ports: Ports, name: str, kind: str) -> Mapping[str, Any]:
     """Return what was ticked, nothing for a name that is new; raise `WrongInput` where that is of another kind."""
-    kept = ports.shelf.get(SHELF, name)
+    kept = ports.stores.documents.get(SHELF, name)
     if kept is None or not kept["done"]:
         return {"kind": kind or (kept or {}).get("kind", "start"), "done": {}}
     if kind and kept["kind"] != kind:
@@ -130,23 +130,23 @@ def _kept(ports: Ports, name: str, kind: str) -> Mapping[str, Any]:
 
 
 def _ticked(ports: Ports, name: str, number: int, kind: str, by: Mapping[str, str] | None) -> Card:
-    if by is None and ports.shelf.get(SHELF, name) is None:
-        known = [key for key, _ in ports.shelf.newest(SHELF, _MOST)]
+    if by is None and ports.stores.documents.get(SHELF, name) is None:
+        known = [key for key, _ in ports.stores.documents.newest(SHELF, _MOST)]
         raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, known)}.")
     kept = _kept(ports, name, kind)
-    count = len(ports.knowledge.claims().of(KINDS[kept["kind"]]))
+    count = len(ports.world.knowledge.claims().of(KINDS[kept["kind"]]))
     if not 1 <= number <= count:
         raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
     done = {key: value for key, value in kept["done"].items() if key != str(number)}
     if by:
         done[str(number)] = kept["done"].get(str(number), dict(by))
     made = {"kind": kept["kind"], "done": done}
-    ports.shelf.put(SHELF, name, made)
+    ports.stores.documents.put(SHELF, name, made)
     return _card(ports, name, made)
 
 
 def _card(ports: Ports, name: str, kept: Mapping[str, Any]) -> Card:
-    notes = ports.knowledge.claims().of(KINDS[kept["kind"]])
+    notes = ports.world.knowledge.claims().of(KINDS[kept["kind"]])
     return checklist_card(name, kept["kind"], [_step(n, note, kept["done"].get(str(n))) for n, note in enumerate(notes, 1)])
 
 

@@ -40,8 +40,8 @@ DAYS = timedelta(days=7)
 
 def usages(ports: Ports, at: datetime) -> tuple[Usage, ...]:
     """Return the use of every cluster that has accelerators known here; may block."""
-    reading = ports.source.read(at)
-    pricing, types = Pricing(ports).at(at), ports.knowledge.types()
+    reading = ports.world.source.read(at)
+    pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
     running: dict[str, list[Instance]] = {}
     for one in reading.inventory.instances.values():
         if one.running and one.labels.instance_type in types:
@@ -55,7 +55,7 @@ def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing,
     mean, spread, peak = _measured(reading, {one.id for one in mine})
     return Usage(
         name,
-        ports.knowledge.types()[kind],
+        ports.world.knowledge.types()[kind],
         len(mine),
         mine[0].labels.region,
         pricing.instance(mine[0]),

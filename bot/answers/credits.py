@@ -154,10 +154,10 @@ async def credits_(
 
 
 def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | None) -> Card:
-    programmes = ports.knowledge.claims().programmes
+    programmes = ports.world.knowledge.claims().programmes
     try:
-        tally: Tally | None = ports.billing.tally(window, ())
-        days = ports.billing.tally(Window.parse(_BURN, request.at), ("day",))
+        tally: Tally | None = ports.world.billing.tally(window, ())
+        days = ports.world.billing.tally(Window.parse(_BURN, request.at), ("day",))
     except Unavailable:
         return credits_card(None, None, programmes)
     until = min(days.billed_through, request.at) if days.billed_through else request.at

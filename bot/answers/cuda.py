@@ -131,7 +131,7 @@ async def cuda(
     wanted = requirements(_text(request, packages))
     if not wanted:
         raise WrongInput("No package stands there; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
-    return cuda_card(wanted, audit(wanted, ports.knowledge.claims().packages))
+    return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages))
 
 
 def _text(request: Request, words: str) -> str:

@@ -206,7 +206,7 @@ async def decide(
     }
     answers = {key: value for key, value in given.items() if value is not None}
     count = parameter_count(parameters) if parameters else None
-    claims = ports.knowledge.claims()
+    claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
     return verdict_card(verdict_of(claims.questions, answers), workload, count, claims.of("managed"), claims.of("sizing"))

@@ -55,8 +55,8 @@ class Due:
 
 def wanted(ports: Ports) -> dict[str, str]:
     """Return each channel that wants a digest and the time of the week it comes at; may block."""
-    subscribed = {channel: str(document["at"]) for channel, document in ports.shelf.newest(SUBSCRIBED, MOST)}
-    return {**dict.fromkeys(ports.routes.digest, ports.routes.digest_at), **subscribed}
+    subscribed = {channel: str(document["at"]) for channel, document in ports.stores.documents.newest(SUBSCRIBED, MOST)}
+    return {**dict.fromkeys(ports.site.routes.digest, ports.site.routes.digest_at), **subscribed}
 
 
 def due(ports: Ports, now: datetime) -> list[Due]:
@@ -64,7 +64,7 @@ def due(ports: Ports, now: datetime) -> list[Due]:
     found = []
     for channel, at in wanted(ports).items():
         moment = read_weekly(at).latest(now)
-        sent = ports.shelf.get(SENT, channel) or {}
+        sent = ports.stores.documents.get(SENT, channel) or {}
         this = sent.get("moment") == moment.isoformat()
         if now - moment < LATE and not (this and sent.get("message")):
             found.append(Due(channel, moment, this))
@@ -85,13 +85,13 @@ async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: d
 
 async def _post(one: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
     """Write the intent, send, write what was sent; after a crash in between the message is looked for, not repeated."""
-    surface, channel = surface_of(one.channel, ports.surfaces)
+    surface, channel = surface_of(one.channel, ports.site.surfaces)
     message = await surface.find(channel, one.key) if one.begun else ""
     if not message:
-        await _note(ports.shelf, one, "")
+        await _note(ports.stores.documents, one, "")
         week = await asyncio.to_thread(week_of, ports, memory, inventory, Window(one.moment - WEEK, one.moment), now)
         message = await surface.post(channel, replace(digest_card(week), public=True), one.key)
-    await _note(ports.shelf, one, message)
+    await _note(ports.stores.documents, one, message)
 
 
 async def _note(shelf: DocumentStore, one: Due, message: str) -> None:
@@ -100,7 +100,7 @@ async def _note(shelf: DocumentStore, one: Due, message: str) -> None:
 
 def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
     """Return what a digest of the window tells at `now`; may block."""
-    known = ports.store.history(window, Labels())
+    known = ports.stores.alerts.history(window, Labels())
     saved = saved_within(known, window, inventory.running, now)
     firing = [alert for alert in memory.alerts if alert.firing]
     return Week(window, saved, firing, memory.silences, parities(ports, now))
@@ -221,8 +221,8 @@ def _rest(n: int) -> str:
 @command("digest", "What the last seven days saved, wasted and kept quiet.", examples=("digest",))
 async def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
-    memory = await asyncio.to_thread(ports.store.load, request.at)
-    reading = await asyncio.to_thread(ports.source.read, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+    reading = await asyncio.to_thread(ports.world.source.read, request.at)
     window = Window(request.at - WEEK, request.at)
     return digest_card(await asyncio.to_thread(week_of, ports, memory, reading.inventory, window, request.at))
 
@@ -240,8 +240,8 @@ async def subscribe(
     """Write when this channel gets the digest."""
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
-    when = str(read_weekly(at or ports.routes.digest_at))
-    await asyncio.to_thread(subscribe_digest, ports.shelf, request.channel, when)
+    when = str(read_weekly(at or ports.site.routes.digest_at))
+    await asyncio.to_thread(subscribe_digest, ports.stores.documents, request.channel, when)
     return digest_here_card(request.channel, when)
 
 
@@ -257,7 +257,7 @@ async def unsubscribe(ports: Ports, request: Request) -> Card:
     here = request.channel
     if here not in await asyncio.to_thread(wanted, ports):
         raise WrongInput("This channel gets no weekly digest.")
-    if here in ports.routes.digest:
+    if here in ports.site.routes.digest:
         raise WrongInput("The settings (TRNBOT_DIGEST) send the digest here; take it back there.")
-    await asyncio.to_thread(subscribe_digest, ports.shelf, here, "")
+    await asyncio.to_thread(subscribe_digest, ports.stores.documents, here, "")
     return digest_here_card(here, "")

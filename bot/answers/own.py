@@ -157,11 +157,13 @@ def _watch_data(watched: Watched) -> dict[str, Any]:
 @command("self", "What the bot's own AWS calls cost, and how its watch stands.", examples=("self",))
 async def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and the last tick, its age and what was missed."""
-    bill = await asyncio.to_thread(ports.own_bill)
-    memory = await asyncio.to_thread(ports.store.load, request.at)
-    facts = {name: value for name, value in ports.standing().items() if name not in _SAID}
+    bill = await asyncio.to_thread(ports.site.own_bill)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+    facts = {name: value for name, value in ports.site.health().items() if name not in _SAID}
     return own_card(
-        bill, Watched(memory.ticked_at, request.at, ports.interval, facts), await asyncio.to_thread(ports.source.problems)
+        bill,
+        Watched(memory.ticked_at, request.at, ports.site.interval, facts),
+        await asyncio.to_thread(ports.world.source.problems),
     )
 
 

@@ -108,4 +108,6 @@ def _data(one: Reconciled) -> dict[str, object]:
 )
 async def reconcile(ports: Ports, request: Request, window: Window = arg("90d", "months that it touches")) -> Card:
     """Print the difference for every month that AWS has closed."""
-    return reconcile_card(await asyncio.to_thread(reconciled, ports.billing, ports.shelf, window, request.at), window)
+    return reconcile_card(
+        await asyncio.to_thread(reconciled, ports.world.billing, ports.stores.documents, window, request.at), window
+    )

@@ -123,7 +123,7 @@ _NOW, _LATER = "Trainium2", "Trainium3"
 @command("roadmap", "What AWS and others say of the next chips, with state, source and date.", examples=("roadmap",))
 async def roadmap(ports: Ports, request: Request) -> Card:
     """List the sentences of others."""
-    claims = ports.knowledge.claims()
+    claims = ports.world.knowledge.claims()
     return roadmap_card(claims.of("roadmap"), claims.of("energy"), claims.of("claim"))
 
 
@@ -147,6 +147,6 @@ async def wait(
             raise WrongInput(f"{name} is {least} or more; got {amount}.")
     if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
         raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
-    chips = {chip.name: chip for chip in ports.knowledge.claims().chips}
+    chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
     now, later = chips[_NOW], chips[_LATER]
     return wait_card(waiting(now, later, precision == "fp8", months, bill_usd, for_, delay_usd), now, later, precision, for_)

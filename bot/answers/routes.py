@@ -73,8 +73,8 @@ _ASKED = "what is asked for: cluster=llama cause=idle severity=critical"
 @command("routes", "Which channels hear which alerts.", examples=("routes",))
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
-    found = await asyncio.to_thread(routes_now, ports.routes, ports.shelf)
-    return routes_card(found, ports.channels)
+    found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
+    return routes_card(found, ports.site.channels)
 
 
 @command(
@@ -90,10 +90,10 @@ async def routes_test(
     where: tuple[Filter, ...] = arg("", _ASKED),
 ) -> Card:
     """Route an alert that does not exist, by the very function of the watch."""
-    found = await asyncio.to_thread(routes_now, ports.routes, ports.shelf)
+    found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
     tried = _asked(where)
     alert = _imagined(tried, owner, launcher, request)
-    heard = (*ports.channels, *route(alert, found))
+    heard = (*ports.site.channels, *route(alert, found))
     escalated = found.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((one for one in alert.owners if found.owner(one)), owner)
     return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause in MONEY)
@@ -110,10 +110,10 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     """Add a subscription of the channel where it is typed; it holds from the next look at the fleet on."""
     channel = _here(request)
     wanted = replace(_asked(where), to=(channel,), by=request.user.id)
-    standing = await asyncio.to_thread(subscriptions, ports.shelf, channel)
+    standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
     if any(str(one) == str(wanted) for one in standing):
         raise WrongInput(f"This channel hears {wanted} already.")
-    await asyncio.to_thread(subscribe, ports.shelf, channel, (*standing, wanted))
+    await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
     return subscribed_card(channel, (*standing, wanted))
 
 
@@ -127,13 +127,13 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
 async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
     """Drop subscriptions; what was told here already is still told to its end."""
     channel = _here(request)
-    standing = await asyncio.to_thread(subscriptions, ports.shelf, channel)
+    standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
     unwanted = str(_asked(where))
     kept = tuple(one for one in standing if where and str(one) != unwanted)
     if len(kept) == len(standing):
         known = ", ".join(map(str, standing)) or "nothing"
         raise WrongInput(f"This channel subscribed to {known}; a route of the settings is changed there.")
-    await asyncio.to_thread(subscribe, ports.shelf, channel, kept)
+    await asyncio.to_thread(subscribe, ports.stores.documents, channel, kept)
     return subscribed_card(channel, kept)
 
 

@@ -73,6 +73,6 @@ def _data(one: Saving) -> dict[str, object]:
 @command("savings", "What stopped because somebody acted, by estimate.", examples=("savings", "savings 7d"))
 async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended within it")) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
-    known = await asyncio.to_thread(ports.store.history, window, Labels())
-    reading = await asyncio.to_thread(ports.source.read, request.at)
+    known = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
+    reading = await asyncio.to_thread(ports.world.source.read, request.at)
     return savings_card(saved_within(known, window, reading.inventory.running, request.at), window)

@@ -227,7 +227,7 @@ async def inference(ports: Ports, request: Request) -> Card:
 
 
 def _size(ports: Ports, request: Request, what: str) -> Card:
-    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     if what[:1].isdigit():
         count = parameter_count(what)
         found = fits(count, types.values())
@@ -251,7 +251,7 @@ def _less(usage: Usage, types: Iterable[InstanceType]) -> InstanceType | None:
 
 
 def _serve(ports: Ports, request: Request) -> Card:
-    types = ports.knowledge.types()
+    types = ports.world.knowledge.types()
     rows = []
     for usage in usages(ports, request.at):
         if usage.utilization is None or usage.peak_gib is None or not _serves(usage):
@@ -259,7 +259,7 @@ def _serve(ports: Ports, request: Request) -> Card:
         fitting = serving_sizes(usage.type, usage.peak_gib, min(1.0, usage.utilization + 2 * (usage.spread or 0)), types.values())
         if fitting:
             rows.append((usage, fitting[0], _quoted(ports, request, fitting[0].name, usage.region)))
-    return serve_card(rows, ports.knowledge.claims().of("serve"))
+    return serve_card(rows, ports.world.knowledge.claims().of("serve"))
 
 
 def _serves(usage: Usage) -> bool:

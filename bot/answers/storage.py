@@ -128,7 +128,7 @@ async def storage(ports: Ports, request: Request, cluster: str = arg("", "only o
 
 
 def _look(ports: Ports, at: datetime) -> list[Unused]:
-    reading = ports.source.read(at)
+    reading = ports.world.source.read(at)
     pricing = Pricing(ports).at(at)
     return [Unused(thing, since, pricing(thing.labels.resource, reading.inventory)) for thing, since in _unused(reading)]
 

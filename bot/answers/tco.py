@@ -174,7 +174,7 @@ async def tco(
 def _answer(
     ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market
 ) -> Card:
-    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     old, new = (known_type(name, types) for name in names)
     if old.name == new.name:
         raise WrongInput(f"{old.name} is named twice; name two types.")

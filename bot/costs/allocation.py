@@ -186,7 +186,7 @@ class Allocation:
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows of a window; nodes in parts by pod, and pods under a derived team where they carry none."""
-        tally = self._ports.billing.tally(window, by, where)
+        tally = self._ports.world.billing.tally(window, by, where)
         asked = {*tally.by, *(one.dimension for one in where)} & set(OWNERS)
         if not asked:
             return tally
@@ -214,13 +214,13 @@ class Allocation:
 
     def _nodes(self, window: Window, by: tuple[str, ...], where: list[Filter], step: str) -> list[Spend]:
         """Return the cost of Neuron nodes by cluster and time, of hours in which the bill names no pod of the cluster."""
-        kinds = tuple(name for name, kind in self._ports.knowledge.types().items() if kind.has_neuron)
+        kinds = tuple(name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron)
         asked = _dimensions_with(by, ("cluster", step, *OWNERS))
         nodes = [Filter("instance_type", kinds), Filter("cluster", _NOBODY, negated=True), Filter("pod", _NOBODY)]
-        rows = self._ports.billing.tally(window, asked, [*where, *nodes]).rows
+        rows = self._ports.world.billing.tally(window, asked, [*where, *nodes]).rows
         if not rows:
             return []
-        split = self._ports.billing.tally(window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]).rows
+        split = self._ports.world.billing.tally(window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]).rows
         told = {(row.key["cluster"], row.key[step]) for row in split}
         return [row for row in rows if (row.key["cluster"], row.key[step]) not in told]
 
@@ -228,7 +228,7 @@ class Allocation:
         """Return the changes that give the bill's own pods a derived team where they have none."""
         teamless = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
         try:
-            rows = self._ports.billing.tally(window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]).rows
+            rows = self._ports.world.billing.tally(window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]).rows
         except WrongInput:
             return []
         return owned_rows(rows)
@@ -246,14 +246,14 @@ class Allocation:
     @cached_property
     def _reading(self) -> Reading | None:
         try:
-            return self._ports.source.read(self._at)
+            return self._ports.world.source.read(self._at)
         except TrnbotError:
             # A bill without metrics is answered as it is.
             return None
 
     @cached_property
     def _seen(self) -> Occupancy | None:
-        return occupancy_of(self._reading, self._ports.knowledge.types()) if self._reading else None
+        return occupancy_of(self._reading, self._ports.world.knowledge.types()) if self._reading else None
 
 
 def _dimensions_with(by: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:

@@ -128,14 +128,14 @@ def compiling_within(ports: Ports, window: Window, where: Sequence[Filter], now:
     if any(one.dimension not in _KNOWN for one in where):
         return None
     try:
-        reading = ports.source.read(now)
+        reading = ports.world.source.read(now)
     except Unavailable:
         return None
     frame = reading.frame("node")
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
     seen = Window(max(window.start, frame.start), min(window.end, frame.end))
-    found = [x for x in ports.compiles(reading, ports.policy, seen.start) if _asked(x.instance, reading.inventory, where)]
+    found = [x for x in ports.world.compiles(reading, ports.policy, seen.start) if _asked(x.instance, reading.inventory, where)]
     bill = bill_of(found, seen, hours_of(Pricing(ports).at(now), reading.inventory))
     return bill if bill.compiles else None
 

@@ -88,7 +88,7 @@ class Pricing:
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
             self._day, self._known, self._resources = day, {}, None
-            self._rates = self._ports.billing.rates(now)
+            self._rates = self._ports.world.billing.rates(now)
         self._now = now
         return self
 
@@ -109,8 +109,8 @@ class Pricing:
     def quotes(self, instance_type: str, region: str) -> list[Price]:
         """Return every price known for a type: the account's own, listed, offered, and of last resort."""
         own = [rate for rate in self._rates if rate.instance_type == instance_type]
-        listed = self._ports.prices.quotes(instance_type, region, self._now)
-        last = [price for price in self._ports.knowledge.fallback_prices() if price.instance_type == instance_type]
+        listed = self._ports.world.prices.quotes(instance_type, region, self._now)
+        last = [price for price in self._ports.world.knowledge.fallback_prices() if price.instance_type == instance_type]
         return [*own, *listed, *last]
 
     def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
@@ -136,11 +136,11 @@ class Pricing:
                 kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
             case FileSystem():
                 kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
-        quotes = self._ports.prices.quotes(kind, thing.labels.region, self._now)
+        quotes = self._ports.world.prices.quotes(kind, thing.labels.region, self._now)
         quoted = [price for price in quotes if price.instance_type == kind]
         if quoted:
             return replace(quoted[-1], usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")))
-        return storage_price(kind, gib, thing.labels.region, self._ports.knowledge.storage_prices())
+        return storage_price(kind, gib, thing.labels.region, self._ports.world.knowledge.storage_prices())
 
     def _week(self) -> Window:
         assert self._day
@@ -151,7 +151,7 @@ class Pricing:
         if self._resources is None:
             hours = Decimal(str(week.hours))
             try:
-                rows = self._ports.billing.tally(week, ("resource",)).rows
+                rows = self._ports.world.billing.tally(week, ("resource",)).rows
             except TrnbotError:
                 rows = ()
             self._resources = {row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows}

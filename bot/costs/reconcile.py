@@ -84,8 +84,8 @@ def remember_estimate(ports: Ports, now: datetime) -> None:
     """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block."""
     day = f"{now:%Y-%m-%d}"
     try:
-        if ports.shelf.get(SHELF, day) is None:
-            ports.shelf.put(SHELF, day, {"at": now.isoformat(), **_expected(ports.billing, now)})
+        if ports.stores.documents.get(SHELF, day) is None:
+            ports.stores.documents.put(SHELF, day, {"at": now.isoformat(), **_expected(ports.world.billing, now)})
     except TrnbotError as error:
         log.info("the month is not estimated: %s", error)
 

@@ -6,12 +6,13 @@ need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here a
 
 from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
-from bot.ports.all import Ports, Replays
 from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
-from bot.ports.state import DocumentStore, IdempotencyKeys, Store, Versions
-from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
+from bot.ports.records import Ports, Replays, Site, Stores, World
+from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Versions
+from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
 
 __all__ = [
+    "AlertStore",
     "Answer",
     "Billing",
     "ChatPorts",
@@ -19,21 +20,26 @@ __all__ = [
     "Clock",
     "CommandHint",
     "Compiles",
+    "Deduplicator",
     "Detect",
     "DocumentStore",
     "Draw",
     "IdempotencyKeys",
     "Knowledge",
     "Listener",
+    "NoOutlook",
+    "Outlook",
     "People",
     "Ports",
     "Prices",
     "Replays",
+    "Site",
     "Source",
     "State",
     "StateUpdate",
-    "Store",
+    "Stores",
     "Surface",
     "Tell",
     "Versions",
+    "World",
 ]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bot.cards.card import Card, Chart
 from bot.model.check import CommandHint
 from bot.model.request import Request
-from bot.ports.state import DocumentStore, IdempotencyKeys
+from bot.ports.stores import DocumentStore, IdempotencyKeys
 
 Clock = Callable[[], datetime]
 

@@ -11,6 +11,7 @@ from bot.model.anomaly import Detection
 from bot.model.claims import Claims
 from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
+from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
 from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
@@ -111,3 +112,43 @@ class Compiles(Protocol):
     def __call__(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
         """Return every compile that was going on at `since` or later, as far back as the reading goes."""
         ...
+
+
+class Outlook(Protocol):
+    """Tell the provider's own view; each as it was known at `now`."""
+
+    def forecast(self, now: datetime, /) -> Forecast | None:
+        """Return the newest forecast of the rest of the month, None where there is none."""
+        ...
+
+    def commitments(self, now: datetime, /) -> Sequence[Commitment]:
+        """Return how commitments were used, day by day, oldest first; empty where nothing is committed."""
+        ...
+
+    def findings(self, now: datetime, /) -> Sequence[Finding]:
+        """Return the anomalies of the last days that the provider found."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return one sentence for each answer that could not be had or read."""
+        ...
+
+
+class NoOutlook:
+    """Implement `Outlook` where nobody is asked."""
+
+    def forecast(self, _: datetime, /) -> Forecast | None:
+        """Return none."""
+        return None
+
+    def commitments(self, _: datetime, /) -> Sequence[Commitment]:
+        """Return none."""
+        return ()
+
+    def findings(self, _: datetime, /) -> Sequence[Finding]:
+        """Return none."""
+        return ()
+
+    def problems(self) -> Sequence[str]:
+        """Return none."""
+        return ()

@@ -11,7 +11,7 @@ from bot.cards.card import Card
 from bot.errors import Refused, TrnbotError, Unanswered
 from bot.model.alert import Notification, NotificationLogEntry, Reason
 from bot.model.anomaly import Severity
-from bot.ports import StateUpdate, Store, Surface
+from bot.ports import AlertStore, StateUpdate, Surface
 from bot.watch.notify import log_entry_of
 
 log = logging.getLogger("trnbot.deliver")
@@ -45,7 +45,7 @@ async def deliver(
     notices: Iterable[Notification],
     said: Sequence[NotificationLogEntry],
     surfaces: Mapping[str, Surface],
-    store: Store,
+    store: AlertStore,
     card_of: CardOf,
     line_of: LineOf,
 ) -> Delivered:
@@ -84,7 +84,7 @@ class _Mouth:
 
     before: Mapping[str, NotificationLogEntry]
     surfaces: Mapping[str, Surface]
-    store: Store
+    store: AlertStore
     card_of: CardOf
     line_of: LineOf
     free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))

@@ -141,10 +141,10 @@ def draft(
 
     Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
     """
-    newest = ports.versions.versions(1)
+    newest = ports.stores.versions.versions(1)
     standing = newest[0].overrides if newest else ()
-    now, then = applied(ports.base, standing), applied(ports.base, overrides)
-    made = edits(now, then, (*standing, *overrides, *((*o[:2], "") for o in ports.base.overrides)))
+    now, then = applied(ports.site.base, standing), applied(ports.site.base, overrides)
+    made = edits(now, then, (*standing, *overrides, *((*o[:2], "") for o in ports.site.base.overrides)))
     if not made:
         raise WrongInput("Nothing would change: all of it stands so already.")
     if not _RUNNING.acquire(blocking=False):
@@ -171,14 +171,17 @@ def draft(
 
 def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> Comparison:
     """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
-    window = _window(ports.source.extent(), until)
-    times = [now for now in grid(window.start, window.end, ports.interval) if now <= until]
-    silences = [held_since(silence, window.start) for silence in ports.store.load(until).silences]
-    routes = routes_now(ports.routes, ports.shelf)
-    runs = [(replace(again, routes=routes), ReplayResult(window)) for again in ports.replays.again(policies)]
+    window = _window(ports.world.source.extent(), until)
+    times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= until]
+    silences = [held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences]
+    routes = routes_now(ports.site.routes, ports.stores.documents)
+    runs = [
+        (replace(again, site=replace(again.site, routes=routes)), ReplayResult(window))
+        for again in ports.world.replays.again(policies)
+    ]
     for again, _ in runs:
-        again.store.save(StateUpdate(silences=silences))
-    for _ in zip(*(ticking(again, ports.channels, times, seen) for again, seen in runs), strict=True):
+        again.stores.alerts.save(StateUpdate(silences=silences))
+    for _ in zip(*(ticking(again, ports.site.channels, times, seen) for again, seen in runs), strict=True):
         pass
     return compare(runs[0][1], runs[1][1])
 
@@ -190,16 +193,16 @@ def held_since(silence: Silence, start: datetime) -> Silence:
 
 def kept_draft(ports: Ports, name: str) -> Draft:
     """Return a preview that can still be applied; raise `WrongInput` for any other."""
-    document = ports.shelf.get(SHELF, name)
+    document = ports.stores.documents.get(SHELF, name)
     if document is None:
         raise WrongInput(f"There is no preview '{name}' to apply; it was cancelled, is too old, or never was. Preview it again.")
     return decode(Draft, document)
 
 
 def _keep(ports: Ports, made: Draft) -> None:
-    ports.shelf.put(SHELF, made.id, encode(made))
-    for name, _ in ports.shelf.newest(SHELF, 2 * KEPT)[KEPT:]:
-        ports.shelf.drop(SHELF, name)
+    ports.stores.documents.put(SHELF, made.id, encode(made))
+    for name, _ in ports.stores.documents.newest(SHELF, 2 * KEPT)[KEPT:]:
+        ports.stores.documents.drop(SHELF, name)
 
 
 def _window(extent: Window | None, until: datetime) -> Window:

@@ -22,7 +22,7 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
     """
     extent = opened(ports)
     seen = ReplayResult(extent)
-    times = grid(extent.start, extent.end, ports.interval)
+    times = grid(extent.start, extent.end, ports.site.interval)
     for _ in ticking(ports, channels, [now for now in times if not until or now <= until], seen):
         pass
     return seen
@@ -34,8 +34,8 @@ def opened(ports: Ports) -> Window:
     Raises `Unavailable` for a source without an end.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as beside:
-        prepared = beside.submit(ports.prepare)
-        extent = ports.source.extent()
+        prepared = beside.submit(ports.world.prepare)
+        extent = ports.world.source.extent()
     prepared.result()
     if extent is None:
         raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
@@ -58,4 +58,4 @@ def _keep(ports: Ports, look: TickResult, now: datetime) -> None:
     """Save what the tick came to, as if every notice had been delivered."""
     changes = look.changes()
     said = [log_entry_of(notice, f"m{notice.id}") for notice in look.outcome.notices]
-    ports.store.save(replace(changes, said=[*changes.said, *said], ticked_at=now))
+    ports.stores.alerts.save(replace(changes, said=[*changes.said, *said], ticked_at=now))

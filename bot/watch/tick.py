@@ -106,9 +106,9 @@ class Watch:
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""
-        reading = self._ports.source.read(now)
-        spend = self._ports.billing.deltas(now, SPEND_DAYS)
-        outlook = self._ports.outlook
+        reading = self._ports.world.source.read(now)
+        spend = self._ports.world.billing.deltas(now, SPEND_DAYS)
+        outlook = self._ports.world.outlook
         return replace(
             reading,
             frames=ChainMap(dict(spend.frames), reading.frames),  # type: ignore[arg-type]
@@ -118,14 +118,14 @@ class Watch:
 
     def routes(self) -> Routes:
         """Return who hears what, subscriptions included."""
-        return routes_now(self._ports.routes, self._ports.shelf)
+        return routes_now(self._ports.site.routes, self._ports.stores.documents)
 
     def look(self, now: datetime) -> TickResult:
         """Return what the tick at `now` comes to; nothing is written or said."""
-        memory = self._ports.store.load(now)
+        memory = self._ports.stores.alerts.load(now)
         reading = self.read(now)
         policy = self._ports.policy
-        detection = self._ports.detect(reading, policy, memory.alerts)
+        detection = self._ports.world.detect(reading, policy, memory.alerts)
         outcome = step(memory, reading, detection, self.pricing.at(now), policy, self._channels, self.routes())
         return TickResult(memory, reading, detection, outcome)
 

@@ -15,8 +15,7 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports import Billing
-from bot.ports.outlook import NoOutlook, Outlook
+from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
 from bot.wiring.lazy import AtMostEvery
 

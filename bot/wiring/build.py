@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from bot.app import App
-from bot.cards.card import Card
-from bot.model.request import Request
-from bot.ports import ChatPorts, Check, Clock, Listener
+from bot.ports import ChatPorts, Check, Clock, Listener, People, Stores, Surface
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
+from bot.watch.health import Health
 from bot.watch.replay import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.lazy import ReplayedStore
-from bot.wiring.source import CONSOLE, OpenedSource, memory_store
+from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.surfaces import chats, command_hints
+
+if TYPE_CHECKING:
+    from adapters.store.sql import SqlStore
 
 
 @dataclass
@@ -34,59 +36,82 @@ class Bot:
 def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, OpenedSource]:
     """Build the bot for one line: with `replays`, state is what a replay up to the asked time would know."""
     opened = OpenedSource(source, settings)
-    inner = memory_store() if replays else _database(settings)
+    stores = _replayed(opened, settings) if replays else stores_in(_database(settings))
+    ports = opened.ports(stores, settings.policy)
+    site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), own_bill=opened.own_bill)
+    app = App(replace(ports, site=site), site.channels, (*settings["admins"], terminal_user()), time.monotonic)
+    return app, opened
+
+
+def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
+    """Return stores in memory; alerts are asked of a replay, which runs when they are first asked for."""
+    stores, replayed = memory_stores(), memory_stores()
 
     def fill(now: datetime) -> None:
-        replay(opened.ports(inner, settings.policy), CONSOLE, now)
+        replay(opened.ports(replayed, settings.policy), CONSOLE, now)
 
-    store = ReplayedStore(inner, fill) if replays else inner
-    more: dict[str, Any] = {"settings": facts(settings), "checks": lambda: checks(settings, opened)}
-    more |= {"own_bill": opened.own_bill, "remembers": not replays}
-    ports = opened.ports(store, settings.policy, inner, **more)
-    return App(ports, ports.channels, (*settings["admins"], terminal_user()), time.monotonic), opened
+    return replace(stores, alerts=ReplayedStore(replayed.alerts, fill), persistent=False)
 
 
-def _database(settings: Settings) -> Any:
+def _database(settings: Settings) -> SqlStore:
     from adapters.store.open import open_store
 
     return open_store(settings.text("database_url"))
 
 
-def running_bot(settings: Settings, store: Any, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
-    """Build the bot that serves: every surface that is configured, on one core."""
+def stores_in(store: SqlStore) -> Stores:
+    """Return the stores of a database, which keeps everything."""
+    return Stores(store, store, store)
+
+
+def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
+    """Build the bot that serves: every surface that is configured, on one core.
+
+    The app speaks on its surfaces and they answer by the app, so it is built over mappings that are filled afterwards.
+    """
     from adapters.charts.png import draw
     from adapters.web.surface import WebSurface
 
-    door: list[App] = []
-
-    async def answer(request: Request) -> Card:
-        return await door[0].answer(request)
-
-    def standing() -> Mapping[str, Any]:
-        return door[0].health.facts()
-
-    async def tell(sentence: str) -> None:
-        await door[0].tell_admins(sentence, clock())
-
+    surfaces: dict[str, Surface] = {}
+    people: dict[str, People] = {}
+    app = _serving_app(settings, opened, stores_in(store), surfaces, people)
     hints = command_hints()
     console = Console(
-        answer,
+        app.answer,
         clock,
-        health=lambda: health(door[0], settings, clock, speed),
-        metrics=lambda: door[0].health.exposition() + (opened.recording().calls.exposition() if opened.live else ""),
+        health=lambda: health(app, settings, clock, speed),
+        metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
         hints=hints,
     )
     web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)
-    chat = chats(settings, ChatPorts(answer, clock, draw, documents=store, keys=store, hints=hints), tell)
-    surfaces: dict[str, Any] = {"web": web, **chat}
-    more = {"surfaces": surfaces, "people": chat, "settings": facts(settings), "checks": lambda: checks(settings, opened)}
-    more |= {"own_bill": opened.own_bill, "standing": standing}
-    more |= {"drill": opened.recording().drill} if opened.live else {}
-    ports = opened.ports(store, settings.policy, store, **more)
+
+    async def tell(sentence: str) -> None:
+        await app.tell_admins(sentence, clock())
+
+    chat = chats(settings, ChatPorts(app.answer, clock, draw, documents=store, keys=store, hints=hints), tell)
+    surfaces.update({"web": web, **chat})
+    people.update(chat)
+    app.health.delays = {name: surface.delays for name, surface in chat.items()}
+    return Bot(app, clock, [web, *chat.values()])
+
+
+def _serving_app(
+    settings: Settings, opened: OpenedSource, stores: Stores, surfaces: Mapping[str, Surface], people: Mapping[str, People]
+) -> App:
+    """Return the app of a process that serves."""
+    ports = opened.ports(stores, settings.policy)
+    watched = Health()
+    site = replace(
+        ports.site,
+        surfaces=surfaces,
+        people=people,
+        facts=facts(settings),
+        checks=lambda: checks(settings, opened),
+        own_bill=opened.own_bill,
+        health=watched.facts,
+    )
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
-    door.append(App(ports, ports.channels, admins, time.monotonic))
-    door[0].health.delays = {name: surface.delays for name, surface in chat.items()}
-    return Bot(door[0], clock, list(surfaces.values()))
+    return App(replace(ports, site=site), site.channels, admins, time.monotonic, watched)
 
 
 def facts(settings: Settings) -> dict[str, str]:
@@ -103,4 +128,4 @@ def checks(settings: Settings, opened: OpenedSource) -> list[Check]:
     """Look at everything the bot needs; may block."""
     from bot.wiring.checks import examine
 
-    return examine(settings, opened.recording, opened.bill)
+    return examine(settings, opened.account if opened.live else opened.recording, opened.bill)

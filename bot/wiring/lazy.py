@@ -9,11 +9,12 @@ from typing import Generic, TypeVar
 
 from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
+from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports import Billing, Prices, Source, State, StateUpdate, Store
+from bot.ports import AlertStore, Billing, Outlook, Prices, Source, State, StateUpdate
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ class LazyPrices:
 class ReplayedStore:
     """Implement `Store` over one that a replay fills up to the first time that is asked for."""
 
-    def __init__(self, store: Store, fill: Callable[[datetime], None]) -> None:
+    def __init__(self, store: AlertStore, fill: Callable[[datetime], None]) -> None:
         self._store = store
         self._fill = fill
         self._filled = False
@@ -138,7 +139,7 @@ class ReplayedStore:
         """Return what people decided about some alerts."""
         return self._store.decisions(*alerts)
 
-    def _ready(self, now: datetime) -> Store:
+    def _ready(self, now: datetime) -> AlertStore:
         if not self._filled:
             self._filled = True
             self._fill(now)
@@ -165,4 +166,27 @@ class LazyBilling:
 
     def problems(self) -> Sequence[str]:
         """Return what could not be read."""
+        return self._opened().problems()
+
+
+class LazyOutlook:
+    """Implement `Outlook` over one that is opened when first asked."""
+
+    def __init__(self, opened: Callable[[], Outlook]) -> None:
+        self._opened = opened
+
+    def forecast(self, now: datetime, /) -> Forecast | None:
+        """Return the newest forecast."""
+        return self._opened().forecast(now)
+
+    def commitments(self, now: datetime, /) -> Sequence[Commitment]:
+        """Return how commitments were used."""
+        return self._opened().commitments(now)
+
+    def findings(self, now: datetime, /) -> Sequence[Finding]:
+        """Return what the provider found."""
+        return self._opened().findings(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return what could not be had or read."""
         return self._opened().problems()

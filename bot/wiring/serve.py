@@ -66,7 +66,7 @@ async def _serve(settings: Settings, plan: Plan) -> None:
         raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
     print("Opening the source…", flush=True)
     opened = OpenedSource(settings.source, settings)
-    extent = await asyncio.to_thread(lambda: opened.recording().extent())
+    extent = await asyncio.to_thread(lambda: opened.metrics().extent())
     tempo = _tempo(settings, plan)
     play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
     bot = running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)

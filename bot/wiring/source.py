@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bot.errors import TrnbotError, Unavailable, WrongInput
 from bot.knowledge import load_knowledge
@@ -18,12 +18,11 @@ from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
-from bot.ports import Billing, Ports, Store
-from bot.ports.outlook import LazyOutlook, Outlook
+from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, World
 from bot.settings.settings import Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import wall_clock
-from bot.wiring.lazy import LazyBilling, LazyPrices, LazySource, Once, SharedSource
+from bot.wiring.lazy import LazyBilling, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
@@ -105,6 +104,10 @@ CONSOLE = ("web:alerts",)
 """Hears every alert; who else hears which is said by routes."""
 
 
+class Metrics(Source, Prices, Protocol):
+    """Read metrics and quote prices: a recording and an account do both."""
+
+
 class OpenedSource:
     """Open a source's parts when they are first asked."""
 
@@ -113,34 +116,36 @@ class OpenedSource:
         self._settings = settings
         self._folder = Once(lambda: folder_of(source))
         self.live = source == "aws"
-        self.recording: Callable[[], Any] = Once(self._open_live if self.live else self._open_recording)
+        self.account: Callable[[], Live] = Once(self._open_live)
+        self.recording: Callable[[], Recording] = Once(self._open_recording)
         self.bill: Callable[[], Billing] = Once(self._open_bill)
         self.outlook: Callable[[], Outlook] = Once(self._open_outlook)
 
-    def ports(self, store: Store, base: Policy, kept: Any = None, **more: Any) -> Ports:
-        """Return the ports over this source; `kept` holds the policy's versions and previews, none where left out."""
+    def ports(self, stores: Stores, base: Policy) -> Ports:
+        """Return the ports over this source, of an installation that serves nobody."""
+        site = Site(base, self._settings["interval"], channels=CONSOLE, routes=self._settings.routes)
+        return Ports(self._world(), stores, site)
+
+    def _world(self) -> World:
+        """Return this source with a detector of its own."""
         from detectors import Detector
 
-        kept, detector = kept or memory_store(), Detector()
-        return Ports(
-            source=LazySource(self.recording),
+        detector = Detector()
+        return World(
+            source=LazySource(self.metrics),
             billing=LazyBilling(self.bill),
-            prices=LazyPrices(self.recording),
+            prices=LazyPrices(self.metrics),
             knowledge=self.knowledge,
-            store=store,
             detect=detector,
-            compiles=detector.compiles,
-            base=base,
-            versions=kept,
-            shelf=kept,
             replays=Replays(self._settings, self),
-            interval=self._settings["interval"],
-            channels=CONSOLE,
-            routes=self._settings.routes,
             outlook=LazyOutlook(self.outlook),
+            compiles=detector.compiles,
             prepare=self._prepare,
-            **more,
+            drill=self._drill if self.live else _no_drill,
         )
+
+    def _drill(self, instances: Sequence[str], now: datetime) -> None:
+        self.account().drill(instances, now)
 
     def _prepare(self) -> None:
         """Load the bill, and beside metrics that take longer to read than it, the library of the forest.
@@ -156,16 +161,19 @@ class OpenedSource:
                 load_library()
             self.bill().problems()
 
+    def metrics(self) -> Metrics:
+        """Return the source of metrics and prices: the account, or the recording."""
+        return self.account() if self.live else self.recording()
+
     def own_bill(self) -> OwnBill | None:
-        """Return what the bot's own calls cost, None where no account is read."""
-        found: OwnBill | None = self.recording().calls.meter.bill() if self.live else None
-        return found
+        """Return the cost of the bot's own calls, None where no account is read."""
+        return self.account().calls.meter.bill() if self.live else None
 
     def end(self) -> datetime | None:
-        """Return the time that "now" means in a recording: its last metric, else the bill's last hour."""
+        """Return the time that "now" means: the last metric of a recording, else the bill's last hour; None for an account."""
         try:
-            end: datetime | None = self.recording().extent().end
-            return end
+            extent = self.metrics().extent()
+            return extent.end if extent else None
         except Unavailable as no_metrics:
             try:
                 return self.bill().tally(NO_TIME, ()).billed_through
@@ -184,17 +192,19 @@ class OpenedSource:
         from bot.wiring.bills import open_account_bill, open_recorded_bill
 
         if self.live:
-            return open_account_bill(self._settings, self.recording())
+            return open_account_bill(self._settings, self.account())
         return open_recorded_bill(self._settings, self._folder())
 
     def _open_outlook(self) -> Outlook:
-        from bot.wiring.bills import FOLDER, open_outlook
+        from bot.wiring.bills import open_outlook
 
-        return (
-            open_outlook(self._settings, self.recording(), FOLDER)
-            if self.live
-            else open_outlook(self._settings, None, self._folder())
-        )
+        if self.live:
+            return open_outlook(self._settings, self.account(), FOLDER)
+        return open_outlook(self._settings, None, self._folder())
+
+
+def _no_drill(_: Sequence[str], __: datetime) -> None:
+    """Read nothing in detail: a recording has what it has."""
 
 
 class Replays:
@@ -205,13 +215,14 @@ class Replays:
 
     def open(self, source: str, policy: Policy) -> Ports:
         """Return ports over another source with an empty store; no route of this installation speaks of it."""
-        return replace(OpenedSource(source, self._settings).ports(memory_store(), policy), routes=Routes())
+        ports = OpenedSource(source, self._settings).ports(memory_stores(), policy)
+        return replace(ports, site=replace(ports.site, routes=Routes()))
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy; they go on side by side and read once."""
-        made = [self._watched.ports(memory_store(), policy) for policy in policies]
-        shared = SharedSource(made[0].source)
-        return [replace(ports, source=shared) for ports in made]
+        made = [self._watched.ports(memory_stores(), policy) for policy in policies]
+        shared = SharedSource(made[0].world.source)
+        return [replace(ports, world=replace(ports.world, source=shared)) for ports in made]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""
@@ -230,8 +241,9 @@ class Replays:
         return grade(list(seen.alerts.values()), truth, seen.notices, seen.window, clusters)
 
 
-def memory_store() -> Any:
-    """Return an empty store that lives as long as this process."""
+def memory_stores() -> Stores:
+    """Return empty stores that live as long as this process."""
     from adapters.store.memory import MemoryStore
 
-    return MemoryStore()
+    store = MemoryStore()
+    return Stores(store, store, store)

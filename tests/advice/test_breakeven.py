@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +13,9 @@ from bot.cards.card import Text, Tone, plain
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from tests.builders import NOON
+from tests.builders import NOON, ports_over
 
-PORTS = SimpleNamespace(knowledge=load_knowledge())
+PORTS = ports_over(None, None, knowledge=load_knowledge())
 
 
 def ask(line: str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,7 @@ from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from tests.builders import NOON
+from tests.builders import NOON, ports_over
 
 PACKAGES = load_knowledge().claims().packages
 FILE = """# training
@@ -36,7 +35,7 @@ transformers==4.46.0
 def ask(line: str, surface: str = "terminal"):
     call = understand(line, NOON)
     return asyncio.run(
-        cuda(SimpleNamespace(knowledge=load_knowledge()), Request(line, User("u"), NOON, surface), **call.arguments)
+        cuda(ports_over(None, None, knowledge=load_knowledge()), Request(line, User("u"), NOON, surface), **call.arguments)
     )
 
 

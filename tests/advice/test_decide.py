@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,10 +14,10 @@ from bot.cards.lines import form_line
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from tests.builders import NOON
+from tests.builders import NOON, ports_over
 
 QUESTIONS = load_knowledge().claims().questions
-PORTS = SimpleNamespace(knowledge=load_knowledge())
+PORTS = ports_over(None, None, knowledge=load_knowledge())
 FIT = {q.key: q.weight > 0 for q in QUESTIONS}
 
 

@@ -23,9 +23,9 @@ from bot.model.price import Basis
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
-from bot.policy.schema import default_policy
-from bot.ports import Ports, StateUpdate
+from bot.ports import StateUpdate
 from tests.advice.standing import NOW, price, told
+from tests.builders import ports_over
 
 
 class Fleet:
@@ -61,20 +61,7 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
     def detect(reading, policy, known):
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))
 
-    ports = Ports(
-        fleet,
-        fleet,
-        fleet,
-        load_knowledge(),
-        store,
-        detect,
-        base=default_policy(),
-        versions=store,
-        shelf=store,
-        replays=None,
-        interval=timedelta(minutes=5),
-        compiles=lambda *_: compiled,
-    )
+    ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled)
     request = Request("migrate", User("terminal:me"), NOW, "terminal")
     return asyncio.run(migrate(ports, request, cluster, to, port_usd))
 

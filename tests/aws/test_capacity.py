@@ -10,12 +10,10 @@ from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Cause
-from bot.policy.schema import default_policy
-from bot.ports import Ports
 from bot.watch.tick import Watch
 from detectors import Detector
 from tests.aws_live.serialize import validated
-from tests.builders import FIVE
+from tests.builders import ports_over
 
 
 @pytest.fixture
@@ -37,9 +35,7 @@ def watch(build, at, tmp_path):
             build.api(f"ec2/{name}/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json", text)
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), MemoryStore()
-        ports = Ports(source=seen, billing=open_billing(tmp_path / "none"), prices=seen, knowledge=load_knowledge(),
-                      store=state, detect=Detector(), base=default_policy(), versions=state, shelf=state, replays=None,
-                      interval=FIVE)  # fmt: skip
+        ports = ports_over(seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge(), detect=Detector())
         return Watch(ports, ("web:alerts",))
 
     return made

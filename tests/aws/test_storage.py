@@ -9,13 +9,10 @@ from adapters.billing.open import open_billing
 from bot.answers.storage import storage
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge
-from bot.model.anomaly import Detection
 from bot.model.request import Request, User
 from bot.model.state import State
-from bot.policy.schema import default_policy
-from bot.ports import Ports
 from tests.aws_live.serialize import validated
-from tests.builders import FIVE
+from tests.builders import ports_over
 
 FSX = {"FileSystemId": "fs-0123456789abcdef0"}
 
@@ -70,9 +67,7 @@ def ask(build, at, tmp_path):
             build.api("pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": list(prices)})
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), Nothing()
-        ports = Ports(source=seen, billing=open_billing(tmp_path / "none"), prices=seen, knowledge=load_knowledge(),
-                      store=state, detect=lambda *_: Detection(), base=default_policy(), versions=state, shelf=state,
-                      replays=None, interval=FIVE)  # fmt: skip
+        ports = ports_over(seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge())
         return await storage(ports, Request("storage", User("u"), at(115), "web"), cluster)
 
     return answer

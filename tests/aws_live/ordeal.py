@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from adapters.store.memory import MemoryStore
 from bot.model.alert import Alert
 from bot.model.reading import Gap
 from bot.model.state import ReplayResult
@@ -17,7 +16,8 @@ from bot.model.window import Window
 from bot.ports import Ports
 from bot.settings.settings import read_settings
 from bot.watch.replay import replay
-from bot.wiring.source import OpenedSource
+from bot.wiring.source import OpenedSource, memory_stores
+from tests.builders import with_parts
 
 CHANNELS = ("web:alerts",)
 
@@ -71,8 +71,8 @@ class Lines(logging.Handler):
 
 def ports_of(folder: Path, **more: Any) -> Ports:
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    made = OpenedSource(settings.source, settings).ports(MemoryStore(), settings.policy)
-    return Ports(**{**vars(made), **more})
+    made = OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy)
+    return with_parts(made, **more)
 
 
 def watch(watched: Watched, empty: Path) -> ReplayResult:

@@ -2,7 +2,6 @@
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +20,7 @@ from bot.model.request import Request, User
 from bot.model.window import month_of
 from bot.policy.file import policy_of
 from detectors import Detector
+from tests.builders import ports_over
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SERVICES = load_knowledge().services()
@@ -99,7 +99,7 @@ class NoSource:
 
 async def test_the_forecast_stands_beside_ours(outlook, tiny):
     billing = open_billing(tiny)
-    ports = SimpleNamespace(billing=billing, outlook=outlook, source=NoSource())
+    ports = ports_over(NoSource(), None, billing=billing, outlook=outlook)
     card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("service",), ())
     spent = billing.tally(month_of(NOON), ()).total.amortised
     assert card.data["expected"]["amortised_usd"] == spent + Decimal("1200.50")
@@ -107,7 +107,7 @@ async def test_the_forecast_stands_beside_ours(outlook, tiny):
 
 
 async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook, tiny):
-    ports = SimpleNamespace(billing=open_billing(tiny), outlook=outlook, source=NoSource())
+    ports = ports_over(NoSource(), None, billing=open_billing(tiny), outlook=outlook)
     card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("purchase",), ())
     said = str(card.blocks)
     assert "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could." in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +10,10 @@ from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
 from bot.model.labels import Labels
 from bot.model.request import Request, User
+from bot.ports import Stores
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
+from tests.builders import with_parts
 
 ADMIN, ANYONE = "chat:U1", "chat:U2"
 TINY = Labels(cluster="tiny")
@@ -20,12 +21,12 @@ SET = "config set idle.below 15% for 10m cluster=tiny"
 
 
 def app(opened: OpenedSource, store: Any, **more: Any) -> App:
-    ports = replace(opened.ports(store, settings_of({}).policy, store), **more)
-    return App(ports, ports.channels, (ADMIN, "chat:U3"), time.monotonic)
+    ports = with_parts(opened.ports(Stores(store, store, store), settings_of({}).policy), **more)
+    return App(ports, ports.site.channels, (ADMIN, "chat:U3"), time.monotonic)
 
 
 def end(bot: App) -> datetime:
-    extent = bot.ports.source.extent()
+    extent = bot.ports.world.source.extent()
     assert extent
     return extent.end
 

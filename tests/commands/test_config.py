@@ -19,7 +19,7 @@ async def test_a_preview_shows_both_sides_and_changes_nothing(bot: App) -> None:
     assert card.title == "Preview: the same 1 alert over 6 hours"
     assert card.data["delay_minutes"] == [30.0, 10.0]
     assert list(buttons(card)) == ["Apply", "Change…", "Cancel"]
-    assert (below(bot), bot.ports.versions.versions(1)) == (0.05, [])
+    assert (below(bot), bot.ports.stores.versions.versions(1)) == (0.05, [])
 
 
 async def test_a_preview_says_what_disappears_and_what_it_cost(bot: App) -> None:
@@ -71,7 +71,7 @@ async def test_a_wrong_message_is_refused_whole_and_kept(bot: App, line: str, wo
     before = bot.ports.policy
     assert words in refused(await ask(bot, line))
     assert bot.ports.policy == before
-    (attempt,) = bot.ports.versions.attempts(5)
+    (attempt,) = bot.ports.stores.versions.attempts(5)
     assert (attempt.by, attempt.line) == (ADMIN, line)
     assert words in attempt.refused
 
@@ -80,7 +80,7 @@ async def test_only_admins_change_and_each_press_is_checked_and_kept(bot: App) -
     name = (await ask(bot, SET)).data["preview"]
     for line in (SET, f"config apply {name}", f"config cancel {name}", "config undo", "config import [idle]"):
         assert "is for admins" in refused(await ask(bot, line, ANYONE))
-        assert bot.ports.versions.attempts(1)[0].by == ANYONE
+        assert bot.ports.stores.versions.attempts(1)[0].by == ANYONE
     assert "is for admins" in refused(await ask(bot, "config", ANYONE))
     assert (await ask(bot, "config show idle", ANYONE)).tone is Tone.INFO
     assert below(bot) == 0.05
@@ -90,12 +90,12 @@ async def test_applying_holds_once_and_says_who(bot: App) -> None:
     name = (await ask(bot, SET)).data["preview"]
     first, again = await ask(bot, f"config apply {name}"), await ask(bot, f"config apply {name}")
     assert (first.title, again.title) == ("Applied as version 1", "Applied before as version 1")
-    assert (below(bot), len(bot.ports.versions.versions(9))) == (0.15, 1)
+    assert (below(bot), len(bot.ports.stores.versions.versions(9))) == (0.15, 1)
     assert [(e["key"], e["from"], e["to"]) for e in first.data["edits"]] == [
         ("idle.below", "5%", "15%"),
         ("idle.for", "30m", "10m"),
     ]
-    assert [attempt.refused for attempt in bot.ports.versions.attempts(9)] == ["", "", ""]
+    assert [attempt.refused for attempt in bot.ports.stores.versions.attempts(9)] == ["", "", ""]
 
 
 async def test_of_two_previews_the_second_is_refused_when_the_first_was_applied(bot: App) -> None:
@@ -124,8 +124,8 @@ async def test_a_cancelled_preview_cannot_be_applied(bot: App) -> None:
 
 async def test_a_preview_is_void_when_the_settings_file_changed(bot: App, opened: OpenedSource) -> None:
     name = (await ask(bot, SET)).data["preview"]
-    base = Policy({**bot.ports.base.values, "idle.below": 0.07})
-    later = app(opened, bot.ports.store, base=base)
+    base = Policy({**bot.ports.site.base.values, "idle.below": 0.07})
+    later = app(opened, bot.ports.stores.alerts, base=base)
     assert "the settings file has changed" in refused(await ask(later, f"config apply {name}"))
 
 
@@ -157,4 +157,4 @@ async def test_default_takes_a_change_back(bot: App) -> None:
     await changed(bot)
     card = await changed(bot, "config set idle.below=default cluster=tiny")
     assert [(e["from"], e["to"]) for e in card.data["edits"]] == [("15%", "5%")]
-    assert bot.ports.versions.versions(1)[0].overrides == ((TINY, "idle.for", "10m"),)
+    assert bot.ports.stores.versions.versions(1)[0].overrides == ((TINY, "idle.for", "10m"),)

@@ -54,10 +54,10 @@ async def test_a_preview_sees_nothing_past_the_time_it_was_asked_at(bot: App) ->
 
 def rerun(ports: Ports, window: Window) -> Iterator[ReplayResult]:
     """Replay the policy in force anew, as the running watch would have run it."""
-    (fresh,) = ports.replays.again([ports.policy])
+    (fresh,) = ports.world.replays.again([ports.policy])
     seen = ReplayResult(window)
-    times = [now for now in grid(window.start, window.end, ports.interval) if now <= window.end]
-    for _ in ticking(fresh, ports.channels, times, seen):
+    times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= window.end]
+    for _ in ticking(fresh, ports.site.channels, times, seen):
         pass
     yield seen
 
@@ -85,7 +85,7 @@ async def test_applying_gives_exactly_what_was_previewed(opened: OpenedSource, p
     if "Nothing would change" in str(seen.data.get("error")):
         return
     await ask(bot, f"config apply {seen.data['preview']}")
-    extent = bot.ports.source.extent()
+    extent = bot.ports.world.source.extent()
     assert extent
     (again,) = rerun(bot.ports, extent)
     assert digest(again) == seen.data["digest"]
@@ -103,4 +103,4 @@ async def test_no_line_breaks_it_or_changes_the_policy(opened: OpenedSource, wor
     bot = app(opened, MemoryStore())
     card = await ask(bot, " ".join(["config", *words]), at=end(bot) - timedelta(days=2))
     assert "Something went wrong" not in str(card.data.get("error"))
-    assert (bot.ports.policy, bot.ports.versions.versions(1)) == (bot.ports.base, [])
+    assert (bot.ports.policy, bot.ports.stores.versions.versions(1)) == (bot.ports.site.base, [])

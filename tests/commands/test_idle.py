@@ -1,7 +1,6 @@
 """What `idle` says of nodes whose host nobody reads: they may compile."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from bot.model.anomaly import Detection, NodeState
 from bot.model.frame import Frame
 from bot.model.reading import Reading
 from bot.model.request import Request, User
-from bot.policy.schema import default_policy
-from bot.ports import Ports
-from tests.builders import FIVE, NOON, instance, reading
+from tests.builders import FIVE, NOON, instance, ports_over, reading
 
 
 @dataclass
@@ -46,10 +43,7 @@ class Still:
 async def test_nodes_whose_host_is_not_read_may_be_compiling(cpu, unsure):
     fleet, store = Still(cpu), MemoryStore()
     states = dict.fromkeys(fleet.read(NOON).inventory.instances, NodeState.IDLE)
-    ports = Ports(
-        fleet, fleet, fleet, load_knowledge(), store, lambda *_: Detection(states=states), default_policy(), store, store, None,
-        timedelta(minutes=5),
-    )  # fmt: skip
+    ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states))
     card = await idle(ports, Request("idle", User("web:me"), NOON, "web"), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert ("host CPU of 2 is not read, so they may be compiling" in said) is unsure

@@ -19,8 +19,8 @@ from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request, User
 from bot.ports import StateUpdate
 from bot.settings.settings import read_settings
-from bot.wiring.source import OpenedSource
-from tests.builders import FIVE, NOON
+from bot.wiring.source import OpenedSource, memory_stores
+from tests.builders import FIVE, NOON, with_parts
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(folder: Path, line: str, **more) -> Card:
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
     opened = OpenedSource(settings.source, settings)
-    ports = replace(opened.ports(MemoryStore(), settings.policy), **more)
+    ports = with_parts(opened.ports(memory_stores(), settings.policy), **more)
     return asyncio.run(App(ports, (), (), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal")))
 
 
@@ -100,7 +100,7 @@ def test_self_without_an_account(tiny):
 def test_self_shows_what_this_process_counted(tiny):
     store = MemoryStore()
     store.save(StateUpdate(ticked_at=NOON))
-    card = ask(tiny, "self", own_bill=bill, standing=lambda: {"ok": True, "missed": 4}, store=store)
+    card = ask(tiny, "self", own_bill=bill, health=lambda: {"ok": True, "missed": 4}, store=store)
     assert card.data["watch"]["missed"] == 4
     assert "ok" not in card.data["watch"]
     assert card.data["watch"]["ticked_at"] == NOON

@@ -22,6 +22,7 @@ from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
 from bot.costs.pricing import Pricing
 from bot.model.request import Request, User
 from bot.model.window import Window
+from bot.ports import Stores
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource
 
@@ -40,7 +41,7 @@ class Asking:
         settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
         self.opened = OpenedSource(settings.source, settings)
         store = open_store(f"sqlite:///{database}")
-        self.ports = self.opened.ports(store, settings.policy, store)
+        self.ports = self.opened.ports(Stores(store, store, store), settings.policy)
         self.app = App(self.ports, (), (), lambda: 0.0)
         self.at = self.opened.end()
 
@@ -53,7 +54,7 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Add two runs to the recording: an epoch an hour, and one in forty minutes, each from its start."""
     folder = tmp_path_factory.mktemp("trained") / "recording"
     shutil.copytree(tiny, folder)
-    extent = Asking(folder, folder.parent / "x.db").ports.source.extent()
+    extent = Asking(folder, folder.parent / "x.db").ports.world.source.extent()
     assert extent
     (folder / "metrics/runs.jsonl").write_text(
         "".join(line for run, hours in (("slow", 1.0), ("fast", 2 / 3)) for line in run_lines(run, hours, extent)),
@@ -95,9 +96,9 @@ def words(card: Card) -> str:
 
 
 def test_spot_lists_zones_with_median_p95_last_and_age_as_the_history_has_them(ask: Asking) -> None:
-    name = next(iter({price.labels.instance_type for price in ask.ports.source.read(ask.at).inventory.instances.values()}))
+    name = next(iter({price.labels.instance_type for price in ask.ports.world.source.read(ask.at).inventory.instances.values()}))
     card = ask(f"spot {name} cap=0.01")
-    history = [(at, p) for at, p in ask.ports.prices.spot_history(name, ask.at) if p.zone]
+    history = [(at, p) for at, p in ask.ports.world.prices.spot_history(name, ask.at) if p.zone]
     assert {x["zone"] for x in card.data["zones"]} == {p.zone for _, p in history}
     for zone in card.data["zones"]:
         mine = [(at, p.usd_per_hour) for at, p in history if p.zone == zone["zone"]]
@@ -176,7 +177,7 @@ def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path
 
 def test_credits_show_gross_credits_and_net_apart_and_list_the_programmes(ask: Asking) -> None:
     card = ask("credits 30d balance=1000000")
-    whole = ask.ports.billing.tally(Window.parse("30d", ask.at), ()).total
+    whole = ask.ports.world.billing.tally(Window.parse("30d", ask.at), ()).total
     assert (card.data["total"]["gross_usd"], card.data["total"]["credits_usd"]) == (whole.gross, whole.credits)
     assert {x["name"] for x in card.data["programmes"]} >= {"AWS Activate Portfolio", "Generative AI Accelerator"}
     assert "a vendor claim" in words(card)
@@ -200,7 +201,7 @@ def test_a_checklist_is_ticked_off_by_anyone_and_stands_alike_for_all(ask: Askin
 def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
     ask = Asking(trained, tmp_path / "trnbot.db")
     runs = {x["run"]: x for x in ask("runs").data["runs"]}
-    nodes = [x for x in ask.ports.source.read(ask.at).inventory.instances.values() if x.running]
+    nodes = [x for x in ask.ports.world.source.read(ask.at).inventory.instances.values() if x.running]
     hourly = sum((price.usd_per_hour for one in nodes if (price := Pricing(ask.ports).at(ask.at).instance(one))), Decimal(0))
     assert hourly > 0
     # Two runs and no tag: each is charged with half of the cluster.

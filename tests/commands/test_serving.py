@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from decimal import Decimal
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Run
-from tests.builders import FIVE, NOON, inventory, nodes, price
+from tests.builders import FIVE, NOON, inventory, nodes, ports_over, price
 
 METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
 
@@ -48,7 +47,7 @@ class World:
 
 
 def ask(world: World, command=inference, **more):
-    ports = SimpleNamespace(source=world, billing=world, prices=world, knowledge=load_knowledge())
+    ports = ports_over(world, None, knowledge=load_knowledge())
     return asyncio.run(command(ports, Request("inference", User("u"), NOON, "terminal"), **more))
 
 

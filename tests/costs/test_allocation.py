@@ -7,12 +7,12 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from adapters.billing.open import open_billing
+from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
 from bot.answers.line import understand
 from bot.cards.card import Table, Text, plain
@@ -26,8 +26,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window
-from bot.policy.schema import default_policy
-from bot.ports.outlook import NoOutlook
+from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 DAY = Window(NOW - timedelta(days=1), NOW)
@@ -99,8 +98,8 @@ def ports(tmp_path):
         (tmp_path / "billing").mkdir()
         with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
-        known = {"knowledge": load_knowledge(), "outlook": NoOutlook(), "policy": default_policy(), "compiles": lambda *_: ()}
-        return SimpleNamespace(billing=open_billing(tmp_path, **options), source=Seen(seen), **known)
+        billing = open_billing(tmp_path, **options)
+        return ports_over(Seen(seen), MemoryStore(), billing=billing, knowledge=load_knowledge())
 
     return made
 

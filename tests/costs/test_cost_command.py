@@ -2,7 +2,6 @@
 
 import csv
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +12,7 @@ from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from bot.ports.outlook import NoOutlook
+from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_payer_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
@@ -42,7 +41,7 @@ def ask(tmp_path):
     rows += [line(days[3], "7.77", ""), line(days[2], "-20", "", kind="Credit")]
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook(), source=NoSource(), knowledge=load_knowledge())
+    ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
 
     async def answer(words):
         call = understand(words, NOW)
@@ -165,7 +164,7 @@ async def test_unused_commitment_is_said_apart(tmp_path):
     fee = line(NOW - timedelta(days=3), "15", service="ComputeSavingsPlans", kind="SavingsPlanRecurringFee")
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([columns, [*line(NOW - timedelta(days=3), "10"), "", ""], [*fee, "15", "12.5"]])
-    ports = SimpleNamespace(billing=open_billing(tmp_path), outlook=NoOutlook(), source=NoSource(), knowledge=load_knowledge())
+    ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
     request = Request("cost", User("u"), NOW, "web")
     card = await cost(ports, request, **understand("cost 7d by service", NOW).arguments)
     assert "$2.50 of the amortised cost is commitment that nothing used" in str(card.blocks)

@@ -11,7 +11,6 @@ from adapters.billing.open import open_billing
 from bot.answers.fleet.command import fleet
 from bot.cards.card import Text, plain
 from bot.knowledge import load_knowledge
-from bot.model.anomaly import Detection
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -20,9 +19,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Run
 from bot.model.state import State
-from bot.policy.schema import default_policy
-from bot.ports import Ports
-from tests.builders import FIVE, NOON, instance
+from tests.builders import NOON, instance, ports_over
 
 
 def node(name, zone, job="", kind="trn1.32xlarge", cluster="llama"):
@@ -108,8 +105,7 @@ async def test_status_says_the_zones_and_what_crossing_costs(tmp_path, of, words
     billing = bill(tmp_path, ("USW2-DataTransfer-Regional-Bytes", of, "11"), ("USW2-DataTransfer-xAZ-Out-Bytes", of, "7"),
                    ("USW2-DataTransfer-Out-Bytes", of, "500"))  # fmt: skip
     world = World(seen(node("i-1", "b", "a"), node("i-2", "c", "a")))
-    ports = Ports(source=world, billing=billing, prices=world, knowledge=world, store=world, detect=lambda *_: Detection(),
-                  base=default_policy(), versions=world, shelf=world, replays=None, interval=FIVE)  # fmt: skip
+    ports = ports_over(world, world, billing=billing)
     card = await fleet(ports, Request("fleet", User("web:u"), NOON, "web"), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert "a of llama stands in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones" in said

@@ -3,7 +3,6 @@
 import csv
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +13,7 @@ from bot.answers.reconcile import reconcile
 from bot.cards.card import Table
 from bot.costs.reconcile import remember_estimate
 from bot.model.request import Request, User
+from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
@@ -37,7 +37,7 @@ def ports(tmp_path):
     def made(daily):
         with (tmp_path / "bill.csv").open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows(daily)])
-        return SimpleNamespace(billing=open_billing(tmp_path), shelf=MemoryStore())
+        return ports_over(None, MemoryStore(), billing=open_billing(tmp_path))
 
     return made
 
@@ -66,7 +66,9 @@ async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
     here = ports(lambda _: "10")
     for day in (3, 12, 15, 28):
         remember_estimate(here, datetime(2026, 10, day, 12, tzinfo=UTC))
-    here.shelf.put("estimates", "2026-10-15", {"at": "2026-10-15T12:00:00+00:00", "forecast": "250", "low": "240", "high": "260"})
+    here.stores.documents.put(
+        "estimates", "2026-10-15", {"at": "2026-10-15T12:00:00+00:00", "forecast": "250", "low": "240", "high": "260"}
+    )
     remember_estimate(here, datetime(2026, 10, 15, 23, tzinfo=UTC))
     _, months = await ask(here, "reconcile 2026-10")
     assert list(months) == ["2026-10"]
@@ -83,7 +85,7 @@ async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
 async def test_an_early_day_is_remembered_without_an_estimate(ports):
     here = ports(lambda _: "10")
     remember_estimate(here, datetime(2026, 9, 2, tzinfo=UTC))
-    assert "forecast" not in here.shelf.get("estimates", "2026-09-02")
+    assert "forecast" not in here.stores.documents.get("estimates", "2026-09-02")
     _, months = await ask(here, "reconcile 2026-09")
     assert months["2026-09"]["estimate"]["remembered"] is False
 

@@ -16,10 +16,9 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
-from bot.policy.schema import default_policy
-from bot.ports import Ports
 from bot.watch.replay import replay
 from detectors import Detector
+from tests.builders import ports_over
 
 
 @dataclass
@@ -80,20 +79,9 @@ class Fleet:
         price = [Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "") for t in TYPES]
         nothing = SimpleNamespace(deltas=lambda now, days: Reading(now), rates=lambda now: ())
         prices = SimpleNamespace(quotes=lambda kind, region, now: [p for p in price if p.instance_type == kind])
-        store = MemoryStore()
-        ports = Ports(
-            source=self,
-            billing=nothing,
-            prices=prices,
-            knowledge=SimpleNamespace(fallback_prices=tuple),
-            store=store,
-            detect=Detector(),
-            base=default_policy(),
-            versions=store,
-            shelf=store,
-            replays=None,
-            interval=STEP,
-        )
+        knowledge = SimpleNamespace(fallback_prices=tuple)
+        parts = {"billing": nothing, "prices": prices, "knowledge": knowledge, "detect": Detector(), "interval": STEP}
+        ports = ports_over(self, MemoryStore(), **parts)
         return replay(ports, ("default",))
 
 

@@ -46,8 +46,8 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     settings = read_settings(slack_settings(server, "socket"))
     store = open_store(f"sqlite:///{folder}/trnbot.db")
     bot = running_bot(settings, store, OpenedSource(settings.source, settings), lambda: now, 1)
-    bot.app.ports = replace(bot.app.ports, replays=Slow(bot.app.ports.replays))  # type: ignore[arg-type]
-    slack = bot.app.ports.surfaces["slack"]
+    bot.app.ports = replace(bot.app.ports, replays=Slow(bot.app.ports.world.replays))  # type: ignore[arg-type]
+    slack = bot.app.ports.site.surfaces["slack"]
     await slack.start()  # type: ignore[attr-defined]
     yield bot.app
     await slack.stop()  # type: ignore[attr-defined]

@@ -20,9 +20,7 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
-from bot.policy.schema import default_policy
-from bot.ports import Ports
-from tests.builders import FIVE, NOON, price, reading
+from tests.builders import NOON, ports_over, price, reading
 
 assert commands.ANSWERS
 
@@ -119,10 +117,7 @@ class Chat:
 
 def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = (), fleet: Any = None) -> App:
     fleet, state = fleet or Fleet(), store or MemoryStore()
-    ports = Ports(
-        source=fleet, billing=fleet, prices=fleet, knowledge=fleet, store=state, detect=script,
-        base=default_policy(), versions=state, shelf=state, replays=None, interval=FIVE, surfaces={"chat": chat},  # type: ignore[arg-type]
-    )  # fmt: skip
+    ports = ports_over(fleet, state, detect=script, surfaces={"chat": chat})
     return App(ports, ("chat:ops",), admins, stopwatch=lambda: 0.0)
 
 

@@ -18,7 +18,7 @@ from bot.knowledge import load_knowledge
 from bot.model.delays import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
-from tests.builders import FIVE, NOON, anomaly, reading
+from tests.builders import FIVE, NOON, anomaly, reading, with_parts
 from tests.house.fakes import Chat, Crash, Fleet, Script, app, ask
 
 
@@ -88,7 +88,7 @@ async def test_a_source_that_fails_leaves_the_state_whole_and_is_counted() -> No
     def broken(now: datetime) -> Reading:
         raise Unavailable("CloudWatch is away.")
 
-    bot.ports.source.read = broken  # type: ignore[method-assign]
+    bot.ports.world.source.read = broken  # type: ignore[method-assign]
     with pytest.raises(Unavailable):
         await bot.tick(NOON)
     assert (bot.health.failures, bot.health.last_error) == (1, "CloudWatch is away.")
@@ -200,7 +200,7 @@ class Groups:
 )
 async def test_admins_are_listed_by_themselves_or_by_a_group(user: str, admins: tuple[str, ...], allowed: bool) -> None:
     bot = app(Script(), Chat(), admins=admins)
-    bot.ports = replace(bot.ports, people={"chat": Groups()})
+    bot.ports = with_parts(bot.ports, people={"chat": Groups()})
     refused = str((await bot.answer(ask("subscribe", user=user))).data.get("error", ""))
     assert ("is for admins" not in refused) is allowed
 
@@ -208,7 +208,7 @@ async def test_admins_are_listed_by_themselves_or_by_a_group(user: str, admins: 
 async def test_nobody_is_an_admin_because_a_platform_does_not_tell() -> None:
     bot, groups = app(Script(), Chat(), admins=("chat:GROUP", "chat:U2")), Groups()
     groups.away = True
-    bot.ports = replace(bot.ports, people={"chat": groups})
+    bot.ports = with_parts(bot.ports, people={"chat": groups})
     assert "does not tell" in str((await bot.answer(ask("subscribe"))).data["error"])
     assert "error" not in (await bot.answer(ask("subscribe", user="chat:U2"))).data
 
@@ -233,7 +233,7 @@ async def test_an_estimate_that_cannot_be_kept_fails_no_tick() -> None:
     bot = app(Script(anomaly()), chat := Chat(), FullShelf())
     assert await bot.tick(NOON)
     assert (len(chat.messages), bot.health.failures) == (1, 0)
-    assert bot.ports.store.load(NOON).ticked_at == NOON
+    assert bot.ports.stores.alerts.load(NOON).ticked_at == NOON
 
 
 HIDDEN = sorted(made.name for made in COMMANDS.values() if made.hidden and made.who is Role.ADMIN)
@@ -243,7 +243,7 @@ HIDDEN = sorted(made.name for made in COMMANDS.values() if made.hidden and made.
 async def test_nobody_but_an_admin_runs_what_is_theirs_hidden_or_not(name: str) -> None:
     assert HIDDEN, "some are typed by buttons alone, and anybody can type what a button types"
     bot = app(Script(), Chat(), admins=("chat:U9",))
-    bot.ports = replace(bot.ports, knowledge=load_knowledge())
+    bot.ports = with_parts(bot.ports, knowledge=load_knowledge())
     for line in (COMMANDS[name].examples[0], f"share {COMMANDS[name].examples[0]}"):
         refused = await bot.answer(ask(line))
         assert f"'{name}' is for admins (chat:U9), and you are chat:U1" in str(refused.data.get("error"))

@@ -19,7 +19,7 @@ from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.route import Routes
 from bot.ports import StateUpdate
-from tests.builders import NOON, alert, anomaly, waste
+from tests.builders import NOON, alert, anomaly, waste, with_parts
 from tests.house.fakes import Chat, Crash, Script, app, ask
 
 HOUR = timedelta(hours=1)
@@ -37,7 +37,7 @@ def store(url: str) -> Iterator[Any]:
 def bot(chat: Chat, store: Any, *anomalies: Any, **routes: Any) -> App:
     made = app(Script(*anomalies), chat, store, admins=("chat:U1",))
     named = Routes(digest=("chat:leads",), digest_at="mon 09:00 Europe/Berlin")
-    made.ports = replace(made.ports, routes=replace(named, **routes))
+    made.ports = with_parts(made.ports, routes=replace(named, **routes))
     return made
 
 
@@ -126,7 +126,7 @@ async def test_it_tells_what_was_saved_what_is_open_and_what_is_kept_quiet_by_wh
     store.save(StateUpdate(alerts=[ended, still, quiet], silences=[snooze], decisions=[acked]))
     chat = Chat()
     made = bot(chat, store)
-    made.ports = replace(made.ports, detect=Both(still.anomaly, quiet.anomaly))
+    made.ports = with_parts(made.ports, detect=Both(still.anomaly, quiet.anomaly))
     made._watch._ports = made.ports
     await made.tick(MONDAY)
     (card,) = [card for card in chat.messages.values() if card.title.startswith("The week")]

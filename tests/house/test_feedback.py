@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,7 +13,7 @@ from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
 from bot.ports import Ports
-from tests.builders import FIVE, NOON, anomaly
+from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
 DAY = timedelta(days=1)
@@ -100,7 +99,7 @@ class Again:
     def open(self, source: str, policy: Policy) -> Ports:
         fresh = MemoryStore()
         found = Script(*(anomaly(at=NOON + i * FIVE) for i in range(25)))
-        return replace(self.ports, store=fresh, versions=fresh, shelf=fresh, detect=found)
+        return with_parts(self.ports, store=fresh, detect=found)
 
     def truth(self, source: str) -> None:
         return None
@@ -111,7 +110,7 @@ async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool,
     bot = app(Script(anomaly(at=NOON + DAY)), Chat(), store)
     (alert,) = (await bot.tick(NOON + DAY)).outcome.alerts
     await bot.answer(ask(f"not-an-anomaly {alert.id}", at=NOON + DAY))
-    ports = replace(bot.ports, replays=Again(bot.ports), remembers=remembers)  # type: ignore[arg-type]
+    ports = with_parts(bot.ports, replays=Again(bot.ports), persistent=remembers)  # type: ignore[arg-type]
     admin = App(ports, ("chat:ops",), ("chat:U1",), stopwatch=lambda: 0.0)
     seen = (await admin.answer(ask("backtest recording:x", at=NOON + DAY))).data
     assert len([one for one in seen["alerts"] if not one["muted_by"]]) == told

@@ -142,8 +142,8 @@ def bot_of(url: str, folder: Path, fuse: Fuse) -> tuple[App, Any, FileChat]:
     made = app(Incidents(), chat, Fused(store, fuse, ("load", "save", "put", "drop")))  # type: ignore[arg-type]
     ports = replace(
         made.ports,
-        source=Fused(made.ports.source, fuse, ("read",)),
-        detect=Fused(made.ports.detect, fuse, ("__call__",)).__call__,
+        source=Fused(made.ports.world.source, fuse, ("read",)),
+        detect=Fused(made.ports.world.detect, fuse, ("__call__",)).__call__,
     )
     made = App(ports, CHANNELS, (), stopwatch=lambda: 0.0)
     return made, store, chat

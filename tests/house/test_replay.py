@@ -8,12 +8,13 @@ import pytest
 from bot.errors import Unavailable
 from bot.model.window import Window
 from bot.watch.replay import opened
+from tests.builders import ports_over
 
 EXTENT = Window(datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC) + timedelta(hours=1))
 
 
 def ports(extent, prepare):
-    return SimpleNamespace(source=SimpleNamespace(extent=lambda: extent), prepare=prepare)
+    return ports_over(SimpleNamespace(extent=lambda: extent), None, prepare=prepare)
 
 
 def test_what_a_replay_needs_is_there_when_its_source_is_open():

@@ -14,7 +14,7 @@ from bot.model.route import Routes
 from bot.settings.routes import read_routes
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, Replays
-from tests.builders import FIVE, NOON, alert, anomaly
+from tests.builders import FIVE, NOON, alert, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
 TOML = """
@@ -79,7 +79,7 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
     found = Routes(
         read_routes("cluster=llama -> slack:C1"), ("slack:C0",), escalate=("slack:C9",), owners={"dana": ("slack:U1",)}
     )
-    bot.ports = replace(bot.ports, routes=found)
+    bot.ports = with_parts(bot.ports, routes=found)
     card = await bot.answer(ask("routes test cluster=llama cause=idle severity=critical owner=dana"))
     assert card.data["to"] == ["default", "slack:C1"]
     assert (card.data["escalate"], card.data["owner"]) == (["slack:C9"], "slack:U1")
@@ -128,7 +128,7 @@ def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
 
 async def test_routes_test_resolves_namespace_and_launcher() -> None:
     bot = app(Script(), Chat())
-    bot.ports = replace(bot.ports, routes=Routes(owners={"namespace:nlp": ("slack:U3",), "lee": ("slack:U4",)}))
+    bot.ports = with_parts(bot.ports, routes=Routes(owners={"namespace:nlp": ("slack:U3",), "lee": ("slack:U4",)}))
     asked = ("routes test namespace=nlp launcher=lee", "routes test launcher=lee owner=nobody")
     assert [(await bot.answer(ask(line))).data["owner"] for line in asked] == ["slack:U3", "slack:U4"]
 
@@ -136,5 +136,5 @@ async def test_routes_test_resolves_namespace_and_launcher() -> None:
 def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
     settings = read_settings({"TRNBOT_ROUTE": "slack:C0", "TRNBOT_SOURCE": "simulator:7"})
     replays = Replays(settings, OpenedSource(settings.source, settings))
-    assert replays.open("simulator:8", settings.policy).routes == Routes()
-    assert [one.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]
+    assert replays.open("simulator:8", settings.policy).site.routes == Routes()
+    assert [one.site.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]

@@ -32,7 +32,7 @@ async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
     chat = Threads()
     bot = app(Script(*[anomaly(at=NOON + i * FIVE) for i in range(ticks)]), chat, store)  # type: ignore[arg-type]
     await bot.tick(NOON)
-    (alert,) = bot.ports.store.load(NOON).alerts
+    (alert,) = bot.ports.stores.alerts.load(NOON).alerts
     for i, line in enumerate(said):
         card = await bot.answer(ask(line.replace("ID", alert.id), at=NOON + timedelta(minutes=1, seconds=i)))
         assert "error" not in card.data, card

@@ -65,13 +65,12 @@ from bot.model.route import Route, Routes
 from bot.model.spend import Money, Spend, Tally
 from bot.model.version import Attempt, Doing, Edit
 from bot.model.window import Window
-from bot.ports import Ports
-from bot.ports.seen import Deduplicator
+from bot.ports import Deduplicator, Ports
 from bot.settings.routes import subscriptions
 from bot.watch.deliver import Delivered
 from bot.watch.health import watch_channels
 from bot.watch.preview import kept_draft
-from tests.builders import FIVE, NOON, anomaly
+from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Script, app, ask
 
 WRITTEN = Path(__file__).with_name("v0_1_0.sql")
@@ -177,14 +176,14 @@ def found_at(now: datetime, *, starved: bool = True) -> list[Anomaly]:
 
 def ports_of(store: SqlStore, **surfaces: Any) -> Ports:
     made = app(Script(), None, store).ports  # type: ignore[arg-type] - the surfaces are given below
-    return replace(made, surfaces=surfaces, channels=CHANNELS, routes=Routes(digest=("web:alerts",), digest_at="fri 09:00"))
+    return with_parts(made, surfaces=surfaces, channels=CHANNELS, routes=Routes(digest=("web:alerts",), digest_at="fri 09:00"))
 
 
 def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True) -> App:
     console = Console(answer=None, clock=lambda: now, health=dict, metrics=str)  # type: ignore[arg-type]
     web = WebSurface(WebConfig(), console, store)
     detect = lambda *_: Detection(tuple(found_at(now, starved=starved)))  # noqa: E731
-    return App(replace(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, ("slack:U1",), stopwatch=lambda: 0.0)
+    return App(with_parts(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, ("slack:U1",), stopwatch=lambda: 0.0)
 
 
 def messages_of(store: SqlStore, channel: str, now: datetime = LATER) -> dict[str, str]:

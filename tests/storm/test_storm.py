@@ -92,7 +92,7 @@ async def _happen(seen: Seen, what: str, at: datetime) -> None:
 
 
 def _first_open(there: World) -> str:
-    alerts = there.bot.ports.store.load(NOON).alerts
+    alerts = there.bot.ports.stores.alerts.load(NOON).alerts
     return min((a.id for a in alerts if a.firing), default="")
 
 

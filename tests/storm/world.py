@@ -30,7 +30,7 @@ from bot.model.reading import Reading
 from bot.model.window import Window
 from bot.policy.schema import default_policy
 from bot.ports import ChatPorts
-from tests.builders import NOON, anomaly, nodes
+from tests.builders import NOON, anomaly, nodes, with_parts
 from tests.house.fakes import Fleet, app
 from tests.storm.slackside import SlackSide
 from tests.storm.teamsside import TeamsSide
@@ -130,7 +130,7 @@ async def world(
     policy = default_policy()
     base = replace(policy, values={**policy.values, "alert.resolve_after": 2 * MINUTE})
     ports = app(Incidents(found), surfaces["slack"], store, fleet=Charted()).ports  # type: ignore[arg-type]
-    bot = App(replace(ports, base=base, surfaces=surfaces), CHANNELS, admins, stopwatch=lambda: 0.0)
+    bot = App(with_parts(ports, base=base, surfaces=surfaces), CHANNELS, admins, stopwatch=lambda: 0.0)
     try:
         yield World(bot, slack, teams, found)
     finally:

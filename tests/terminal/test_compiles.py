@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from adapters.simulator import Timing, generate
-from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.answers.line import understand
 from bot.model.request import Request, User
 from bot.wiring.environment import settings_of
-from bot.wiring.source import OpenedSource
+from bot.wiring.source import OpenedSource, memory_stores
 
 assert ANSWERS
 
@@ -22,7 +21,7 @@ def ports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compiles") / "recording"
     generate(folder, 1, "compiles", Timing(days=1.9))
     settings = settings_of({})
-    return OpenedSource(f"recording:{folder}", settings).ports(MemoryStore(), settings.policy)
+    return OpenedSource(f"recording:{folder}", settings).ports(memory_stores(), settings.policy)
 
 
 @pytest.fixture

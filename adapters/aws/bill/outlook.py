@@ -20,7 +20,7 @@ _STALE = timedelta(days=3)
 
 
 class RecordedOutlook:
-    """Implement `bot.ports.outlook.Outlook` over a folder with `api/ce`; `refresh` brings it up to date before it is read.
+    """Implement `bot.ports.Outlook` over a folder with `api/ce`; `refresh` brings it up to date before it is read.
 
     `due` tells whether to look at the folder again.
     """

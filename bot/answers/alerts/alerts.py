@@ -123,9 +123,9 @@ async def alerts(
 ) -> Card:
     """List open alerts, or every alert of a window."""
     if window:
-        found = await asyncio.to_thread(ports.store.history, window, Labels(cluster=cluster))
+        found = await asyncio.to_thread(ports.stores.alerts.history, window, Labels(cluster=cluster))
     else:
-        memory = await asyncio.to_thread(ports.store.load, request.at)
+        memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
         found = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
     return alerts_card(found, request.at, window)
 
@@ -134,7 +134,7 @@ async def alerts(
 async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Draw one alert as its notice."""
     found = await find_alert(ports, request, name)
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     chart = await _chart(ports, request, found)
     return notice_card(Notification("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
 
@@ -143,8 +143,8 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
 async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Explain one alert."""
     found = await find_alert(ports, request, name)
-    decisions = await asyncio.to_thread(ports.store.decisions, found.id)
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    decisions = await asyncio.to_thread(ports.stores.alerts.decisions, found.id)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     return why_card(found, decisions, await _chart(ports, request, found), request.at, memory.silences)
 
 
@@ -193,7 +193,7 @@ async def snooze(
     if not timedelta(0) < length <= timedelta(days=30):
         raise WrongInput("A snooze lasts between 1m and 30d.")
     silence = _silence(found, request, length, reason, ceiling)
-    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[silence]))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
     return decided_card(found, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
 
@@ -210,7 +210,7 @@ async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: 
         at=request.at,
         note=note,
     )
-    await asyncio.to_thread(ports.store.save, StateUpdate(decisions=[made]))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
     return decided_card(found, words or {Doing.ACKNOWLEDGE: "Acknowledged by you", Doing.UNACKNOWLEDGE: "Handed back"}[doing])
 
 
@@ -232,19 +232,19 @@ def _silence(found: Alert, request: Request, length: timedelta, reason: str, cei
 async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     """Find the alert that `name` means: id or key first, else the newest of a cluster or node."""
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    known: Sequence[Alert] = await asyncio.to_thread(ports.store.history, window, Labels())
+    known: Sequence[Alert] = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
     exact = [a for a in known if name in {a.id, a.key}]
     about = [a for a in known if name == a.anomaly.labels.cluster or name in a.anomaly.things]
     found = exact or sorted(about, key=lambda a: not a.firing)
     if not found:
         ids = [a.id for a in known if a.firing]
         raise WrongInput(f"No alert of the last 15 days is called '{name}'{nearest(name, ids, most=8)}.")
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     return next((a for a in memory.alerts if a.id == found[0].id), found[0])
 
 
 async def _chart(ports: Ports, request: Request, found: Alert) -> Chart | None:
     until = min(request.at, found.closed + timedelta(hours=1)) if found.closed else request.at
-    reading = await asyncio.to_thread(ports.source.read, until)
-    spend = await asyncio.to_thread(ports.billing.deltas, until, 35) if found.anomaly.kind.startswith("spend") else reading
+    reading = await asyncio.to_thread(ports.world.source.read, until)
+    spend = await asyncio.to_thread(ports.world.billing.deltas, until, 35) if found.anomaly.kind.startswith("spend") else reading
     return alert_chart(found, {**reading.frames, **spend.frames})

@@ -154,7 +154,7 @@ async def not_an_anomaly(
     if not _SHORTEST <= span <= _LONGEST:
         raise WrongInput("A judgement stays between 1h and 180d.")
     made = _remembered(found, request, span)
-    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[made]))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[made]))
     words = f"Noted as not an anomaly; its like is muted until {made.ends:%Y-%m-%d} (`silences` lists it)"
     return await decide(ports, request, found.id, Doing.NOT_AN_ANOMALY, words=words)
 
@@ -163,9 +163,9 @@ async def not_an_anomaly(
 async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     found = await find_alert(ports, request, name)
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, found, request.at)]
-    await asyncio.to_thread(ports.store.save, StateUpdate(silences=against))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
     words = f"Noted as useful; {ids}, which muted its like, is dropped" if against else "Noted as useful"
     return await decide(ports, request, found.id, Doing.USEFUL, words=words)
@@ -174,7 +174,7 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
 @command("silences", "What is muted by people: by whom, until when, and what it keeps quiet now.", examples=("silences",))
 async def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     known = {alert.id: alert for alert in memory.alerts}
     rows = [(silence, known.get(silence.alert), _quiet(silence, memory.alerts, request)) for silence in memory.silences]
     return silences_card(rows)
@@ -183,12 +183,12 @@ async def silences(ports: Ports, request: Request) -> Card:
 @command("silences drop", "Let what is muted speak again.", examples=("silences drop m1b2c3d4e",), changes=True)
 async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "the silence's id")) -> Card:
     """End one silence."""
-    memory = await asyncio.to_thread(ports.store.load, request.at)
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     found = next((silence for silence in memory.silences if silence.id == name), None)
     if found is None:
         known = [silence.id for silence in memory.silences]
         raise WrongInput(f"Nothing is muted by '{name}'{nearest(name, known, most=8)}.")
-    await asyncio.to_thread(ports.store.save, StateUpdate(silences=[replace(found, ended_at=request.at)]))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(found, ended_at=request.at)]))
     return dropped_card(found)
 
 
@@ -201,8 +201,8 @@ async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "
 
 
 def _judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
-    known = {alert.id: alert for alert in ports.store.history(window, Labels())}
-    return [(known[made.alert], made) for made in ports.store.decisions(*known) if made.doing in _JUDGED]
+    known = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
+    return [(known[made.alert], made) for made in ports.stores.alerts.decisions(*known) if made.doing in _JUDGED]
 
 
 def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:

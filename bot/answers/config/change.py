@@ -62,7 +62,7 @@ async def config_set(
 async def config_change(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Fill the form with what was tried."""
     made = await asyncio.to_thread(kept_draft, ports, name)
-    policy = applied(ports.base, made.overrides)
+    policy = applied(ports.site.base, made.overrides)
     scope = made.changes[0][0]
     rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in made.changes)
     chosen = [setting for rule in rules for setting in settings_of(rule) if setting.scoped or not str(scope)]
@@ -93,7 +93,7 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
 )
 async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Drop it; nothing changes."""
-    await asyncio.to_thread(ports.shelf.drop, SHELF, name)
+    await asyncio.to_thread(ports.stores.documents.drop, SHELF, name)
     return cancelled_card(name)
 
 
@@ -127,7 +127,7 @@ async def config_import(
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(await asyncio.to_thread(_text, request, toml))
-    overrides = replaced(ports.base, wanted)
+    overrides = replaced(ports.site.base, wanted)
     made, seen = await asyncio.to_thread(draft, ports, request, Doing.IMPORT, overrides, overrides)
     return preview_card(made, seen)
 
@@ -161,9 +161,9 @@ def _key(name: str) -> str:
 
 
 def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Labels) -> Card:
-    newest = ports.versions.versions(1)
+    newest = ports.stores.versions.versions(1)
     standing = newest[0].overrides if newest else ()
-    policy, back = applied(ports.base, standing), {o[:2] for o in standing}
+    policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
     told = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
     made, seen = draft(ports, request, Doing.SET, told, stacked(standing, told))
     return preview_card(made, seen, _unknown(ports, request, scope))
@@ -177,7 +177,7 @@ def _unknown(ports: Ports, request: Request, scope: Labels) -> list[str]:
 
 
 def _apply(ports: Ports, request: Request, name: str) -> Card:
-    versions = ports.versions.versions(_EVER)
+    versions = ports.stores.versions.versions(_EVER)
     if done := next((version for version in versions if version.preview == name), None):
         return applied_card(done, again=True)
     made = kept_draft(ports, name)
@@ -185,8 +185,8 @@ def _apply(ports: Ports, request: Request, name: str) -> Card:
     who = request.user
     number = made.over + 1
     version = Version(number, request.at, who.id, who.name, made.doing, made.edits, made.overrides, made.id, made.shown)
-    ports.versions.add(version)
-    ports.shelf.drop(SHELF, name)
+    ports.stores.versions.add(version)
+    ports.stores.documents.drop(SHELF, name)
     return applied_card(version)
 
 
@@ -197,12 +197,12 @@ def _still_fits(ports: Ports, made: Draft, versions: Sequence[Version]) -> None:
         raise WrongInput(f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again.")
     standing = versions[0].overrides if versions else ()
     places = [(edit.scope, edit.key, "") for edit in made.edits]
-    if edits(applied(ports.base, standing), applied(ports.base, made.overrides), places) != made.edits:
+    if edits(applied(ports.site.base, standing), applied(ports.site.base, made.overrides), places) != made.edits:
         raise WrongInput("Since that preview the settings file has changed; nothing was applied. Preview it again.")
 
 
 def _undo(ports: Ports, request: Request, to: int | None) -> Card:
-    versions = {version.number: version for version in ports.versions.versions(_EVER)}
+    versions = {version.number: version for version in ports.stores.versions.versions(_EVER)}
     newest = max(versions, default=0)
     target = to if to is not None else _origin(versions, newest) - 1
     if target < 0:
@@ -210,12 +210,12 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
     if target not in versions and target != 0:
         raise WrongInput(f"There is no version {target} to go back to; 'config history' lists them.")
     standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
-    made = edits(applied(ports.base, standing), applied(ports.base, wanted), (*standing, *wanted))
+    made = edits(applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted))
     if not made:
         raise WrongInput(f"Nothing would change: the policy stands as in version {target} already.")
     who = request.user
     version = Version(newest + 1, request.at, who.id, who.name, Doing.UNDO, made, wanted, restores=target)
-    ports.versions.add(version)
+    ports.stores.versions.add(version)
     return applied_card(version)
 
 

@@ -208,9 +208,9 @@ async def config_history(
     ports: Ports, request: Request, number: int | None = arg("", "one version, with what its preview said")
 ) -> Card:
     """List versions, or show one."""
-    versions = await asyncio.to_thread(ports.versions.versions, _LISTED)
+    versions = await asyncio.to_thread(ports.stores.versions.versions, _LISTED)
     if number is None:
-        return history_card(versions, await asyncio.to_thread(ports.versions.attempts, _LISTED))
+        return history_card(versions, await asyncio.to_thread(ports.stores.versions.attempts, _LISTED))
     found = [version for version in versions if version.number == number]
     if not found:
         raise WrongInput(f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}.")
@@ -227,7 +227,7 @@ def settings_of(rule: str) -> list[Setting]:
 def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
     """Return the clusters, teams and accounts that are seen now; none where the source cannot be read."""
     try:
-        instances = ports.source.read(request.at).inventory.instances.values()
+        instances = ports.world.source.read(request.at).inventory.instances.values()
     except TrnbotError:
         return {}
     found = {name: sorted({one.labels.get(name) for one in instances} - {""}) for name in SCOPES}
@@ -235,7 +235,7 @@ def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:
-    newest = ports.versions.versions(1)
+    newest = ports.stores.versions.versions(1)
     return ports.policy, newest[0] if newest else None
 
 

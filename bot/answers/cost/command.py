@@ -20,8 +20,7 @@ from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
-from bot.ports import Ports
-from bot.ports.outlook import Outlook
+from bot.ports import Outlook, Ports
 
 _TIME = ("hour", "day", "month")
 
@@ -41,7 +40,7 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    asked = _Asked(Allocation(ports, request.at), ports.billing.problems, ports.outlook, window, by, where)
+    asked = _Asked(Allocation(ports, request.at), ports.world.billing.problems, ports.world.outlook, window, by, where)
     answer = await asyncio.to_thread(asked.answer, request)
     return cost_card(replace(answer, compiling=await asyncio.to_thread(compiling_within, ports, window, where, request.at)))
 

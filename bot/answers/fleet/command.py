@@ -47,7 +47,7 @@ async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only thi
     mine = _of_cluster(rows, cluster)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
-    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.billing, jobs, request.at), notes)
+    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at), notes)
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
@@ -80,8 +80,8 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     """Return every node with its state, utilization over the last hour and price; may block."""
     reading = Watch(ports, ()).read(request.at)
-    memory = ports.store.load(request.at)
-    states = ports.detect(reading, ports.policy, memory.alerts).states
+    memory = ports.stores.alerts.load(request.at)
+    states = ports.world.detect(reading, ports.policy, memory.alerts).states
     pricing = Pricing(ports).at(request.at)
     used = _used(reading.frame("node"))
     rows = []
@@ -95,7 +95,7 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
     """Return what compiles, and what was cut off lately, with the grace and the advice that hold there."""
-    found = [x for x in ports.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
+    found = [x for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
     before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in found) else frozenset()
     notes = []
@@ -109,7 +109,7 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
 
 def _used_before(ports: Ports, reading: Reading) -> frozenset[str]:
     """Return the nodes that compiled within two weeks, and then worked."""
-    found = ports.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
+    found = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
     return frozenset(x.instance for x in found if x.ending is Ending.USED)
 
 

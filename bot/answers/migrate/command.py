@@ -50,7 +50,7 @@ async def migrate(
 
 
 def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Decimal | None) -> Card:
-    types, claims = ports.knowledge.types(), ports.knowledge.claims()
+    types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     if port_usd is not None and not 0 <= port_usd < 10**12:
         raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
     standing = _standing(ports, request, cluster)
@@ -68,8 +68,8 @@ def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Dec
 
 def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
     """Return how long compiling anew takes: as the cluster's longest compile of 14 days, else as its grace allows."""
-    reading = ports.source.read(request.at)
-    seen = [x.hours for x in ports.compiles(reading, ports.policy, request.at - _SEEN) if x.scope.cluster == cluster]
+    reading = ports.world.source.read(request.at)
+    seen = [x.hours for x in ports.world.compiles(reading, ports.policy, request.at - _SEEN) if x.scope.cluster == cluster]
     grace = ports.policy.at(Labels(cluster=cluster)).duration("compiling.grace")
     return Recompile(max(seen), seen=True) if seen else Recompile(grace / timedelta(hours=1))
 
@@ -87,13 +87,13 @@ def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
     mine = [row for row in rows if row.instance.labels.cluster == cluster]
     if not mine:
         raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
-    types = ports.knowledge.types()
+    types = ports.world.knowledge.types()
     counts = Counter(row.instance.labels.instance_type for row in mine)
     accelerated = [name for name, _ in counts.most_common() if name in types]
     if not accelerated:
         raise WrongInput(f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))}).")
     chosen = [row for row in mine if row.instance.labels.instance_type == accelerated[0]]
-    memory = ports.store.load(request.at)
+    memory = ports.stores.alerts.load(request.at)
     return Standing(
         cluster,
         types[accelerated[0]],

@@ -54,7 +54,7 @@ async def compare(
 @command("baselines", "Costs of runs that were kept to compare with.", examples=("baselines",))
 async def baselines(ports: Ports, request: Request) -> Card:
     """List what is kept, the newest first."""
-    known = [key for key, _ in await asyncio.to_thread(ports.shelf.newest, BASELINES, MOST)]
+    known = [key for key, _ in await asyncio.to_thread(ports.stores.documents.newest, BASELINES, MOST)]
     words = text(f"Kept: {', '.join(known)}." if known else "None is kept yet; 'baseline keep RUN' keeps one.")
     return Card("Baselines", Tone.INFO, (words,), {"baselines": known})
 
@@ -92,7 +92,7 @@ async def migration_open(
     def begin() -> Card:
         found = costed_runs(ports, request.at)
         sides = side(ports, found, baseline), side(ports, found, name)
-        ports.shelf.put(MIGRATIONS, name, {"baseline": baseline, "opened": request.at.isoformat()})
+        ports.stores.documents.put(MIGRATIONS, name, {"baseline": baseline, "opened": request.at.isoformat()})
         line = sentence(compared(*sides))
         return Card(
             f"Migration {name} is open",
@@ -109,10 +109,10 @@ async def migration_close(ports: Ports, request: Request, name: str = arg(None, 
     """Forget it; baselines stay."""
 
     def end() -> Card:
-        known = dict(ports.shelf.newest(MIGRATIONS, MOST))
+        known = dict(ports.stores.documents.newest(MIGRATIONS, MOST))
         if name not in known:
             raise WrongInput(f"No migration '{name}' is open{nearest(name, known)}.")
-        ports.shelf.drop(MIGRATIONS, name)
+        ports.stores.documents.drop(MIGRATIONS, name)
         return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
 
     return await asyncio.to_thread(end)
@@ -133,7 +133,7 @@ def _beside(ports: Ports, one: Costed, found: tuple[Costed, ...]) -> dict[str, D
     sharers = sum(x.cost.run.labels.cluster == cluster for x in found)
     window = Window(_hour(one.cost.since), max(_hour(one.cost.until), _hour(one.cost.since) + timedelta(hours=1)))
     try:
-        rows = ports.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
+        rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
     except Unavailable:
         return None
     every = {row.key["line"]: (row.money.amortised / sharers).quantize(Decimal("0.01")) for row in rows}
@@ -153,7 +153,9 @@ def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
     if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
         raise WrongInput(f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes.")
     one = find_run(costed_runs(ports, request.at), name)
-    ports.shelf.put(BASELINES, kept_as, kept(sample(one)) | {"at": request.at.isoformat(), "types": list(one.instance_types)})
+    ports.stores.documents.put(
+        BASELINES, kept_as, kept(sample(one)) | {"at": request.at.isoformat(), "types": list(one.instance_types)}
+    )
     types = ", ".join(one.instance_types)
     told = text(f"{len(one.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
     return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (told,), {"name": kept_as, "epochs": len(one.cost.epochs)})

@@ -100,16 +100,16 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
     """Return a run that reports, else a baseline of that name; raise `WrongInput` for neither."""
     if any(x.name == name for x in runs):
         return sample(find_run(runs, name))
-    document = ports.shelf.get(BASELINES, name)
+    document = ports.stores.documents.get(BASELINES, name)
     if document is None:
-        known = [x.name for x in runs] + [key for key, _ in ports.shelf.newest(BASELINES, MOST)]
+        known = [x.name for x in runs] + [key for key, _ in ports.stores.documents.newest(BASELINES, MOST)]
         raise WrongInput(f"Neither a run nor a baseline is called '{name}'{nearest(name, known)}.")
     return replace(unkept(document), name=name)
 
 
 def parities(ports: Ports, at: datetime) -> tuple[tuple[str, Comparison | None], ...]:
     """Return each open migration with its comparison, None where a side no longer tells; may block."""
-    opened = ports.shelf.newest(MIGRATIONS, MOST)
+    opened = ports.stores.documents.newest(MIGRATIONS, MOST)
     if not opened:
         return ()
     runs = costed_runs(ports, at)

@@ -1,19 +1,24 @@
-"""Say what the bot asks of its database: what the watch remembers, every version of the policy, documents, keys seen once."""
+"""Ask the database: alerts and the watch's state, versions of the policy, documents, and keys that come once."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from bot.errors import Unavailable
 from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
 from bot.model.state import State, StateUpdate
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
 
+_log = logging.getLogger("trnbot.seen")
 
-class Store(Protocol):
+
+class AlertStore(Protocol):
     """Keep state."""
 
     def load(self, now: datetime) -> State:
@@ -78,3 +83,18 @@ class IdempotencyKeys(Protocol):
 
     def first(self, shelf: str, key: str) -> bool:
         """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
+
+
+class Deduplicator:
+    """Ask the store, which every process shares; `shelf` keeps the keys of one platform."""
+
+    def __init__(self, turnstile: IdempotencyKeys, shelf: str) -> None:
+        self._turnstile, self._shelf = turnstile, shelf
+
+    async def again(self, key: str) -> bool:
+        """Tell whether the key came before, and remember it; "" is never remembered, and without a store nothing is known."""
+        try:
+            return bool(key) and not await asyncio.to_thread(self._turnstile.first, self._shelf, key)
+        except Unavailable as error:
+            _log.warning("whether it is answered already is not known: %s", error)
+            return False

@@ -1,4 +1,4 @@
-"""Hand a command everything it may ask, and open the same over recorded time."""
+"""Give a command everything it may ask: the world, the stores and this site; and replays of the same."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from bot.model.route import Routes
 from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
-from bot.ports.outlook import NoOutlook, Outlook
-from bot.ports.state import DocumentStore, Store, Versions
-from bot.ports.world import Billing, Compiles, Detect, Knowledge, Prices, Source
+from bot.ports.stores import AlertStore, DocumentStore, Versions
+from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
 
 
 class Replays(Protocol):
@@ -40,42 +39,63 @@ class Replays(Protocol):
 
 
 @dataclass(frozen=True)
-class Ports:
-    """Give a command everything it may ask."""
+class World:
+    """Hold what is watched: metrics, the bill, prices and dated facts, and what detects anomalies in them."""
 
     source: Source
     billing: Billing
     prices: Prices
     knowledge: Knowledge
-    store: Store
     detect: Detect
+    replays: Replays
+    outlook: Outlook = field(default_factory=NoOutlook)
+    compiles: Compiles = lambda *_: ()  # may block
+    prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
+    drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # read these instances in detail from now on; may block
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Hold what is remembered, in whichever database it lies."""
+
+    alerts: AlertStore
+    versions: Versions
+    documents: DocumentStore
+    persistent: bool = True
+    """Outlives this call: what people decided is asked without a replay."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Hold how this installation is set up, and what it knows of itself."""
+
     base: Policy
     """The settings file's policy, under every stored change."""
-    versions: Versions
-    shelf: DocumentStore
-    replays: Replays
     interval: timedelta
     channels: Sequence[str] = ("default",)
-    """Channels that hear every alert."""
+    """Channels that are notified of every alert."""
     routes: Routes = field(default_factory=Routes)
-    """Who else hears which alerts, by the settings."""
+    """Who else is notified of which alerts, by the settings."""
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     people: Mapping[str, People] = field(default_factory=dict)
     """Who is in which group, by platform."""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
-    remembers: bool = True  # the store outlives this call: what people decided is asked without a replay
-    outlook: Outlook = field(default_factory=NoOutlook)
-    compiles: Compiles = lambda *_: ()  # what compiled; may block
-    checks: Callable[[], Sequence[Check]] = tuple  # look at everything the bot needs; may block
-    prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
-    own_bill: Callable[[], OwnBill | None] = lambda: None
-    """Return what the bot's own AWS calls cost, None where no account is read; may block."""
-    standing: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
-    drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # look closer at these instances from now on; may block
+    checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block
+    own_bill: Callable[[], OwnBill | None] = lambda: None  # the cost of the bot's AWS calls, None where it makes none; may block
+    health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Give a command everything it may ask."""
+
+    world: World
+    stores: Stores
+    site: Site
 
     @property
     def policy(self) -> Policy:
         """Return the policy in force now, whoever changed it; may block."""
-        newest = self.versions.versions(1)
-        return applied(self.base, newest[0].overrides) if newest else self.base
+        newest = self.stores.versions.versions(1)
+        return applied(self.site.base, newest[0].overrides) if newest else self.site.base
