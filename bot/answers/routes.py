@@ -17,7 +17,7 @@ from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
 from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
-from bot.watch.route import MONEY, route
+from bot.watch.route import route
 
 _COLUMNS = (Column("alerts"), Column("go to"), Column("because"))
 _MOST = 20
@@ -96,7 +96,7 @@ async def routes_test(
     heard = (*ports.site.channels, *route(alert, found))
     escalated = found.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((one for one in alert.owners if found.owner(one)), owner)
-    return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause in MONEY)
+    return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause.facts.is_bought)
 
 
 @command(

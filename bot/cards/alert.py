@@ -32,7 +32,7 @@ from bot.cards.lines import quote
 from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.model.alert import Alert, Notification, Silence, Waste
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Family, Severity
 from bot.model.durations import duration_text
 
 
@@ -61,9 +61,6 @@ _TOP, _FEW = 5, 3
 def nobody(_: str) -> str:
     """Resolve no owner: the name is shown, and nobody is pinged."""
     return ""
-
-
-_COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 
 
 def notice_card(
@@ -114,7 +111,9 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     blocks += [text(anomaly.why)] if anomaly.why else []
     blocks += [_together(firing)] if len(firing) > 1 else []
     blocks += (
-        [spared_text(alert.waste, len(anomaly.things))] if alert.waste and alert.cause in _COMPILES and anomaly.things[1:] else []
+        [spared_text(alert.waste, len(anomaly.things))]
+        if alert.waste and alert.cause.facts.family is Family.COMPILE and anomaly.things[1:]
+        else []
     )
     verdict = likely(alert)
     blocks += [verdict] if verdict else []

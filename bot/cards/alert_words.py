@@ -10,17 +10,9 @@ from bot.cards.card import Block, Strong, Style, Text, When, text
 from bot.cards.money import usd
 from bot.cards.words import about
 from bot.model.alert import Alert, Pattern, Silence, Waste
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.model.durations import duration_text
 
-_WORDS: Mapping[Cause, str] = {
-    Cause.ODD: "odd",
-    Cause.NO_DATA: "no data",
-    Cause.LONG_COMPILE: "long compile",
-    Cause.COLD_CACHE: "cold cache",
-    Cause.ALLOCATED_UNUSED: "allocated, unused",
-    Cause.KILLED_COMPILE: "compile cut off",
-}
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",
     "price list": "the list price",
@@ -69,7 +61,7 @@ def price_words(alert: Alert) -> str:
 
 def cause_words(cause: Cause) -> str:
     """Say a cause as people do."""
-    return _WORDS.get(cause, cause.value.replace("_", " "))
+    return cause.facts.words
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:

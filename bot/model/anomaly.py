@@ -7,44 +7,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 
-
-class Cause(StrEnum):
-    """Name every cause an alert may have; the set is closed."""
-
-    IDLE = "idle"
-    ALLOCATED_UNUSED = "allocated_unused"
-    COMPILING = "compiling"
-    LONG_COMPILE = "long_compile"
-    COLD_CACHE = "cold_cache"
-    KILLED_COMPILE = "killed_compile"
-    STARVED = "starved"
-    NETWORK_BOUND = "network_bound"
-    COLLECTIVE_PATH = "collective_path"
-    HUNG = "hung"
-    MEMORY_PRESSURE = "memory_pressure"
-    EXECUTION_ERRORS = "execution_errors"
-    HARDWARE_FAULT = "hardware_fault"
-    CHECKPOINT_AT_RISK = "checkpoint_at_risk"
-    UNUSED_CAPACITY = "unused_capacity"
-    ORPHANED_STORAGE = "orphaned_storage"
-    TRANSFER_ROUTE = "transfer_route"
-    SPEND_JUMP = "spend_jump"
-    SPEND_NEW = "spend_new"
-    BUDGET_BURN = "budget_burn"
-    COMMITMENT_UNUSED = "commitment_unused"
-    NO_DATA = "no_data"
-    ODD = "odd"
-
-
-class Severity(StrEnum):
-    """Order alerts by how soon a person must look."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    INFO = "info"
+__all__ = ["Anomaly", "Cause", "Detection", "NodeState", "Severity"]
 
 
 class NodeState(StrEnum):

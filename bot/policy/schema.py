@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.errors import WrongInput, nearest
+from bot.model.causes import CAUSES, Cause
 from bot.model.hours import OFF, read_quiet_hours
 from bot.model.policy import Policy
 from bot.policy.setting import Setting, Unit
@@ -27,8 +28,8 @@ _BURN = (
 _DAY = 86_400.0
 
 
-def _switch(cause: str, meaning: str) -> Setting:
-    return Setting(f"{cause}.on", Unit.SWITCH, True, meaning, _OWN)
+def _switch(cause: Cause) -> Setting:
+    return Setting(f"{cause}.on", Unit.SWITCH, True, cause.facts.switch, _OWN)
 
 
 def _after(key: str, minutes: float, meaning: str, source: str = _OWN, high: float = 7 * _DAY) -> Setting:
@@ -43,104 +44,109 @@ def _number(key: str, default: float, meaning: str, low: float, high: float, sou
     return Setting(key, Unit.NUMBER, default, meaning, source, low, high)
 
 
-_STANDING_STILL = (
-    _switch("idle", "report nodes that do nothing"),
-    _share("idle.below", 0.05, "utilization at or under which a node does nothing", high=0.5),
-    _after("idle.for", 30, "how long before it is told"),
-    _switch("allocated_unused", "report nodes whose runtime is loaded but executes nothing"),
-    _after("allocated_unused.for", 30, "how long before it is told"),
-    _switch("hung", "report jobs that stopped amid their work with the runtime loaded"),
-    _after("hung.for", 20, "how long without progress before it is told", high=_DAY),
-    _switch("no_data", "report running nodes that stopped reporting"),
-    Setting("no_data.for", Unit.DURATION, timedelta(minutes=15), "how long before it is told", _CWA, 300, _DAY),
-)
-_COMPILING = (
-    _switch("compiling", "tell compiling from idling"),
-    _after("compiling.grace", 60, "how long a compile may take before it is told, and a new node may do nothing", _OPTIMUM, _DAY),
-    _share("compiling.cpu", 0.35, "host CPU from which a node without executions counts as compiling"),
-    _switch("long_compile", "report compiles past the grace"),
-    _switch("cold_cache", "report repeated compiles of one job, or of many nodes at once, past the grace"),
-    _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes"),
-    _after("cold_cache.again", 60, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
-    _number("compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", 2, 1e5),
-    _switch("killed_compile", "report compiles that were cut off before anything executed"),
-    _after("killed_compile.after", 15, "how long nothing executes after its process is gone before it is told", high=_DAY),
-)
-_SLOW = (
-    _switch("starved", "report nodes that wait for data"),
-    _share("starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"),
-    _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
-    _share("starved.below", 0.75, "share of the usual utilization under which a drop counts at all"),
-    _after("starved.shallow_for", 60, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
-    _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
-    _share("starved.cpu", 0.80, "host CPU that speaks for the data loader"),
-    _switch("network_bound", "report nodes held up by the network"),
-    _share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),
-    _switch("collective_path", "report traffic that seems to take the wrong path between devices"),
-    _number("collective_path.growth", 3, "growth of ENA or EFA traffic over its usual that speaks for it", 1.2, 100),
-)
-_FAULTS = (
-    _switch("memory_pressure", "report device memory near its limit"),
-    _share("memory_pressure.above", 0.95, "share of the device memory in use"),
-    _after("memory_pressure.for", 15, "how long before it is told", high=_DAY),
-    _switch("execution_errors", "report execution errors"),
-    _number("execution_errors.above", 5, "errors of one node within the span that are told", 1, 1e6),
-    _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
-    _switch("hardware_fault", "report hardware errors, uncorrected ECC events and failed status checks"),
-    _number(
-        "hardware_fault.ecc_events",
-        10,
-        "ECC events of one node within the span that are told, where kinds are not told apart",
-        1,
-        1e6,
+_THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
+    Cause.IDLE: (
+        _share("idle.below", 0.05, "utilization at or under which a node does nothing", high=0.5),
+        _after("idle.for", 30, "how long before it is told"),
     ),
-    _after("hardware_fault.within", 30, "the span that hardware events are counted in", high=_DAY),
-    _switch("checkpoint_at_risk", "report runs whose checkpoints stopped"),
-    _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", 1.1, 100),
-)
-_UNUSED = (
-    _switch("orphaned_storage", "report volumes and file systems that nobody uses"),
-    _after("orphaned_storage.for", 3 * 1440, "how long without a use before it is told", high=90 * _DAY),
-    _switch("unused_capacity", "report reserved capacity that stands empty"),
-    _after("unused_capacity.for", 60, "how long after its start a reservation is judged"),
-)
-_MONEY = (
-    _switch("spend_jump", "report services that suddenly cost more"),
-    _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
-    Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
-    _number(
-        "spend_jump.hours", 3, "hours in a row out of their usual that are told before their day has settled", 1, 24, _SETTLE
+    Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is told"),),
+    Cause.HUNG: (_after("hung.for", 20, "how long without progress before it is told", high=_DAY),),
+    Cause.NO_DATA: (Setting("no_data.for", Unit.DURATION, timedelta(minutes=15), "how long before it is told", _CWA, 300, _DAY),),
+    Cause.COMPILING: (
+        _after(
+            "compiling.grace", 60, "how long a compile may take before it is told, and a new node may do nothing", _OPTIMUM, _DAY
+        ),
+        _share("compiling.cpu", 0.35, "host CPU from which a node without executions counts as compiling"),
     ),
-    _switch("spend_new", "report usage that was never billed before"),
-    _number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),
-    _switch("commitment_unused", "report commitment that usage no longer covers"),
-    _share("commitment_unused.below", 0.70, "share of a plan or reservation used under which it is told, however long it is so"),
-    _number("commitment_unused.days", 7, "settled days that it must be so", 2, 30, _SETTLE),
-    _switch("budget_burn", "report budgets that will be used up before their month ends"),
-    Setting(
-        "budget_burn.month_usd",
-        Unit.USD,
-        Decimal(0),
-        "budget of a UTC month, amortised, before credits and tax; $0 is none; one for each scope",
-        _OWN,
-        0,
-        1e10,
+    Cause.COLD_CACHE: (
+        _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes"),
+        _after("cold_cache.again", 60, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
+        _number("compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", 2, 1e5),
     ),
-    _number(
-        "budget_burn.fast_rate", 2, "times the pace that the rest allows, on the newest settled day, that is told", 1, 100, _BURN
+    Cause.KILLED_COMPILE: (
+        _after("killed_compile.after", 15, "how long nothing executes after its process is gone before it is told", high=_DAY),
     ),
-    _number("budget_burn.slow_rate", 1.1, "the same over the slow window", 1, 100, _BURN),
-    _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", 2, 28, _BURN),
-    _switch("transfer_route", "report data transfer that takes a costly route"),
-)
-_ODD = (
-    _switch("odd", "report combinations of metrics that no rule knows (isolation forest)"),
-    _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", 0.001, 50),
-    replace(_after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY), scoped=False),
-    replace(_number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14), scoped=False),
-)
+    Cause.STARVED: (
+        _share("starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"),
+        _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
+        _share("starved.below", 0.75, "share of the usual utilization under which a drop counts at all"),
+        _after("starved.shallow_for", 60, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
+        _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
+        _share("starved.cpu", 0.80, "host CPU that speaks for the data loader"),
+    ),
+    Cause.NETWORK_BOUND: (_share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),),
+    Cause.COLLECTIVE_PATH: (
+        _number("collective_path.growth", 3, "growth of ENA or EFA traffic over its usual that speaks for it", 1.2, 100),
+    ),
+    Cause.MEMORY_PRESSURE: (
+        _share("memory_pressure.above", 0.95, "share of the device memory in use"),
+        _after("memory_pressure.for", 15, "how long before it is told", high=_DAY),
+    ),
+    Cause.EXECUTION_ERRORS: (
+        _number("execution_errors.above", 5, "errors of one node within the span that are told", 1, 1e6),
+        _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
+    ),
+    Cause.HARDWARE_FAULT: (
+        _number(
+            "hardware_fault.ecc_events",
+            10,
+            "ECC events of one node within the span that are told, where kinds are not told apart",
+            1,
+            1e6,
+        ),
+        _after("hardware_fault.within", 30, "the span that hardware events are counted in", high=_DAY),
+    ),
+    Cause.CHECKPOINT_AT_RISK: (
+        _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", 1.1, 100),
+    ),
+    Cause.ORPHANED_STORAGE: (
+        _after("orphaned_storage.for", 3 * 1440, "how long without a use before it is told", high=90 * _DAY),
+    ),
+    Cause.UNUSED_CAPACITY: (_after("unused_capacity.for", 60, "how long after its start a reservation is judged"),),
+    Cause.SPEND_JUMP: (
+        _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
+        Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
+        _number(
+            "spend_jump.hours", 3, "hours in a row out of their usual that are told before their day has settled", 1, 24, _SETTLE
+        ),
+    ),
+    Cause.SPEND_NEW: (_number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),),
+    Cause.COMMITMENT_UNUSED: (
+        _share(
+            "commitment_unused.below", 0.70, "share of a plan or reservation used under which it is told, however long it is so"
+        ),
+        _number("commitment_unused.days", 7, "settled days that it must be so", 2, 30, _SETTLE),
+    ),
+    Cause.BUDGET_BURN: (
+        Setting(
+            "budget_burn.month_usd",
+            Unit.USD,
+            Decimal(0),
+            "budget of a UTC month, amortised, before credits and tax; $0 is none; one for each scope",
+            _OWN,
+            0,
+            1e10,
+        ),
+        _number(
+            "budget_burn.fast_rate",
+            2,
+            "times the pace that the rest allows, on the newest settled day, that is told",
+            1,
+            100,
+            _BURN,
+        ),
+        _number("budget_burn.slow_rate", 1.1, "the same over the slow window", 1, 100, _BURN),
+        _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", 2, 28, _BURN),
+    ),
+    Cause.ODD: (
+        _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", 0.001, 50),
+        replace(_after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY), scoped=False),
+        replace(_number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14), scoped=False),
+    ),
+}
+"""The settings of each cause beside its switch, in the order of the table of causes."""
 
-DETECTION: tuple[Setting, ...] = (*_STANDING_STILL, *_COMPILING, *_SLOW, *_FAULTS, *_UNUSED, *_MONEY, *_ODD)
+DETECTION: tuple[Setting, ...] = tuple(setting for cause in CAUSES for setting in (_switch(cause), *_THRESHOLDS.get(cause, ())))
 
 
 ALERTING: tuple[Setting, ...] = (

@@ -7,9 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from bot.model.alert import Alert, NotificationLogEntry
-from bot.model.anomaly import Cause
-
-_MONEY = {Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.BUDGET_BURN, Cause.COMMITMENT_UNUSED, Cause.TRANSFER_ROUTE}
+from bot.model.causes import About
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def group(
 def group_key(alert: Alert) -> str:
     """Return what alerts of one incident have in common: cause and cluster, or the account for causes of money."""
     where = alert.anomaly.scope
-    if alert.cause in _MONEY:
+    if alert.cause.facts.about is About.MONEY:
         return f"money/{where.account}"
     return f"{alert.anomaly.rule}/{where.cluster or where.account or where.region}"
 

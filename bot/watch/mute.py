@@ -8,42 +8,11 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.model.alert import Alert, Silence
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Severity
 from bot.model.hours import read_quiet_hours
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.watch.feedback import fits
-
-_SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
-_SLOW = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.MEMORY_PRESSURE)
-_STILL = (Cause.IDLE, Cause.ALLOCATED_UNUSED, Cause.LONG_COMPILE, Cause.COLD_CACHE)
-_OF_HEALTH = {
-    Cause.HARDWARE_FAULT,
-    Cause.EXECUTION_ERRORS,
-    Cause.CHECKPOINT_AT_RISK,
-    Cause.MEMORY_PRESSURE,
-    Cause.NO_DATA,
-    Cause.ODD,
-    Cause.BUDGET_BURN,
-}
-"""Causes that are told however little they waste now: what they put at risk is worth more, or somebody asked to hear of it."""
-_EXPLAINED_BY: dict[Cause, tuple[Cause, ...]] = {
-    Cause.ODD: tuple(cause for cause in Cause if cause is not Cause.ODD),
-    Cause.STARVED: (*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, *_STILL),
-    Cause.NETWORK_BOUND: _SICK,
-    Cause.IDLE: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE),
-    Cause.ALLOCATED_UNUSED: (*_SICK, Cause.LONG_COMPILE, Cause.COLD_CACHE, Cause.IDLE),
-    Cause.LONG_COMPILE: (Cause.COLD_CACHE,),
-    Cause.CHECKPOINT_AT_RISK: _SICK,
-    Cause.EXECUTION_ERRORS: (Cause.HARDWARE_FAULT,),
-    Cause.SPEND_NEW: (Cause.SPEND_JUMP,),
-}
-"""Which causes explain a cause away where they hold most of the same things: a sick whole mutes its parts."""
-_BOUGHT = {Cause.SPEND_JUMP, Cause.SPEND_NEW}
-_WORKLESS = {*_STILL, Cause.HUNG}
-"""Nodes that do nothing are bought all the same: days later the bill grows by what their own alert has told."""
-_ADDED_UP = {Cause.ORPHANED_STORAGE}
-"""Causes of many small things: what lies in one cluster and account counts together against the least waste."""
 
 
 def mute(
@@ -94,7 +63,7 @@ def _muted_by(
     if workless:
         return f"inhibit:{workless.key}"
     least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
-    if alert.cause not in _OF_HEALTH and alert.waste is not None and _added_up(alert, over) < least:
+    if not alert.cause.facts.however_small and alert.waste is not None and _added_up(alert, over) < least:
         return "policy:alert.least_usd_per_hour"
     hours = read_quiet_hours(policy.at(alert.anomaly.labels).text("alert.quiet_hours"))
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
@@ -108,7 +77,7 @@ def _added_up(alert: Alert, alerts: Sequence[Alert]) -> Decimal:
     Of what is lost already it is all of it.
     """
     like = [alert]
-    if alert.cause in _ADDED_UP:
+    if alert.cause.facts.adds_up:
         like = [a for a in alerts if a.firing and a.cause is alert.cause and _lot(a) == _lot(alert)]
     return sum((a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste), Decimal(0))
 
@@ -120,9 +89,10 @@ def _lot(alert: Alert) -> Labels:
 def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """Return the dearest alert about nodes that did nothing, when such alerts hold half of what more hours of their type cost."""
     kind = alert.anomaly.labels.instance_type
-    if alert.cause not in _BOUGHT or not kind or alert.waste is None:
+    if not alert.cause.facts.buys_hours or not kind or alert.waste is None:
         return None
-    idle = [a for a in alerts if a.cause in _WORKLESS and a.waste and a.anomaly.labels.instance_type == kind and _meets(a, alert)]
+    workless = (a for a in alerts if a.cause.facts.works_nothing and a.waste)
+    idle = [a for a in workless if a.anomaly.labels.instance_type == kind and _meets(a, alert)]
     lost = sum((a.waste.per_hour for a in idle if a.waste), Decimal(0))
     return max(idle, key=lambda a: (a.waste.per_hour if a.waste else 0, a.key)) if 2 * lost >= alert.waste.per_hour > 0 else None
 
@@ -136,7 +106,7 @@ def _meets(nodes: Alert, spend: Alert) -> bool:
 
 
 def _explains(other: Alert, alert: Alert) -> bool:
-    if other.cause not in _EXPLAINED_BY.get(alert.cause, ()):
+    if other.cause not in alert.cause.facts.explained_by:
         return False
     mine, theirs = set(alert.anomaly.things), set(other.anomaly.things)
     if not mine or not theirs:

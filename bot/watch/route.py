@@ -6,33 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.model.alert import Alert, NotificationLogEntry
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Severity
 from bot.model.policy import Policy
 from bot.model.route import Route, Routes
-
-MONEY = frozenset(
-    {
-        Cause.SPEND_JUMP,
-        Cause.SPEND_NEW,
-        Cause.BUDGET_BURN,
-        Cause.COMMITMENT_UNUSED,
-        Cause.TRANSFER_ROUTE,
-        Cause.UNUSED_CAPACITY,
-        Cause.ORPHANED_STORAGE,
-    }
-)
-"""Causes that the second audience hears too: what is bought or kept for nothing, not what runs badly."""
 
 
 def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
     """Return the channels that the alert is for, each once.
 
-    Every route that fits adds its channels. The default hears what no route of the settings takes, and what has no owner.
+    Every route that fits adds its channels. The default hears what no route of the settings takes, and what has no owner;
+    the second audience hears what is bought or kept for nothing too, not what runs badly.
     """
     fitting = [one for one in routes.routes if fits(one, alert)]
     taken = any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners))
     channels = [*(() if taken else routes.default), *(channel for one in fitting for channel in one.to)]
-    return tuple(dict.fromkeys([*channels, *(routes.finops if alert.cause in MONEY else ())]))
+    return tuple(dict.fromkeys([*channels, *(routes.finops if alert.cause.facts.is_bought else ())]))
 
 
 def fits(one: Route, alert: Alert) -> bool:

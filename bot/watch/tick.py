@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert, Notification
-from bot.model.anomaly import Cause, Detection
+from bot.model.anomaly import Detection
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.route import Routes
@@ -138,25 +138,12 @@ def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
     return [first + i * interval for i in range((last - first) // interval + 1)]
 
 
-CLOSER = frozenset(
-    {
-        Cause.HARDWARE_FAULT,
-        Cause.EXECUTION_ERRORS,
-        Cause.HUNG,
-        Cause.STARVED,
-        Cause.NETWORK_BOUND,
-        Cause.COLLECTIVE_PATH,
-        Cause.MEMORY_PRESSURE,
-        Cause.ODD,
-    }
-)
-"""Causes under which cores may differ; idle cores of an idle node say nothing new."""
 EACH = 2
 """Nodes of one alert: the worst stand for the others."""
 
 
 def drill_targets(alerts: Sequence[Alert]) -> tuple[str, ...]:
     """Return the instance ids worth a closer look, the dearest alert's first."""
-    firing = [x for x in alerts if x.firing and not x.muted_by and x.cause in CLOSER and x.anomaly.kind == "node"]
+    firing = [x for x in alerts if x.firing and not x.muted_by and x.cause.facts.cores_differ and x.anomaly.kind == "node"]
     dearest = sorted(firing, key=lambda x: (-(x.waste.per_hour if x.waste else Decimal(0)), x.key))
     return tuple(dict.fromkeys(thing for alert in dearest for thing in alert.anomaly.things[:EACH]))

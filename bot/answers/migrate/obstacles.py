@@ -7,22 +7,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Cause, NodeState
+from bot.model.anomaly import NodeState
 from bot.model.fleet import InstanceType
 from bot.model.price import Price
 
-_WHY: Mapping[Cause, str] = {
-    Cause.IDLE: "it does nothing: stopping nodes saves more than any chip",
-    Cause.ALLOCATED_UNUSED: "cores are held and not used: release them first",
-    Cause.STARVED: "it waits for data, and a faster chip would wait longer",
-    Cause.COMPILING: "it compiles: judge it by its training",
-    Cause.LONG_COMPILE: "it compiles: judge it by its training",
-    Cause.COLD_CACHE: "it compiles what was compiled before: mend the cache first",
-    Cause.HUNG: "it hangs: restart the run first",
-    Cause.NETWORK_BOUND: "the network limits it, not the chip",
-    Cause.COLLECTIVE_PATH: "its collectives seem to take the wrong path: mend that first",
-    Cause.NO_DATA: "its metrics stopped, so nothing can be said of its work",
-}
 _WORKING = {NodeState.BUSY, NodeState.NEW}
 
 
@@ -50,7 +38,9 @@ class Standing:
 def refusals(standing: Standing) -> tuple[str, ...]:
     """Return why no faster chip can be advised now, each a sentence; empty when it can."""
     found = [
-        f"{x.cause.value.replace('_', ' ')}: {_WHY[x.cause]}" for x in standing.alerts if x.cause in _WHY and _half(x, standing)
+        f"{x.cause.value.replace('_', ' ')}: {x.cause.facts.no_faster_chip}"
+        for x in standing.alerts
+        if x.cause.facts.no_faster_chip and _half(x, standing)
     ]
     if not found and (sentence := _states(standing)):
         found.append(sentence)
@@ -68,7 +58,7 @@ def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
         used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"
         found.append(f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones.")
     for alert in standing.alerts:
-        if alert.cause in _WHY and not _half(alert, standing):
+        if alert.cause.facts.no_faster_chip and not _half(alert, standing):
             words = alert.cause.value.replace("_", " ")
             found.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first.")
     if standing.other_types:

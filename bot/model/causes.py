@@ -1,0 +1,256 @@
+"""The table of causes: one row for each cause an alert may have, with every fact that the rest of the code asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+UTILIZATION = "neuroncore_utilization_ratio"
+SPEND = "spend_amortised_usd"
+
+
+class Cause(StrEnum):
+    """Name every cause an alert may have; the set is closed, and each has a row in `CAUSES`."""
+
+    IDLE = "idle"
+    ALLOCATED_UNUSED = "allocated_unused"
+    COMPILING = "compiling"
+    LONG_COMPILE = "long_compile"
+    COLD_CACHE = "cold_cache"
+    KILLED_COMPILE = "killed_compile"
+    STARVED = "starved"
+    NETWORK_BOUND = "network_bound"
+    COLLECTIVE_PATH = "collective_path"
+    HUNG = "hung"
+    MEMORY_PRESSURE = "memory_pressure"
+    EXECUTION_ERRORS = "execution_errors"
+    HARDWARE_FAULT = "hardware_fault"
+    CHECKPOINT_AT_RISK = "checkpoint_at_risk"
+    UNUSED_CAPACITY = "unused_capacity"
+    ORPHANED_STORAGE = "orphaned_storage"
+    TRANSFER_ROUTE = "transfer_route"
+    SPEND_JUMP = "spend_jump"
+    SPEND_NEW = "spend_new"
+    BUDGET_BURN = "budget_burn"
+    COMMITMENT_UNUSED = "commitment_unused"
+    NO_DATA = "no_data"
+    ODD = "odd"
+
+    @property
+    def facts(self) -> CauseFacts:
+        """Return the row of the table."""
+        return CAUSES[self]
+
+
+class Severity(StrEnum):
+    """Order alerts by how soon a person must look."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class About(StrEnum):
+    """Name the things that an alert is about; each value is the kind of frame that its chart reads."""
+
+    NODES = "node"
+    RUN = "run"
+    STORAGE = "storage"
+    CAPACITY = "reservation"
+    MONEY = "spend"
+
+
+class Family(StrEnum):
+    """Name causes that one alert may change between: what is seen better later goes on as the same alert."""
+
+    COMPILE = "compile"
+    DROP = "drop"
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the names of its rules, in the order of the table."""
+        return tuple(facts.cause.value for facts in CAUSES.values() if facts.family is self)
+
+
+@dataclass(frozen=True)
+class CauseFacts:
+    """Hold all that is known of one cause before anything is measured."""
+
+    cause: Cause
+    switch: str
+    """The meaning of its setting `CAUSE.on`; more settings of the cause begin with its name too."""
+    said_as: str = ""
+    """Its name for people; "" = the name with spaces."""
+    about: About = About.NODES
+    family: Family | None = None
+    severity: Severity = Severity.WARNING
+    precedence: int | None = None
+    """Which rule about nodes has a node that several match: the lowest; None = the rule stands beside the others."""
+    explained_by: tuple[Cause, ...] = ()
+    """Causes that mute it where they hold most of the same things: a sick whole mutes its parts."""
+    works_nothing: bool = False
+    """Its nodes do no work, and are bought all the same: days later the bill grows by what their own alert has told."""
+    buys_hours: bool = False
+    """It may be the bill's view of nodes that work nothing, and is then explained by them."""
+    however_small: bool = False
+    """It is told however little it wastes now: it puts more at risk, or somebody asked to hear of it."""
+    adds_up: bool = False
+    """Many small alerts of it in one cluster and account count together against the least waste."""
+    cores_differ: bool = False
+    """Single cores may differ under it, so that its nodes are worth a closer look."""
+    grows: bool = False
+    """It is growth of the bill, as the provider's own findings are: both may be about the same money."""
+    needs_setting: bool = False
+    """It is told only where somebody set a limit, so that no recording shows it."""
+    is_state: bool = False
+    """It is a state of nodes that is never told as an alert."""
+    scenario: str = "causes"
+    """The simulator's scenario that shows it; "" = none."""
+    no_faster_chip: str = ""
+    """Why no faster chip is advised while it lasts; "" = it speaks for no chip and against none."""
+    metric: str = UTILIZATION
+    """The metric that its chart shows, unless the evidence names another; "" = no chart."""
+    suggestions: tuple[str, ...] = ()
+    """Steps to try, the first first; a rule may know better ones by its evidence."""
+
+    @property
+    def words(self) -> str:
+        """Return its name as people say it."""
+        return self.said_as or self.cause.value.replace("_", " ")
+
+    @property
+    def is_bought(self) -> bool:
+        """Return whether it is about what is bought or kept for nothing, not about what runs badly."""
+        return self.about in {About.MONEY, About.CAPACITY, About.STORAGE}
+
+
+_SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
+_COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
+
+# fmt: off
+# Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is simulated and drawn, what to try.
+_ROWS = (
+    CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK, *_COMPILES), works_nothing=True,
+        no_faster_chip="it does nothing: stopping nodes saves more than any chip",
+        suggestions=(
+            "Stop the nodes or scale the node group down.",
+            "If they wait for a job on purpose, silence them until it starts.",
+            "Let the autoscaler remove nodes without Neuron pods.")),
+    CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes whose runtime is loaded but executes nothing", "allocated, unused",
+        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
+        no_faster_chip="cores are held and not used: release them first",
+        suggestions=(
+            "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
+            "Set an idle timeout on notebooks and interactive pods.")),
+    CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
+        severity=Severity.CRITICAL, precedence=3, works_nothing=True, cores_differ=True,
+        no_faster_chip="it hangs: restart the run first",
+        suggestions=(
+            "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
+            "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.")),
+    CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", however_small=True,
+        no_faster_chip="its metrics stopped, so nothing can be said of its work",
+        suggestions=(
+            "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
+            "If the node was stopped on purpose, the next inventory will say so and this ends by itself.")),
+    CauseFacts(Cause.COMPILING, "tell compiling from idling", is_state=True,
+        no_faster_chip="it compiles: judge it by its training"),
+    CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
+        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True,
+        no_faster_chip="it compiles: judge it by its training",
+        suggestions=(
+            "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
+            "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
+            "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.")),
+    CauseFacts(Cause.COLD_CACHE, "report repeated compiles of one job, or of many nodes at once, past the grace",
+        family=Family.COMPILE, precedence=2, works_nothing=True,
+        no_faster_chip="it compiles what was compiled before: mend the cache first",
+        suggestions=(
+            "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",
+            "Check what changed: batch size, optimizer, compiler flags and compiler version all miss the cache.",
+            "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.")),
+    CauseFacts(Cause.KILLED_COMPILE, "report compiles that were cut off before anything executed", "compile cut off",
+        scenario="compiles",
+        suggestions=(
+            "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as"
+            " failed and skips it later (Neuron's documentation of its persistent cache).",
+            "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one"
+            " left in the compile cache.",
+            "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
+            "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.")),
+    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8, cores_differ=True,
+        explained_by=(*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.IDLE, Cause.ALLOCATED_UNUSED, *_COMPILES),
+        no_faster_chip="it waits for data, and a faster chip would wait longer",
+        suggestions=(
+            "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
+            "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.")),
+    CauseFacts(Cause.NETWORK_BOUND, "report nodes held up by the network",
+        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
+        no_faster_chip="the network limits it, not the chip",
+        suggestions=(
+            "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
+            "Check that all nodes of the job share one zone and placement group.")),
+    CauseFacts(Cause.COLLECTIVE_PATH, "report traffic that seems to take the wrong path between devices",
+        family=Family.DROP, precedence=8, cores_differ=True,
+        no_faster_chip="its collectives seem to take the wrong path: mend that first",
+        suggestions=(
+            "Check that collectives go over NeuronLink within a node and EFA between nodes"
+            " (FI_PROVIDER, security groups, launcher).",
+            "Use the launcher that the Neuron documentation names (`torchrun`).")),
+    CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
+        precedence=7, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
+        suggestions=(
+            "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
+            "More nodes or a type with more device memory if it is to grow further.")),
+    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6, explained_by=(Cause.HARDWARE_FAULT,),
+        however_small=True, cores_differ=True, metric="neuron_execution_errors_count",
+        suggestions=(
+            "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
+            "If transient errors stay on one node, replace it.")),
+    CauseFacts(Cause.HARDWARE_FAULT, "report hardware errors, uncorrected ECC events and failed status checks",
+        severity=Severity.CRITICAL, precedence=1, however_small=True, cores_differ=True, metric="neuron_execution_errors_count",
+        suggestions=(
+            "Cordon and replace the node; restart the job from its last checkpoint without it.",
+            "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),
+    CauseFacts(Cause.CHECKPOINT_AT_RISK, "report runs whose checkpoints stopped",
+        about=About.RUN, explained_by=_SICK, however_small=True, metric="run_checkpoint_age_seconds",
+        suggestions=(
+            "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still"
+            " writable?",
+            "Save one now by hand if the trainer allows it.")),
+    CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
+        about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
+        suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
+    CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty", about=About.CAPACITY, metric="",
+        suggestions=(
+            "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
+            "Move nodes of this type that run on demand elsewhere into it.")),
+    CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
+        about=About.MONEY, buys_hours=True, grows=True, metric=SPEND,
+        suggestions=("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",)),
+    CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
+        about=About.MONEY, explained_by=(Cause.SPEND_JUMP,), buys_hours=True, grows=True, metric=SPEND,
+        suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",)),
+    CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers", about=About.MONEY, metric=SPEND,
+        suggestions=(
+            "Move nodes that run on demand under the plan, or let it run out instead of renewing it.",
+            "See what it still covers: `cost 7d by purchase,instance_type`.")),
+    CauseFacts(Cause.BUDGET_BURN, "report budgets that will be used up before their month ends",
+        about=About.MONEY, however_small=True, needs_setting=True, metric=SPEND,
+        suggestions=(
+            "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
+            "If the spending is meant, raise the budget: `config budget_burn`.")),
+    CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
+        about=About.MONEY, grows=True, metric=SPEND,
+        suggestions=(
+            "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of charge.",
+            "Keep the nodes of a job, their data and their file system in one zone and region.")),
+    CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)", severity=Severity.INFO,
+        explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True, cores_differ=True,
+        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",)),
+)
+# fmt: on
+
+CAUSES: Mapping[Cause, CauseFacts] = {facts.cause: facts for facts in _ROWS}
+"""Every cause's row, in the order in which settings and documents list them."""
