@@ -9,16 +9,13 @@ from statistics import median
 from typing import Any
 
 from bot.model.alert import Alert, Notification, Reason
-from bot.model.anomaly import Cause
+from bot.model.causes import About, Cause
 from bot.model.labels import NAMES, Labels
 from bot.model.window import Window
 
 EARLY = timedelta(minutes=30)
 LATE = timedelta(minutes=30)
 """How far outside an incident an alert may open and still be about it."""
-_MONEY = {Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE, Cause.BUDGET_BURN, Cause.COMMITMENT_UNUSED}
-_STORED = {Cause.ORPHANED_STORAGE}
-_RESERVED = {Cause.UNUSED_CAPACITY}
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class LabelledIncident:
 
 def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
     """Read rows of `{"cause","labels","start","end"}`; more keys are allowed, states that no alert should tell are left out."""
-    return [_incident(row) for row in truth if not row.get("state_only") and row["cause"] != Cause.COMPILING.value]
+    return [_incident(row) for row in truth if not row.get("state_only") and not Cause(row["cause"]).facts.is_state]
 
 
 def grade(
@@ -85,8 +82,9 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def _kind(cause: Cause) -> str:
-    return "money" if cause in _MONEY else "stored" if cause in _STORED else "reserved" if cause in _RESERVED else "node"
+def _kind(cause: Cause) -> About:
+    """Return the kind of thing that alert and incident must share; a run is known by its nodes."""
+    return About.NODES if cause.facts.about is About.RUN else cause.facts.about
 
 
 def _place(alert: Alert, incident: LabelledIncident) -> bool:
@@ -96,7 +94,7 @@ def _place(alert: Alert, incident: LabelledIncident) -> bool:
     mine = alert.anomaly.labels.merge(alert.anomaly.scope)
     if any(value and mine.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
         return False
-    if _kind(alert.cause) == "money":
+    if _kind(alert.cause) is About.MONEY:
         return True
     return not incident.things or not alert.anomaly.things or bool(incident.things & set(alert.anomaly.things))
 
@@ -108,13 +106,13 @@ def _touches(alert: Alert, incident: LabelledIncident) -> bool:
         return False
     if _kind(alert.cause) != _kind(incident.cause):
         return False
-    late = LATE if _kind(alert.cause) == "node" else timedelta(days=3)
+    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
     ends = alert.closed or incident.window.end
     return alert.opened <= incident.window.end + late and ends >= incident.window.start
 
 
 def _fits(alert: Alert, incident: LabelledIncident) -> bool:
-    late = LATE if _kind(alert.cause) == "node" else timedelta(days=3)
+    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
     opens = incident.window.start - EARLY <= alert.opened <= incident.window.end + late
     return opens and _place(alert, incident)
 

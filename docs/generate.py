@@ -8,7 +8,7 @@ from pathlib import Path
 from adapters.slack.manifest import manifest_yaml
 from adapters.teams.manifest import TeamsApp, as_text, manifest
 from bot.wiring.surfaces import command_hints
-from docs.pages import commands_page, settings_page
+from docs.pages import commands_page, detection_page, settings_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,6 +19,7 @@ def pages() -> Mapping[str, str]:
     return {
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
+        "docs/detection.md": detection_page((ROOT / "docs/detection.md").read_text(encoding="utf-8")),
         "manifest/slack.yaml": manifest_yaml(hints),
         "manifest/teams/manifest.json": as_text(manifest(TeamsApp(hints=hints))),
     }

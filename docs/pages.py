@@ -1,4 +1,4 @@
-"""Write the documentation pages of commands and settings from their definitions."""
+"""Write the documentation of commands, settings and causes from their definitions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bot.answers.registry import COMMANDS, Command
 from bot.answers.values import type_name
+from bot.model.causes import CAUSES, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting
@@ -44,6 +45,25 @@ def settings_page() -> str:
         "|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *(_setting(setting) for setting in SETTINGS.values())]) + "\n"
+
+
+CAUSES_BEGIN, CAUSES_END = "<!-- causes: made by `make docs`, do not edit -->", "<!-- end of causes -->"
+
+
+def detection_page(text: str) -> str:
+    """Return docs/detection.md with its part about every cause made again; the rest is written by hand."""
+    before, _, rest = text.partition(CAUSES_BEGIN)
+    _, _, after = rest.partition(CAUSES_END)
+    head = ["| cause | `CAUSE.on` | about | severity | muted by | told however small |", "|---|---|---|---|---|---|"]
+    return before + "\n".join([CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]) + after
+
+
+def _cause(facts: CauseFacts) -> str:
+    every = len(facts.explained_by) == len(CAUSES) - 1
+    muted_by = "every other" if every else " ".join(f"`{cause}`" for cause in facts.explained_by) or "–"
+    severity = "no alert" if facts.is_state else facts.severity.value
+    small = "yes" if facts.however_small else "–"
+    return f"| `{facts.cause}` | {facts.switch} | {facts.about.name.lower()} | {severity} | {muted_by} | {small} |"
 
 
 def _command(made: Command) -> Iterator[str]:

@@ -26,7 +26,7 @@ from adapters.simulator.signals import alive, generator
 from adapters.simulator.telemetry import Workers, file_system_blocks, volume_blocks
 from adapters.simulator.workload import healthy
 from bot.errors import WrongInput
-from bot.model.anomaly import Cause
+from bot.model.causes import About, Cause
 
 
 @dataclass(frozen=True)
@@ -155,18 +155,6 @@ def _named(folder: str, blocks: Iterator[Block] | Sequence[Block]) -> Iterator[t
     return ((f"{folder}/{block.metric}", block) for block in blocks)
 
 
-MONEY = {
-    Cause.SPEND_JUMP,
-    Cause.SPEND_NEW,
-    Cause.TRANSFER_ROUTE,
-    Cause.BUDGET_BURN,
-    Cause.COMMITMENT_UNUSED,
-    Cause.UNUSED_CAPACITY,
-}
-UNTOLD = {Cause.COMPILING, Cause.BUDGET_BURN}
-"""A compile within its grace is a state; a budget is in nothing that is recorded."""
-
-
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
     """Return the labelled incidents within the recording, oldest first, as graders read them."""
     kept = [x for x in scenario.incidents if x.labelled and x.at * 60 < fleet.minutes]
@@ -184,8 +172,8 @@ def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[
         "things": [n.id for n in nodes] or _resources(incident, cluster, scenario, fleet),
         "cluster": incident.cluster,
         "job": incident.job,
-        "state_only": incident.cause in UNTOLD,
-        "usd_per_day": incident.level if incident.cause in MONEY else None,
+        "state_only": incident.cause.facts.is_state or incident.cause.facts.needs_setting,
+        "usd_per_day": incident.level if _on_bill(incident.cause) else None,
         "note": incident.note,
     }
 
@@ -207,9 +195,14 @@ def _labels(incident: PlannedIncident, cluster: Cluster, nodes: Sequence[Node]) 
             return {"cluster": incident.cluster} | alone
 
 
+def _on_bill(cause: Cause) -> bool:
+    """Return whether the incident's level is USD a day: unused capacity is shown by the bill too, unused storage is not."""
+    return cause.facts.about in {About.MONEY, About.CAPACITY}
+
+
 def nodes_hit(incident: PlannedIncident, fleet: Fleet) -> tuple[Node, ...]:
     """Return the nodes an incident is about."""
-    if not incident.job or incident.cause in MONEY:
+    if not incident.job or _on_bill(incident.cause):
         return ()
     first, last = incident.nodes or (0, 10**6)
     return tuple(n for n in fleet.of(incident.cluster, incident.job) if first <= n.row < last)
