@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -16,6 +17,8 @@ from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, Li
 from adapters.aws.live.source import Live
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
+from adapters.billing.bill import Bill
+from adapters.billing.open import open_billing
 from adapters.simulator.generate import generate
 from bot.knowledge import load_knowledge
 from bot.model.window import Window
@@ -73,18 +76,34 @@ class World:
             at += FIVE
 
 
-@pytest.fixture
-def world(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+@contextmanager
+def served(tiny: Path) -> Iterator[World]:
+    """Serve the recording, and let boto3 ask there, for as long as this lasts."""
     recording = open_tiny(tiny)
     made = World(None, recording.extent(), datetime(2026, 11, 17, tzinfo=UTC))  # type: ignore[arg-type] - set below
     made.standin = StandIn(tiny, lambda: made.now)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", made.standin.start())
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", made.standin.start())
+        patch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+        patch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+        patch.delenv("AWS_SESSION_TOKEN", raising=False)
+        yield made
     made.standin.stop()
+
+
+@pytest.fixture
+def world(tiny: Path) -> Iterator[World]:
+    with served(tiny) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def export(tiny: Path) -> Iterator[Bill]:
+    """Return the bill of the export behind the stand-in, opened once."""
+    bill = open_billing(tiny)
+    yield bill
+    bill.close()
 
 
 def _no_pause(_: float) -> None:

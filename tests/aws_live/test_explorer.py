@@ -10,7 +10,7 @@ import pytest
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.bill.answers import ExplorerAnswers
 from adapters.aws.bill.explorer import Explorer
-from adapters.billing.open import open_billing, open_explorer
+from adapters.billing.open import open_explorer
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.reading import SPEND_METRIC
@@ -63,20 +63,19 @@ def rows(tally):
         ("line",), ("day",), ("month",), ("service", "usage_type", "day"), ("team",), ("tag:team", "day"),
     ],
 )  # fmt: skip
-def test_it_says_what_the_export_says(desk, tiny, by):
-    export = open_billing(tiny).tally(NOVEMBER, by)
+def test_it_says_what_the_export_says(desk, export, by):
+    theirs = export.tally(NOVEMBER, by)
     ours = desk.bill.tally(NOVEMBER, by)
-    assert ours.total == export.total
+    assert ours.total == theirs.total
     if "line" not in by:  # an export's tags tell hours of compiling apart
-        assert rows(ours) == rows(export)
+        assert rows(ours) == rows(theirs)
     total = ours.total
     assert total.net == total.gross + total.discounts + total.credits + total.tax != 0
     assert total.discounts < 0 > total.credits
 
 
-def test_filters_days_and_rates_are_those_of_the_export(desk, tiny):
+def test_filters_days_and_rates_are_those_of_the_export(desk, export):
     only = (Filter("service", ("AmazonEC2",)), Filter("region", ("us-west-2",), negated=True))
-    export = open_billing(tiny)
     assert rows(desk.bill.tally(NOVEMBER, ("usage_type",), only)) == rows(export.tally(NOVEMBER, ("usage_type",), only))
     ours, theirs = (by_line(bill.deltas(NOON, 7).frames["spend"]) for bill in (desk.bill, export))
     assert ours.keys() == theirs.keys()
@@ -112,15 +111,15 @@ def test_within_eight_hours_nothing_is_asked_again_not_even_by_another_process(w
     assert again.asked() == 2 * asked
 
 
-def test_pages_are_all_read(world, desk, tiny):
+def test_pages_are_all_read(world, desk, export):
     world.standin.costs.page_days = 20
-    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",))) == rows(open_billing(tiny).tally(NOVEMBER, ("usage_type",)))
+    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",))) == rows(export.tally(NOVEMBER, ("usage_type",)))
 
 
-def test_past_the_cap_the_cache_answers_and_says_its_age(world, tmp_path, tiny):
+def test_past_the_cap_the_cache_answers_and_says_its_age(world, tmp_path, export):
     desk = Desk(world, tmp_path / "explorer", most_calls=1)
     coarse = desk.bill.tally(NOVEMBER, ("account",))
-    assert (desk.asked(), coarse.total) == (1, open_billing(tiny).tally(NOVEMBER, ()).total)
+    assert (desk.asked(), coarse.total) == (1, export.tally(NOVEMBER, ()).total)
     world.now += timedelta(hours=9)
     late = desk.bill.tally(NOVEMBER, ("account",))
     assert (desk.asked(), late.rows) == (1, coarse.rows)
@@ -129,13 +128,13 @@ def test_past_the_cap_the_cache_answers_and_says_its_age(world, tmp_path, tiny):
     assert "asked 0 h ago" in desk.bill.tally(NOVEMBER, ()).sources[0]
 
 
-def test_the_dearest_parts_are_told_apart_as_far_as_the_calls_reach(world, tmp_path, tiny):
+def test_the_dearest_parts_are_told_apart_as_far_as_the_calls_reach(world, tmp_path, export):
     desk = Desk(world, tmp_path / "explorer", most_calls=12)
     found = rows(desk.bill.tally(NOVEMBER, ("service",)))
     assert desk.asked() == 4
     assert found[("AmazonEC2",)].net > 3000
     assert found[("",)].net
-    assert desk.bill.tally(NOVEMBER, ()).total == open_billing(tiny).tally(NOVEMBER, ()).total
+    assert desk.bill.tally(NOVEMBER, ()).total == export.tally(NOVEMBER, ()).total
 
 
 def test_with_no_call_left_and_nothing_known_it_says_why(world, tmp_path):
@@ -160,13 +159,13 @@ def test_a_denied_or_garbled_answer_is_no_cost_of_zero_and_leaves_what_was_known
     assert "asked 0 h ago" in desk.bill.tally(NOVEMBER, ("service",)).sources[0]
 
 
-def test_kept_answers_are_a_recording(world, desk, tmp_path, tiny):
+def test_kept_answers_are_a_recording(world, desk, tmp_path, export):
     desk.bill.tally(NOVEMBER, ("team",))
     desk.bill.tally(NOVEMBER, ())
     assert desk.answers.copy_to(tmp_path / "made") > 5
     again = open_explorer(tmp_path / "made", services=SERVICES)
     for by in (("service",), ("team",)):
-        assert rows(again.tally(NOVEMBER, by)) == rows(open_billing(tiny).tally(NOVEMBER, by))
+        assert rows(again.tally(NOVEMBER, by)) == rows(export.tally(NOVEMBER, by))
     assert again.tally(NOVEMBER, ()).sources == ("Cost Explorer",)
 
 
