@@ -77,14 +77,14 @@ class Detector:
         with np.errstate(invalid="ignore", divide="ignore"):
             return tuple(x for x in compiles(view) if x.window.end > since)
 
-    def _look(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
+    def _look(self, reading: Reading, policy: Policy, alerts: Sequence[Alert]) -> View:
         whole = reading.frame("node")
         whole = whole if whole and whole.n_steps else _EMPTY
         limits = self._limits_of(self._roster_of(whole, reading), policy)
         window = whole.last(limits.longest + LOOKBACK)
-        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
-        usual = self._usual_of(whole, limits, known, reading.now)
-        return View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
+        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in alerts if a.firing}
+        usual = self._usual_of(whole, limits, alerts, reading.now)
+        return View(reading, policy, limits, usual, window, whole, still_open, tuple(alerts))
 
     def _roster_of(self, whole: Frame, reading: Reading) -> Roster:
         instances = reading.inventory.instances
@@ -97,9 +97,9 @@ class Detector:
             self._limits = Limits(policy, roster)
         return self._limits
 
-    def _usual_of(self, whole: Frame, limits: Limits, known: Sequence[Alert], now: datetime) -> Usual:
+    def _usual_of(self, whole: Frame, limits: Limits, alerts: Sequence[Alert], now: datetime) -> Usual:
         anchor = anchor_of(now, whole)
-        past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(known, anchor))
+        past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(alerts, anchor))
         roster, floor = limits.roster, limits.number("idle.below")
 
         def learnt() -> Usual:
@@ -120,7 +120,7 @@ class Detector:
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
             return None
-        past = Past(anchor, view.policy.number("alert.usual_days"), strange_spans(view.known, anchor))
+        past = Past(anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor))
         floor = view.number("idle.below")
         key = (past, view.whole.things, view.roster.scopes, floor.tobytes())
         return self._odd_model.get(key, lambda: odd.learn(view.whole, view.roster, floor, past))

@@ -47,26 +47,26 @@ def grade(
     and the number of clusters: taken from what is given where not said.
     """
     incidents = read_truth(truth)
-    told = [a for a in alerts if not a.muted_by]
-    about = {i: [a for a in told if _fits(a, one)] for i, one in enumerate(incidents)}
-    found = {i: min(matching, key=lambda a: (a.opened, a.key)) for i, matching in about.items() if matching}
-    false = [a for a in told if not any(_touches(a, one) for one in incidents)]
+    unmuted = [a for a in alerts if not a.muted_by]
+    about = {i: [a for a in unmuted if _fits(a, one)] for i, one in enumerate(incidents)}
+    detected = {i: min(matching, key=lambda a: (a.opened, a.key)) for i, matching in about.items() if matching}
+    false = [a for a in unmuted if not any(_touches(a, one) for one in incidents)]
     right = [i for i in about if any(a.cause is incidents[i].cause for a in about[i])]
-    delays = [_delay(found[i], incidents[i]) for i in found]
+    delays = [_delay(detected[i], incidents[i]) for i in detected]
     firsts = sum(notice.reason is Reason.FIRST for notice in notices)
     return {
         "incidents": len(incidents),
-        "alerts": len(told),
-        "recall": _share(len(found), len(incidents)),
-        "precision": _share(len(told) - len(false), len(told)),
-        "cause_top1": _share(sum(found[i].cause is incidents[i].cause for i in found), len(found)),
+        "alerts": len(unmuted),
+        "recall": _share(len(detected), len(incidents)),
+        "precision": _share(len(unmuted) - len(false), len(unmuted)),
+        "cause_top1": _share(sum(detected[i].cause is incidents[i].cause for i in detected), len(detected)),
         "cause_any": _share(len(right), len(incidents)),
         "median_delay_minutes": round(median(delays), 1) if delays else None,
         "false_alerts": len(false),
-        "false_alerts_per_cluster_week": _weekly(len(false), told, incidents, window, clusters),
+        "false_alerts_per_cluster_week": _weekly(len(false), unmuted, incidents, window, clusters),
         "messages_per_incident": _share(firsts, len(incidents)),
         "notices_per_incident": _share(len(notices), len(incidents)),
-        "by_cause": _by_cause(incidents, found, right),
+        "by_cause": _by_cause(incidents, detected, right),
         "false": [{"key": a.key, "opened_at": a.opened.isoformat(), "cause": a.cause.value} for a in false],
     }
 
@@ -91,8 +91,8 @@ def _place(alert: Alert, incident: LabelledIncident) -> bool:
     """Tell whether no label contradicts, and things overlap where both name any; a bill's lines have many names."""
     if _kind(alert.cause) != _kind(incident.cause):
         return False
-    mine = alert.anomaly.labels.merge(alert.anomaly.scope)
-    if any(value and mine.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
+    place = alert.anomaly.labels.merge(alert.anomaly.scope)
+    if any(value and place.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
         return False
     if _kind(alert.cause) is About.MONEY:
         return True
@@ -118,12 +118,12 @@ def _fits(alert: Alert, incident: LabelledIncident) -> bool:
 
 
 def _weekly(
-    false: int, told: Sequence[Alert], incidents: Sequence[LabelledIncident], window: Window | None, clusters: int
+    false: int, unmuted: Sequence[Alert], incidents: Sequence[LabelledIncident], window: Window | None, clusters: int
 ) -> float | None:
-    times = [a.opened for a in told] + [t for i in incidents for t in (i.window.start, i.window.end)]
+    times = [a.opened for a in unmuted] + [t for i in incidents for t in (i.window.start, i.window.end)]
     if window is None and len(times) >= 2 and min(times) < max(times):
         window = Window(min(times), max(times))
-    names = {i.labels.cluster for i in incidents} | {a.anomaly.labels.cluster for a in told}
+    names = {i.labels.cluster for i in incidents} | {a.anomaly.labels.cluster for a in unmuted}
     clusters = clusters or len(names - {""})
     if window is None or not clusters:
         return None
@@ -131,15 +131,15 @@ def _weekly(
 
 
 def _by_cause(
-    incidents: Sequence[LabelledIncident], found: Mapping[int, Alert], right: Sequence[int]
+    incidents: Sequence[LabelledIncident], detected: Mapping[int, Alert], right: Sequence[int]
 ) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for i, incident in enumerate(incidents):
         row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0, "delays_minutes": []})
         row["incidents"] += 1
-        row["found"] += i in found
+        row["found"] += i in detected
         row["cause_right"] += i in right
-        row["delays_minutes"] += [_delay(found[i], incident)] if i in found else []
+        row["delays_minutes"] += [_delay(detected[i], incident)] if i in detected else []
     return rows
 
 

@@ -51,14 +51,14 @@ def pace(view: View, cluster: str) -> float | None:
 
 def _span(values: Floats) -> Floats:
     """Return the largest less the smallest reading of each row; -inf where there is none."""
-    known = ~np.isnan(values)
-    highest = np.where(known, values, -np.inf).max(axis=1)
-    lowest = np.where(known, values, np.inf).min(axis=1)
+    read = ~np.isnan(values)
+    highest = np.where(read, values, -np.inf).max(axis=1)
+    lowest = np.where(read, values, np.inf).min(axis=1)
     return np.asarray(highest - lowest, dtype=np.float32)
 
 
 def _speed(part: Frame) -> float | None:
     """Return the median growth of the step count a frame's step, over the runs that report; falls are left out."""
     growth = np.diff(part.of("run_step_count"), axis=1)
-    known = growth[np.isfinite(growth) & (growth >= 0)]
-    return float(np.median(known)) if len(known) >= 2 else None
+    steps = growth[np.isfinite(growth) & (growth >= 0)]
+    return float(np.median(steps)) if len(steps) >= 2 else None

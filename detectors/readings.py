@@ -32,7 +32,8 @@ class Readings:
     whole: Frame
     open: Mapping[tuple[str, Labels], Alert]
     """Open alerts by rule and scope."""
-    known: tuple[Alert, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    """Open and recent alerts."""
     _metrics: dict[str, Floats] = field(default_factory=dict)
     _recent: dict[tuple[int, int], tuple[Floats, Floats]] = field(default_factory=dict)
 

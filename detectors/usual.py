@@ -200,10 +200,10 @@ def _daily(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     first = int(hours[0] // 24)
     days = int(hours[-1] // 24) - first + 1
     cell = (hours % 24) * days + hours // 24 - first
-    known = ~np.isnan(level)
+    read = ~np.isnan(level)
     total, count = np.zeros((24 * days, len(level))), np.zeros((24 * days, len(level)))
-    np.add.at(total, cell, np.where(known, level, 0).T)
-    np.add.at(count, cell, known.T)
+    np.add.at(total, cell, np.where(read, level, 0).T)
+    np.add.at(count, cell, read.T)
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
     weekend = (np.arange(first, first + days) + 3) % 7 >= 5
     return mean.reshape(24, days, -1), weekend

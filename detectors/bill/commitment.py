@@ -25,7 +25,7 @@ COMMITMENT_UNUSED_SUGGESTIONS = (
 )
 
 
-def findings(view: View, jumped: Sequence[BillFinding]) -> list[BillFinding]:
+def commitment_findings(view: View, jumped: Sequence[BillFinding]) -> list[BillFinding]:
     """Return a finding for each fee used under `commitment_unused.below` over `commitment_unused.days` settled days.
 
     A fee that has `jumped` already is left out: growth and level are one alert.
@@ -35,8 +35,8 @@ def findings(view: View, jumped: Sequence[BillFinding]) -> list[BillFinding]:
     billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
     if unused is None or billed is None:
         return []
-    told = {one.subject.scope for one in jumped if one.cause is Cause.COMMITMENT_UNUSED}
-    rows = (row for row, line in enumerate(unused.lines) if is_fee(line) and line.only(LINE) not in told)
+    already = {one.subject.scope for one in jumped if one.cause is Cause.COMMITMENT_UNUSED}
+    rows = (row for row, line in enumerate(unused.lines) if is_fee(line) and line.only(LINE) not in already)
     return [finding for row in rows if (finding := _judge(view, unused, billed, row))]
 
 

@@ -82,8 +82,8 @@ def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.nda
 
 def _surprise(things: Sequence[Labels], name: str, words: tuple[str, ...], value: Numbers, usual: Numbers) -> float:
     """Return how far the share of these values moved: half the Jensen-Shannon terms of now and before, in nats."""
-    mine = np.array([thing.get(name) in words for thing in things])
-    now = float(value[mine].sum()) / max(float(value.sum()), 1e-9)
-    before = float(usual[mine].sum()) / max(float(usual.sum()), 1e-9)
+    inside = np.array([thing.get(name) in words for thing in things])
+    now = float(value[inside].sum()) / max(float(value.sum()), 1e-9)
+    before = float(usual[inside].sum()) / max(float(usual.sum()), 1e-9)
     middle = (now + before) / 2
     return sum(0.5 * share * float(np.log(share / middle)) for share in (now, before) if share > 0)

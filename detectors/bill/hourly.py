@@ -81,10 +81,10 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
 def _ranked(values: Numbers, at: Rows, back: list[int]) -> tuple[Numbers, Numbers]:
     """Return the middle and the second highest reading so many hours back; the highest where two or fewer are known."""
     seen = np.stack([np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back])
-    known = (~np.isnan(seen)).sum(axis=0)
+    n_known = (~np.isnan(seen)).sum(axis=0)
     ranked = np.sort(seen, axis=0)
-    top = np.where(known >= 3, known - 2, np.maximum(known - 1, 0))
-    return _pick(ranked, known // 2 * (known > 1)), _pick(ranked, top)
+    top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
+    return _pick(ranked, n_known // 2 * (n_known > 1)), _pick(ranked, top)
 
 
 def _pick(ranked: Numbers, rank: Rows) -> Numbers:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bot.model.anomaly import Anomaly
 from bot.model.frame import Frame
-from detectors.bill import commitment
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
+from detectors.bill.commitment import commitment_findings
 from detectors.bill.finding import BillFinding, findings_of
 from detectors.bill.hourly import SettledDays, hour_jumps
 from detectors.bill.jump import Jump, day_jumps
@@ -38,7 +38,7 @@ class BillJudge:
             by_day = self._jumps_by_day.get((day, policy), lambda: _day_jumps(view))
             days = self._settled_days.get(day, lambda: _settled_days(view)) if hour else None
             jumped = findings_of([*by_day, *_hour_jumps(view, days)])
-            return [*jumped, *commitment.findings(view, jumped)]
+            return [*jumped, *commitment_findings(view, jumped)]
 
         return self._findings.get((day, hour, policy), judged) if day else []
 

@@ -133,13 +133,13 @@ def _onset(series: Numbers, last: int, share: float, least: float) -> int | None
 def usual_day(series: Numbers, day: int) -> tuple[float, float]:
     """Return the usual range of a day in USD: the median of the two weeks before, widened by the same weekdays before."""
     before = series[max(0, day - 14) : day]
-    known = before[~np.isnan(before)]
-    if not len(known):
+    billed = before[~np.isnan(before)]
+    if not len(billed):
         return 0.0, 0.0
-    middle = float(np.median(known))
+    middle = float(np.median(billed))
     weekdays = series[day - 7 :: -7][:4] if day >= 7 else series[:0]
     same = weekdays[~np.isnan(weekdays)]
-    high = max(middle, float(np.median(same)) if len(same) else 0.0, float(np.quantile(known, 0.8)))
+    high = max(middle, float(np.median(same)) if len(same) else 0.0, float(np.quantile(billed, 0.8)))
     low = min(middle, float(np.median(same)) if len(same) else middle)
     return low, high
 
@@ -182,8 +182,8 @@ def used(jump: Jump, view: View) -> bool:
 def _before(view: View, nodes: Labels, since: datetime, span: timedelta) -> float:
     """Return the usual busy node-hours of as long a span on the seven days before; nan where nobody knows."""
     days = [busy_hours(view, nodes, since - d * DAY, since - d * DAY + span) for d in range(1, 8)]
-    known = [hours for hours in days if not np.isnan(hours)]
-    return float(np.median(known)) if known else float("nan")
+    measured = [hours for hours in days if not np.isnan(hours)]
+    return float(np.median(measured)) if measured else float("nan")
 
 
 def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> float:
@@ -227,8 +227,8 @@ def _wide(bill: BillLines, judged: list[int], last: int, view: View) -> list[Jum
 
 def _covered(one: Jump, bill: BillLines, rows: list[int]) -> bool:
     """Return whether most of a place's things stand in a jump already."""
-    mine = {thing for thing, _, _ in one.parts}
-    return 2 * sum(bill.things[i] in mine for i in rows) >= len(mine)
+    things = {thing for thing, _, _ in one.parts}
+    return 2 * sum(bill.things[i] in things for i in rows) >= len(things)
 
 
 def _add_up(bill: BillLines, where: Labels, rows: list[int], last: int, view: View) -> Jump | None:

@@ -62,8 +62,8 @@ def settled_steps(frame: Frame | None) -> tuple[int, int]:
     """Return the first and the last step that anything was billed in, half-open; (0, 0) for none."""
     if frame is None or not frame.has(SPEND_METRIC) or not frame.n_steps:
         return 0, 0
-    known = np.flatnonzero(~np.isnan(frame.of(SPEND_METRIC)).all(axis=0))
-    return (int(known[0]), int(known[-1]) + 1) if len(known) else (0, 0)
+    billed = np.flatnonzero(~np.isnan(frame.of(SPEND_METRIC)).all(axis=0))
+    return (int(billed[0]), int(billed[-1]) + 1) if len(billed) else (0, 0)
 
 
 def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:

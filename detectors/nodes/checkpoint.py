@@ -115,6 +115,6 @@ def _peaks(frame: Frame, row: int, age: float) -> Floats:
     """Return the ages at which checkpoints were replaced, seconds."""
     n = frame.steps(LEARNT + timedelta(seconds=age))
     ages = frame.of("run_checkpoint_age_seconds")[row, -n:]
-    known = ages[~np.isnan(ages)]
-    peaks = known[:-1][np.diff(known) < 0]
+    read = ages[~np.isnan(ages)]
+    peaks = read[:-1][np.diff(read) < 0]
     return peaks[peaks > 60]

@@ -46,8 +46,8 @@ def _named(frame: Frame, view: View, rows: Rows) -> list[int]:
 
 def _of_cores(view: View, frame: Frame, row: int) -> str:
     name = view.roster.ids[row]
-    mine = [i for i, thing in enumerate(frame.things) if thing.instance == name]
-    levels = np.array(list(_newest(frame.of("neuroncore_utilization_ratio")[mine])))
+    own = [i for i, thing in enumerate(frame.things) if thing.instance == name]
+    levels = np.array(list(_newest(frame.of("neuroncore_utilization_ratio")[own])))
     read = np.isfinite(levels)
     if not read.any():
         return ""
@@ -56,7 +56,7 @@ def _of_cores(view: View, frame: Frame, row: int) -> str:
     others = f", the others at {span(float(going.min()), float(going.max()))}" if len(going) else ""
     if not still.any():
         return f"{name}: all {count(int(read.sum()), 'core')} at {span(float(going.min()), float(going.max()))}"
-    where = _places(frame, [mine[i] for i in np.flatnonzero(still)]) if len(going) else ""
+    where = _places(frame, [own[i] for i in np.flatnonzero(still)]) if len(going) else ""
     standing = f"{int(still.sum())} of {count(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
     return f"{name}: {standing}{where}{others}"
 

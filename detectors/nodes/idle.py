@@ -72,8 +72,8 @@ def _unsure(view: View, rows: Rows, longest: timedelta) -> bool:
 
 
 def _percent_of(values: Floats) -> str:
-    known = values[np.isfinite(values)]
-    return percent(float(np.median(known))) if len(known) else "not read"
+    finite = values[np.isfinite(values)]
+    return percent(float(np.median(finite))) if len(finite) else "not read"
 
 
 IDLE = Rule(Cause.IDLE, find, explain)

@@ -33,7 +33,7 @@ HUNG_SUGGESTIONS = (
 def find_unused(view: View) -> RuleMatch:
     """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
 
-    A server is told only at an hour when it usually has requests, or after a whole day without any.
+    A server matches only at an hour when it usually has requests, or after a whole day without any.
     """
     steps = trailing(view.holding, view.unknown)
     if not steps.any():

@@ -190,7 +190,7 @@ def _limit(view: View, model: OddModel, scope: int) -> float:
     current = view.open.get((Cause.ODD.value, labels))
     if current:
         return limit - STAY if view.now - current.opened < REST else 1.0
-    earlier = [a.anomaly.score + STAY for a in view.known if a.cause is Cause.ODD and a.anomaly.scope == labels]
+    earlier = [a.anomaly.score + STAY for a in view.alerts if a.cause is Cause.ODD and a.anomaly.scope == labels]
     return max([limit, *earlier])
 
 

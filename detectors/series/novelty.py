@@ -38,9 +38,9 @@ def excess(values: Numbers, needed: Numbers, pace: SeriesPace, rows: int = 1) ->
     for age in range(1, rows):
         held[:, age:] = np.minimum(held[:, age:], beyond[:, :-age])
     above, below = held / needed
-    found = np.nan_to_num(np.fmax(above, below), nan=0.0, posinf=0.0, neginf=0.0)
-    found[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
-    return np.asarray(np.maximum(found, 0))
+    excesses = np.nan_to_num(np.fmax(above, below), nan=0.0, posinf=0.0, neginf=0.0)
+    excesses[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
+    return np.asarray(np.maximum(excesses, 0))
 
 
 def flat_rows(values: Numbers, least: int) -> Numbers:
@@ -54,7 +54,7 @@ def flat_rows(values: Numbers, least: int) -> Numbers:
 def speak_then_rest(scores: Numbers, threshold: float, pace: SeriesPace) -> Mask:
     """Return the rows that speak: at or over the threshold, with none that spoke `rest` rows and none so high an hour before.
 
-    What goes on has been told already.
+    An alert that goes on has been raised already.
     """
     flags = np.zeros(len(scores), dtype=bool)
     silent_until = 0
@@ -82,8 +82,8 @@ def delayed(values: Numbers, rows: int) -> Numbers:
 def trailing_mean(values: Numbers, length: int) -> Numbers:
     """Return the mean of the newest `length` rows at each row; nan before there are as many since the first reading."""
     first = int(np.argmax(~np.isnan(values)))
-    known = np.nan_to_num(values) - values[first]
-    total = np.cumsum(known)
+    shifted = np.nan_to_num(values) - values[first]
+    total = np.cumsum(shifted)
     mean: Numbers = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
     return mean
@@ -131,14 +131,14 @@ def spreads(values: Numbers, pace: SeriesPace) -> Numbers:
     5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare bursts has no other
     spread) and a thousandth of the level (a constant has none at all).
     """
-    found = np.full(len(values), np.nan)
+    spread = np.full(len(values), np.nan)
     for rows, part in _histories(values, pace):
-        known = part[~np.isnan(part)]
-        if len(known) >= LEAST_KNOWN:
-            low, high = np.quantile(known, (0.05, 0.95))
+        readings = part[~np.isnan(part)]
+        if len(readings) >= LEAST_KNOWN:
+            low, high = np.quantile(readings, (0.05, 0.95))
             least = 1e-3 * max(abs(float(low)), abs(float(high))) + 1e-12
-            found[rows] = max(float(high - low), float(np.ptp(known)) / 3, least)
-    return found
+            spread[rows] = max(float(high - low), float(np.ptp(readings)) / 3, least)
+    return spread
 
 
 def tails(values: Numbers, pace: SeriesPace) -> Numbers:
@@ -147,14 +147,14 @@ def tails(values: Numbers, pace: SeriesPace) -> Numbers:
     The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or less changes little.
     Coles, "An introduction to statistical modeling of extreme values", 2001, chapter 4.
     """
-    found = np.full((2, len(values)), np.nan)
+    scales = np.full((2, len(values)), np.nan)
     for rows, part in _histories(values, pace):
         hours = part[len(part) % pace.hour :].reshape(-1, pace.hour)
         for side, readings in enumerate((hours, -hours)):
             highest = np.sort(np.where(np.isnan(readings), -np.inf, readings).max(axis=1))[::-1][: EXTREMES + 1]
             if len(highest) > EXTREMES and np.isfinite(highest[-1]):
-                found[side, rows] = np.median(highest[:-1] - highest[-1]) / log(2)
-    return found
+                scales[side, rows] = np.median(highest[:-1] - highest[-1]) / log(2)
+    return scales
 
 
 def youth(values: Numbers, pace: SeriesPace) -> Numbers:

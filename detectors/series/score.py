@@ -46,11 +46,11 @@ def strangeness_of_all(
 ) -> Numbers:
     """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more signal."""
     columns = [counted(column, pace.learning) for column in matrix.T]
-    found = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns], axis=1)
-    if found.shape[1] > 1:
+    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns], axis=1)
+    if strange.shape[1] > 1:
         apart = habit_residual(np.stack(columns, axis=1), pace)
-        found[:, 0] = np.maximum(found[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
-    return together(found)
+        strange[:, 0] = np.maximum(strange[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
+    return together(strange)
 
 
 def pace_of(seconds: Numbers) -> SeriesPace:
@@ -104,12 +104,12 @@ def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
     Jackson and Mudholkar, "Control procedures for residuals associated with principal component analysis", 1979.
     """
     filled = np.stack([forward_fill(column) for column in values.T], axis=1)
-    found = np.full(len(filled), np.nan)
+    residuals = np.full(len(filled), np.nan)
     for row in range(pace.learning, len(filled), pace.learning):
         habit = learn(filled[max(0, row - pace.history) : row])
         day = filled[row : row + pace.learning]
-        found[row : row + pace.learning] = habit.residual(_padded(day, pace.learning))[: len(day)]
-    return found
+        residuals[row : row + pace.learning] = habit.residual(_padded(day, pace.learning))[: len(day)]
+    return residuals
 
 
 def learn(rows: Numbers) -> Habit:

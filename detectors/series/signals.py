@@ -152,10 +152,10 @@ def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
     """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
     past = np.stack([_ago(seconds, values, season.seconds * n) for n in range(1, season.back + 1)])
     past.sort(axis=0)  # nan last
-    known = (~np.isnan(past)).sum(axis=0)
-    lower = np.take_along_axis(past, (np.maximum(known - 1, 0) // 2)[None], axis=0)[0]
-    upper = np.take_along_axis(past, np.minimum(known // 2, season.back - 1)[None], axis=0)[0]
-    return np.where(known >= season.needed, (lower + upper) / 2, np.nan)
+    n_known = (~np.isnan(past)).sum(axis=0)
+    lower = np.take_along_axis(past, (np.maximum(n_known - 1, 0) // 2)[None], axis=0)[0]
+    upper = np.take_along_axis(past, np.minimum(n_known // 2, season.back - 1)[None], axis=0)[0]
+    return np.where(n_known >= season.needed, (lower + upper) / 2, np.nan)
 
 
 def _ago(seconds: Numbers, values: Numbers, age: float) -> Numbers:
