@@ -61,10 +61,10 @@ def diagnose(view: View) -> Diagnosis:
     matches = {rule: rule.find(view) for rule in RULES}
     matches[faults.HARDWARE_FAULT] = _with_waiting(matches[faults.HARDWARE_FAULT], matches[drop.DROP], view)
     settled, explained = _settle(matches, view)
-    anomalies = [a for rule, match in settled.items() for a in anomalies_of(view, match, rule.explain)]
+    anomalies = [a for rule, match in settled.items() for a in anomalies_of(view, rule.cause, match, rule.explain)]
     silent = silence.find(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
-    anomalies += silence.with_mute(view, list(anomalies_of(view, silent, silence.explain)))
+    anomalies += silence.with_mute(view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain)))
     starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
     faulty = matches[faults.HARDWARE_FAULT].hit | view.held_open(Cause.HARDWARE_FAULT.value)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty

@@ -20,15 +20,14 @@ from detectors.view import View
 class RuleMatch:
     """Hold which nodes a rule is about (n,), since how many steps (n,), and the share of each that is wasted (n,)."""
 
-    cause: Cause
     hit: Mask
     steps: Numbers
     wasted: Numbers | None = None
 
 
-def no_match(view: View, cause: Cause) -> RuleMatch:
+def no_match(view: View) -> RuleMatch:
     """Return the match of a rule that is about no node."""
-    return RuleMatch(cause, np.zeros(view.n, dtype=bool), np.ones(view.n))
+    return RuleMatch(np.zeros(view.n, dtype=bool), np.ones(view.n))
 
 
 @dataclass(frozen=True)
@@ -114,15 +113,15 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
     )
 
 
-def anomalies_of(view: View, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
+def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope that has nodes in the match."""
     scope = view.roster.scope
     for one in np.unique(scope[match.hit]):
         rows = np.flatnonzero(match.hit & (scope == one))
-        yield anomaly_of_nodes(view, match, rows, explain(view, match, rows))
+        yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, rows))
 
 
-def anomaly_of_nodes(view: View, match: RuleMatch, rows: Rows, explanation: Explanation) -> Anomaly:
+def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, explanation: Explanation) -> Anomaly:
     """Return the anomaly of the nodes at `rows`, all of one scope, the worst first."""
     roster = view.roster
     wasted = np.zeros(len(rows)) if match.wasted is None else np.clip(match.wasted[rows], 0, 1)
@@ -134,4 +133,4 @@ def anomaly_of_nodes(view: View, match: RuleMatch, rows: Rows, explanation: Expl
         start=view.time_of(float(match.steps[rows].max())),
         wasted_shares=() if match.wasted is None else tuple(float(round(wasted[i], 4)) for i in order),
     )
-    return anomaly_of(view, match.cause, subject, explanation)
+    return anomaly_of(view, cause, subject, explanation)

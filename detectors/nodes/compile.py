@@ -56,11 +56,11 @@ def find(view: View) -> RuleMatch:
     """Return nodes compiling for longer than `compiling.grace`, or than `cold_cache.again` where their work ran before."""
     steps = view.compile_steps
     if not steps.any():
-        return no_match(view, Cause.LONG_COMPILE)
+        return no_match(view)
     stays = view.held_open(*FAMILY) & (steps > 0)
     hit = (view.eligible & ((steps > view.steps("compiling.grace")) | _again(view, steps))) | (view.roster.running & stays)
     on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
-    return RuleMatch(Cause.LONG_COMPILE, hit & on, steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(hit & on, steps.astype(np.float64), np.ones(view.n))
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -169,7 +169,7 @@ def _killed_anomaly(view: View, cut: Sequence[Compile]) -> Anomaly:
     rows = np.array(sorted(view.roster.row[name] for name in hours), dtype=np.intp)
     start, end = min(x.window.start for x in cut), max(x.window.end for x in cut)
     steps = np.full(view.n, (view.now - start) / view.window.step)
-    match = RuleMatch(Cause.KILLED_COMPILE, np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+    match = RuleMatch(np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
     longest = max(x.window.length for x in cut)
     explanation = Explanation(
         why=f"A compile on {count(len(rows), 'node')} ended after {lasted(longest)}, at {end:%H:%M} UTC,"
@@ -183,7 +183,7 @@ def _killed_anomaly(view: View, cut: Sequence[Compile]) -> Anomaly:
         lost_hours=hours,
         family=_taken_over(view, rows),
     )
-    return anomaly_of_nodes(view, match, rows, explanation)
+    return anomaly_of_nodes(view, Cause.KILLED_COMPILE, match, rows, explanation)
 
 
 def _taken_over(view: View, rows: Rows) -> tuple[str, ...]:

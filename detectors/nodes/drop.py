@@ -42,7 +42,7 @@ def find(view: View) -> RuleMatch:
     """
     _, middle, _ = view.levels
     if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value) and not _may_be_under(view, middle):
-        return RuleMatch(Cause.STARVED, np.zeros(view.n, dtype=bool), np.zeros(view.n))
+        return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
     shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
@@ -55,9 +55,9 @@ def find(view: View) -> RuleMatch:
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
-        return RuleMatch(Cause.STARVED, hit, steps)
+        return RuleMatch(hit, steps)
     wasted = 1 - _level(view, hit, steps) / middle
-    return RuleMatch(Cause.STARVED, hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
+    return RuleMatch(hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
 
 
 def _may_be_under(view: View, middle: Floats) -> bool:

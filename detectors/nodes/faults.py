@@ -46,7 +46,7 @@ def find_hardware(view: View) -> RuleMatch:
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    match = no_match(view, Cause.HARDWARE_FAULT)
+    match = no_match(view)
     match.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
     if not match.hit.any():
         return match
@@ -62,7 +62,7 @@ def find_errors(view: View) -> RuleMatch:
     errors, needed = every[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    match = no_match(view, Cause.EXECUTION_ERRORS)
+    match = no_match(view)
     match.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
     if not match.hit.any():
         return match

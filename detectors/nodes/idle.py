@@ -29,13 +29,13 @@ def find(view: View) -> RuleMatch:
     """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
     steps = trailing(view.resting, view.unknown)
     if not steps.any():
-        return no_match(view, Cause.IDLE)
+        return no_match(view)
     needed = view.steps("idle.for")
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)
     hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
-    return RuleMatch(Cause.IDLE, hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:

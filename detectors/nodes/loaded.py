@@ -37,14 +37,12 @@ def find_unused(view: View) -> RuleMatch:
     """
     steps = trailing(view.holding, view.unknown)
     if not steps.any():
-        return no_match(view, Cause.ALLOCATED_UNUSED)
+        return no_match(view)
     begins = view.eligible & (steps >= view.steps("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     hit = begins | (view.roster.running & stays)
-    return RuleMatch(
-        Cause.ALLOCATED_UNUSED, hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n)
-    )
+    return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
 
 
 def find_hung(view: View) -> RuleMatch:
@@ -58,16 +56,14 @@ def find_hung(view: View) -> RuleMatch:
     bare = trailing(_pinned_bare(view), view.unknown)
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
-        return no_match(view, Cause.HUNG)
+        return no_match(view)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _stopped_together(view, begins, still)) | (spinning >= view.steps("hung.for"))
     begins |= bare >= _BARE * view.steps("hung.for")
     stays = view.held_open(Cause.HUNG.value) & (steps > 0)
     hit = (view.eligible & begins) | (view.roster.running & stays)
-    return RuleMatch(
-        Cause.HUNG, hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n)
-    )
+    return RuleMatch(hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:

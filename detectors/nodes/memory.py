@@ -24,12 +24,12 @@ def find(view: View) -> RuleMatch:
     above = view.number("memory_pressure.above")
     full = share >= above[:, None]
     if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
-        return no_match(view, Cause.MEMORY_PRESSURE)
+        return no_match(view)
     steps = trailing(full, np.isnan(share))
     grown = ~(usual >= above - 0.02)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
     hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
-    return RuleMatch(Cause.MEMORY_PRESSURE, hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
+    return RuleMatch(hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
 
 
 def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:

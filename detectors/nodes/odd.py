@@ -79,7 +79,7 @@ def learn(whole: Frame, roster: Roster, floor: Numbers, past: Past) -> OddModel 
 def odd_anomalies(view: View, model: OddModel, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope with odd nodes that no rule explains and that are not `falling`."""
     match, scores = _find(view, model, explained, falling)
-    return anomalies_of(view, match, lambda view, _, rows: explain(view, model, scores, rows))
+    return anomalies_of(view, Cause.ODD, match, lambda view, _, rows: explain(view, model, scores, rows))
 
 
 def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
@@ -88,7 +88,7 @@ def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
     """
     scores = np.zeros(view.n)
-    nobody = no_match(view, Cause.ODD)
+    nobody = no_match(view)
     if not view.n or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
         return nobody, scores
     working = view.executing[:, -_half(view) * 2 :].all(axis=1)
@@ -104,7 +104,7 @@ def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[
         hit = scores > limit[view.roster.scope]
     if view.is_open(Cause.ODD.value):
         hit = hit | (_unjudged(view, rows) & ~explained)
-    return RuleMatch(Cause.ODD, hit, np.full(view.n, 2.0 * _half(view))), scores
+    return RuleMatch(hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
 def explain(view: View, model: OddModel, scores: Numbers, rows: Rows) -> Explanation:

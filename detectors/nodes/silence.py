@@ -24,7 +24,7 @@ NO_DATA_SUGGESTIONS = (
 def find(view: View) -> RuleMatch:
     """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
     if not view.silent.any():
-        return no_match(view, Cause.NO_DATA)
+        return no_match(view)
     roster, steps = view.roster, view.silent_steps
     reported = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
     peers = _share_reporting(view)[roster.scope] > 0
@@ -35,7 +35,7 @@ def find(view: View) -> RuleMatch:
         hit &= peers | ~np.fromiter(map(view.reading.hidden, roster.labels), bool, len(roster.labels))
     if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
         hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
-    return RuleMatch(Cause.NO_DATA, hit, steps.astype(np.float64))
+    return RuleMatch(hit, steps.astype(np.float64))
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
