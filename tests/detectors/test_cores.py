@@ -1,4 +1,4 @@
-"""Say of a suspicious node what its cores and devices show, where they were read."""
+"""State the evidence from the cores and devices of suspicious nodes, where they were read."""
 
 from datetime import timedelta
 
