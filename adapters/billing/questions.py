@@ -16,6 +16,7 @@ from bot.errors import WrongInput
 from bot.model.fleet import Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.money import cents
 from bot.model.price import Basis, Price
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -112,7 +113,7 @@ def _neat(money: Money) -> Money:
 def neat(amount: Decimal) -> Decimal:
     """Return the amount without trailing zeros beyond the cents; exact."""
     short = amount.normalize()
-    return short.quantize(Decimal("0.01")) if int(short.as_tuple().exponent) > -2 else short
+    return cents(short) if int(short.as_tuple().exponent) > -2 else short
 
 
 def _naive(at: datetime) -> datetime:

@@ -27,11 +27,11 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.money import usd
 from bot.cards.words import counted, period
 from bot.errors import TrnbotError, Unavailable
 from bot.model.alert import Alert
 from bot.model.durations import duration_text
+from bot.model.money import usd
 from bot.model.request import Request, Role
 from bot.model.spend import Tally
 from bot.model.window import BOUNDS, GRAMMAR, Window

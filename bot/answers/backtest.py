@@ -13,11 +13,11 @@ from typing import Any
 from bot.answers.registry import arg, command
 from bot.cards.alert_words import alert_data, cause_words, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
-from bot.cards.money import usd
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Silence
 from bot.model.durations import duration_text
+from bot.model.money import usd
 from bot.model.policy import Policy
 from bot.model.request import Request, Role
 from bot.model.state import ReplayResult

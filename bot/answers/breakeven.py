@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 from bot.answers.registry import arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Effort, Note
+from bot.model.money import cents, usd
 from bot.model.request import Request
 from bot.ports import Ports
 
-_CENT, _TENTH = Decimal("0.01"), Decimal("0.1")
+_TENTH = Decimal("0.1")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Porting:
     @property
     def cost(self) -> Decimal:
         """Return what the port costs in USD, compiling anew included."""
-        return (self.months * self.usd_per_year / 12 + self.recompile_usd).quantize(_CENT, ROUND_HALF_EVEN)
+        return cents(self.months * self.usd_per_year / 12 + self.recompile_usd)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Payback:
 
 def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     """Return the outcome at one saving, a share of the bill."""
-    each = (port.bill_usd * saving).quantize(_CENT, ROUND_HALF_EVEN)
+    each = cents(port.bill_usd * saving)
     times = horizon_months if port.runs is None else port.runs
     periods = (port.cost / each).quantize(_TENTH, "ROUND_CEILING") if each > 0 else None
     if port.runs is not None and periods is not None and each * port.runs < port.cost:

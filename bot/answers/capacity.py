@@ -12,13 +12,13 @@ from bot.answers.registry import arg, command
 from bot.answers.tco import listed
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.notes import note_lines
 from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Note
 from bot.model.fleet import Market
 from bot.model.labels import Labels
+from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.request import Request
 from bot.ports import Ports
@@ -82,7 +82,7 @@ def _data(name: str, hours: int, used: Decimal, prices: Sequence[Price]) -> dict
 
 def _paid(price: Price, hours: int, used: Decimal) -> Decimal:
     share = used if price.market is Market.SPOT else Decimal(1)
-    return (price.usd_per_hour * hours * share).quantize(Decimal("0.01"))
+    return cents(price.usd_per_hour * hours * share)
 
 
 def _row(price: Price, hours: int, used: Decimal, today: date, stale_days: float) -> tuple[str, ...]:

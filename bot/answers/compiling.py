@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import about, counted
 from bot.costs.compiling import Batch, CompileBill
 from bot.model.compile import CompileMark, Ending, Mark
 from bot.model.durations import Days, duration_text
+from bot.model.money import usd
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"

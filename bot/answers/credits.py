@@ -11,11 +11,12 @@ from typing import Any
 
 from bot.answers.registry import arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
-from bot.cards.money import amount_of, money_data, usd
+from bot.cards.money import amount_of, money_data
 from bot.cards.words import counted, period
 from bot.costs.tally import settled_until
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Programme
+from bot.model.money import cents, usd
 from bot.model.request import Request
 from bot.model.spend import Tally
 from bot.model.window import Window
@@ -44,7 +45,7 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
     known = sorted(day for day in daily if day < settled)
     if len(known) < _FEWEST:
         return None
-    each = (-sum((daily[day] for day in known), Decimal(0)) / len(known)).quantize(Decimal("0.01"))
+    each = cents(-sum((daily[day] for day in known), Decimal(0)) / len(known))
     gone = None
     if balance is not None and each > 0:
         lasts = int((balance / each).to_integral_value(ROUND_FLOOR))

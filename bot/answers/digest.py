@@ -15,7 +15,6 @@ from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import cause_words, muted_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import about, counted, period
 from bot.costs.compare import Comparison
 from bot.errors import TrnbotError, WrongInput
@@ -23,6 +22,7 @@ from bot.model.alert import Alert, Silence
 from bot.model.fleet import Inventory
 from bot.model.hours import read_weekly
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.request import Request, Role
 from bot.model.state import State
 from bot.model.window import Window

@@ -11,8 +11,8 @@ from typing import Any
 
 from bot.answers.registry import command
 from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.model.durations import duration_text
+from bot.model.money import usd
 from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request
 from bot.ports import Ports

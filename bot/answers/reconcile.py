@@ -8,9 +8,10 @@ from decimal import Decimal
 
 from bot.answers.registry import arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import money_data, usd
+from bot.cards.money import money_data
 from bot.cards.words import about, counted, day
 from bot.costs.reconcile import Reconciled, reconciled
+from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports

@@ -8,14 +8,12 @@ from decimal import Decimal
 
 from bot.answers.registry import arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.notes import note_lines, notes_data
 from bot.errors import WrongInput
 from bot.model.claims import Chip, Note
+from bot.model.money import cents, usd
 from bot.model.request import Request
 from bot.ports import Ports
-
-_CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,11 @@ def waiting(
     """Return both ways: `months` of work at `bill_usd` a month on the chip of today; `delay_usd` is a later month's price."""
     factor = later.fp8_tflops / now.fp8_tflops if fp8 else later.bf16_tflops / now.bf16_tflops
     speed = Decimal(str(round(factor, 2)))
-    today, work = (months * bill_usd).quantize(_CENT), months * bill_usd / speed
+    today, work = cents(months * bill_usd), months * bill_usd / speed
     end = wait_months + months / speed
-    delay = (max(Decimal(0), end - months) * delay_usd).quantize(_CENT)
+    delay = cents(max(Decimal(0), end - months) * delay_usd)
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
-    return Waiting(
-        float(speed), today, months, end.quantize(Decimal("0.1")), (work + delay).quantize(_CENT), delay, ratio.quantize(_CENT)
-    )
+    return Waiting(float(speed), today, months, end.quantize(Decimal("0.1")), cents(work + delay), delay, cents(ratio))
 
 
 _LONG_MONTHS = 6

@@ -9,9 +9,9 @@ from decimal import Decimal
 from bot.answers.registry import arg, command
 from bot.cards.alert_words import cause_words, where
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import counted, period
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports

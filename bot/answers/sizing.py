@@ -14,11 +14,11 @@ from bot.answers.registry import arg, command
 from bot.answers.tco import listed
 from bot.answers.values import no_cluster
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.notes import note_lines
 from bot.costs.pricing import Pricing
 from bot.model.claims import Note
 from bot.model.fleet import InstanceType, Market
+from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.request import Request
 from bot.ports import Ports
@@ -174,7 +174,7 @@ def saving(usage: Usage, price: Price | None) -> Decimal | None:
     """Return USD a month that the other size saves, None where a price is missing or nothing is saved."""
     if usage.price is None or price is None or price.usd_per_hour >= usage.price.usd_per_hour:
         return None
-    return ((usage.price.usd_per_hour - price.usd_per_hour) * usage.nodes * HOURS_A_MONTH).quantize(Decimal("0.01"))
+    return cents((usage.price.usd_per_hour - price.usd_per_hour) * usage.nodes * HOURS_A_MONTH)
 
 
 def _fit(fit: Fit, price: Price | None) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from decimal import Decimal
 
 from bot.answers.registry import arg, command
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import counted, day
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.model.fleet import FileSystem, Volume
+from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
@@ -42,7 +42,7 @@ class Unused:
     @property
     def usd_per_month(self) -> Decimal:
         """Return what it costs in a month of 730 hours, to the cent; 0 where no price is known."""
-        return (self.price.usd_per_hour * HOURS_A_MONTH).quantize(Decimal("0.01")) if self.price else Decimal(0)
+        return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
 def storage_card(found: Sequence[Unused], cluster: str) -> Card:

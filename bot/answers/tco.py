@@ -6,24 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import Any
 
 from bot.answers.migrate.comparison import SpeedRange, speed_range
 from bot.answers.registry import arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import SpeedUp, Transfer
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
+from bot.model.money import cents, usd
 from bot.model.price import Basis, Price
 from bot.model.request import Request
 from bot.ports import Ports
-
-_CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def total(work: Work, price: Price, speed: float, usd_per_gb: Decimal, compiles:
     compiling = work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
     egress = work.egress_gb_a_month * work.months * usd_per_gb
     parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
-    return Total(price, speed, hours, *(x.quantize(_CENT, ROUND_HALF_EVEN) for x in parts))
+    return Total(price, speed, hours, *(cents(x) for x in parts))
 
 
 def listed(quotes: Sequence[Price], market: Market, region: str) -> Price | None:

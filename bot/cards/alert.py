@@ -29,11 +29,11 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.model.alert import Alert, Notification, Silence, Waste
 from bot.model.causes import Family, Severity
 from bot.model.durations import duration_text
+from bot.model.money import usd
 
 
 def owner_words(alert: Alert, resolved: str) -> str:

@@ -7,11 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.cards.card import Block, Strong, Style, Text, When, text
-from bot.cards.money import usd
 from bot.cards.words import about
 from bot.model.alert import Alert, Pattern, Silence, Waste
 from bot.model.causes import Cause, Severity
 from bot.model.durations import duration_text
+from bot.model.money import cents, usd
 
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",
@@ -72,10 +72,10 @@ def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
 def alert_data(alert: Alert) -> dict[str, object]:
     """Return the alert as the command line contract names it."""
     anomaly, waste = alert.anomaly, alert.waste
-    cents = (
+    waste_usd = (
         {
             "per_hour": waste.per_hour,
-            "so_far": waste.so_far.quantize(Decimal("0.01")),
+            "so_far": cents(waste.so_far),
             "month_end": waste.month_end,
         }
         if waste
@@ -93,7 +93,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "opened_at": alert.opened,
         "closed_at": alert.closed,
         "score": round(anomaly.score, 4),
-        "waste_usd": cents,
+        "waste_usd": waste_usd,
         "muted_by": alert.muted_by,
         "launched_by": alert.launched_by,
         "why": anomaly.why,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Tone
-from bot.cards.money import usd
 from bot.cards.words import clock
 from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence
+from bot.model.money import usd
 
 
 def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.money import usd
 from bot.model.durations import rounded_duration
+from bot.model.money import usd
 from bot.model.window import Window, month_of
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)

@@ -11,13 +11,13 @@ from bot.costs.pricing import Pricing, hours_of
 from bot.errors import Unavailable
 from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.fleet import Inventory
+from bot.model.money import cents
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
 
 HourOf = Callable[[str], Decimal | None]
 """Return the USD of an hour of an instance, None where nobody knows it."""
-_CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,12 @@ def _batch(many: Sequence[Compile], hour_of: HourOf) -> Batch:
     usd = [hour * Decimal(str(one.hours)) for one in many if (hour := hour_of(one.instance)) is not None]
     total = sum(usd, Decimal(0))
     window = Window(min(x.window.start for x in many), max(x.window.end for x in many))
-    return Batch(tuple(many), window, _cents(total) if usd else None, _cents(total - max(usd, default=Decimal(0))))
+    return Batch(tuple(many), window, cents(total) if usd else None, cents(total - max(usd, default=Decimal(0))))
 
 
 def _within(one: Compile, window: Window) -> Compile | None:
     start, end = max(one.window.start, window.start), min(one.window.end, window.end)
     return replace(one, window=Window(start, end)) if start < end else None
-
-
-def _cents(amount: Decimal) -> Decimal:
-    return amount.quantize(_CENT)
 
 
 _KNOWN = ("cluster", "team", "project", "region", "zone", "account", "instance_type")

@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
+from bot.model.money import cents
 from bot.model.run import Run
 
 Doubles = npt.NDArray[np.float64]
-CENT = Decimal("0.01")
 _BILLION = Decimal(10**9)
 _SMOOTH = timedelta(hours=1)
 _LATER = timedelta(seconds=60)
@@ -97,7 +97,7 @@ class RunCost:
 
 def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
     """Return the mean to the cent."""
-    return (sum(amounts, Decimal(0)) / len(amounts)).quantize(CENT, ROUND_HALF_EVEN)
+    return cents(sum(amounts, Decimal(0)) / len(amounts))
 
 
 def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
@@ -218,8 +218,8 @@ def _losses(cut: Frame, spent: Doubles) -> tuple[tuple[float, Decimal, float], .
 
 
 def _usd(amount: float) -> Decimal:
-    return Decimal(repr(float(amount))).quantize(CENT, ROUND_HALF_EVEN)
+    return cents(Decimal(repr(float(amount))))
 
 
 def _over(usd: Decimal, count: Decimal) -> Decimal:
-    return (usd / count).quantize(CENT, ROUND_HALF_EVEN)
+    return cents(usd / count)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
+from bot.model.request import SignedBy
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Doing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(SignedBy):
     """State one person's decision about one opening of an alert; decisions are only ever added."""
 
     id: str
@@ -55,11 +56,6 @@ class Decision:
     by_name: str
     at: datetime
     note: str = ""
-
-    @property
-    def who(self) -> str:
-        """Return the name of who decided, else the address."""
-        return self.by_name or self.by
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Silence:
+class Silence(SignedBy):
     """Mute the alerts that the labels (and the cause, where given) select, until a time or a dollar ceiling."""
 
     id: str
@@ -145,11 +141,6 @@ class Silence:
     ended_at: datetime | None = None
     pattern: Pattern | None = None
     """What was judged not an anomaly, at every opening; then the id begins with m."""
-
-    @property
-    def who(self) -> str:
-        """Return the name of who set it, else the address."""
-        return self.by_name or self.by
 
 
 class Reason(StrEnum):

@@ -22,6 +22,18 @@ class User:
     name: str = ""
 
 
+class SignedBy:
+    """Give a record that a person made, with `by` and `by_name`, the one way to name that person."""
+
+    by: str
+    by_name: str
+
+    @property
+    def who(self) -> str:
+        """Return the person's name, else the address."""
+        return self.by_name or self.by
+
+
 @dataclass(frozen=True)
 class Request:
     """Hold one typed line (a button and a form are lines too)."""

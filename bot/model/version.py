@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from bot.model.labels import Labels
+from bot.model.request import SignedBy
 
 Override = tuple[Labels, str, str]
 """Scope (nothing said = everywhere), key, and the value as text; "" takes back an override of the settings file."""
@@ -33,7 +34,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Version:
+class Version(SignedBy):
     """State one change of the policy; only ever added. `overrides` is all that stands over the settings file since."""
 
     number: int
@@ -52,7 +53,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(SignedBy):
     """State that somebody tried to change the policy; `refused` says why it came to nothing, "" when it did not."""
 
     at: datetime

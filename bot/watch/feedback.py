@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Decision, Doing, Pattern, Silence
+from bot.model.money import cents
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting, Unit
 
@@ -44,7 +45,7 @@ def pattern_of(alert: Alert) -> Pattern:
     if anomaly.unit != "seconds" and not anomaly.kind.startswith("spend"):  # a length of time grows, money is bounded below
         margin = max(abs(anomaly.value) * _SPREAD, _LEAST_RATIO if anomaly.unit == "ratio" else 0.0)
         low, high = anomaly.value - margin, anomaly.value + margin
-    dearest = (alert.waste.per_hour * _DEARER).quantize(Decimal("0.01")) if alert.waste else None
+    dearest = cents(alert.waste.per_hour * _DEARER) if alert.waste else None
     return Pattern(anomaly.rule, anomaly.scope, anomaly.unit, low, high, dearest)
 
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.model.alert import Alert
+from bot.model.money import cents
 from bot.model.window import Window, month_of
-from bot.watch.value import CENT
 
 
 @dataclass(frozen=True)
@@ -59,5 +59,5 @@ def _saving(alert: Alert, now: datetime) -> Saving:
     ack = alert.acknowledged if _acted(alert) else None
     until = min(now, month_of(alert.closed).end)
     hours = max(Decimal(0), Decimal(str((until - alert.closed).total_seconds())) / 3600)
-    so_far = (alert.waste.per_hour * hours).quantize(CENT)
+    so_far = cents(alert.waste.per_hour * hours)
     return Saving(alert, ack.who if ack else "", alert.waste.per_hour, so_far)

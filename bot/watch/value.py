@@ -10,13 +10,13 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.fleet import Inventory
+from bot.model.money import CENT, cents
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.window import month_of
 
 PriceOf = Callable[[str, Inventory], Price | None]
 """Return the price of an hour of a thing: an instance, a volume, a file system, what a reservation leaves unused."""
-CENT = Decimal("0.01")
 _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
 """How far the true price may lie from the quoted one, as a share; our own estimate, shown as a range on the card."""
 _UNSURE_ELSE = Decimal("0.25")
@@ -47,7 +47,7 @@ def value(
 
 def _stopped(waste: Waste) -> Waste:
     """Return the final waste of an alert that ended: nothing more will be lost."""
-    total = _cents(waste.so_far)
+    total = cents(waste.so_far)
     return replace(waste, month_end=total, month_end_low=total, month_end_high=total)
 
 
@@ -55,11 +55,11 @@ def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | 
     left = _hours(now, month_of(now).end)
     low, high = _range(anomaly, price)
     return Waste(
-        per_hour=_cents(per_hour),
+        per_hour=cents(per_hour),
         so_far=so_far.quantize(Decimal("0.000001"), ROUND_HALF_EVEN),
-        month_end=_cents(so_far + per_hour * left),
-        month_end_low=_cents(so_far + per_hour * low * left),
-        month_end_high=_cents(so_far + per_hour * high * left),
+        month_end=cents(so_far + per_hour * left),
+        month_end_low=cents(so_far + per_hour * low * left),
+        month_end_high=cents(so_far + per_hour * high * left),
         basis=str(price.basis) if price else "the bill",
         priced_at=price.asof if price else None,
     )
@@ -102,10 +102,6 @@ def _rank(price: Price) -> int:
 
 def _hours(start: datetime, end: datetime) -> Decimal:
     return max(Decimal(0), Decimal(str((end - start).total_seconds())) / 3600)
-
-
-def _cents(amount: Decimal) -> Decimal:
-    return amount.quantize(CENT, ROUND_HALF_EVEN)
 
 
 _CALM = Decimal("0.5")

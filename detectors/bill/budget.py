@@ -15,6 +15,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
 from bot.model.window import month_of
@@ -122,10 +123,10 @@ def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
 def _explanation(view: View, burn: BudgetBurn) -> Explanation:
     gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
     name = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
-    spent = f"${burn.spent:,.0f} of ${burn.budget:,.0f} ({percent(burn.spent / burn.budget)})"
+    spent = f"{usd(burn.spent, 0)} of {usd(burn.budget, 0)} ({percent(burn.spent / burn.budget)})"
     since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
     early = round((burn.ends - burn.used_up) / DAY)
-    end = "it is used up" if gone else f"at ${pace:,.0f} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
+    end = "it is used up" if gone else f"at {usd(pace, 0)} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
     day, week = burn.rates
     return Explanation(
         why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
@@ -134,9 +135,10 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
         usual=(0.0, burn.allowed),
         score=float(np.clip(1 - burn.allowed / max(pace, 1e-9), 0.3, 1.0)),
         evidence=(
-            f"newest settled day ${burn.day:,.0f}, slow window ${burn.week:,.0f} a day; what is left allows ${burn.allowed:,.0f}",
+            f"newest settled day {usd(burn.day, 0)}, slow window {usd(burn.week, 0)} a day; what is left allows"
+            f" {usd(burn.allowed, 0)}",
             "used up" if gone else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
-            f"about ${since:,.0f} more since, which is not billed yet (estimate at that pace)",
+            f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
             "amortised, before credits and tax: credits never hide what a budget pays for",
         ),
         confidence=0.9,

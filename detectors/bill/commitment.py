@@ -10,6 +10,7 @@ import numpy as np
 
 from bot.model.anomaly import Cause, Severity
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from detectors.arrays import Numbers
 from detectors.bill.finding import BillFinding
@@ -69,8 +70,8 @@ def _finding(bill: BillLines, line: Labels, use: _Use, below: float) -> BillFind
     name, shares = f"{line.service} ({line.usage_type})" if line.service else line.usage_type, use.shares
     mean, idle = float(shares.mean()), float(use.idle.mean())
     explanation = Explanation(
-        why=f"{name}: {percent(mean)} of ${float(use.fee.mean()):,.0f} a day was used over {len(shares)} settled days, "
-        f"so ${idle:,.0f} a day is lost.",
+        why=f"{name}: {percent(mean)} of {usd(float(use.fee.mean()), 0)} a day was used over {len(shares)} settled days, "
+        f"so {usd(idle, 0)} a day is lost.",
         value=mean,
         unit="ratio",
         usual=(below, 1.0),

@@ -11,6 +11,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
 from detectors.bill.explain import RootCause
 from detectors.bill.jump import HOURS, Jump, root_of
@@ -129,10 +130,10 @@ def _explained(root: RootCause | None, jumps: Sequence[Jump]) -> str:
 def _when(jumps: Sequence[Jump], value: float) -> str:
     end = max(j.until for j in jumps)
     if jumps[0].step == DAY:
-        return f"${value:,.0f} on {end - timedelta(days=1):%Y-%m-%d}"
+        return f"{usd(value, 0)} on {end - timedelta(days=1):%Y-%m-%d}"
     start = min(j.since for j in jumps)
     until = f"{end:%H:%M}" if end - start < DAY else f"{end:%Y-%m-%d %H:%M}"
-    return f"${value:,.2f} an hour from {start:%Y-%m-%d %H:%M} to {until} UTC"
+    return f"{usd(value, 2)} an hour from {start:%Y-%m-%d %H:%M} to {until} UTC"
 
 
 def _range(low: float, high: float) -> str:
@@ -144,7 +145,7 @@ def _range(low: float, high: float) -> str:
 def _evidence(jumps: Sequence[Jump], usages: tuple[str, ...]) -> tuple[str, ...]:
     """Name the things that grew most, with USD a day more: usage type, place, tags."""
     grown = sorted((p for j in jumps for p in _by_day(j) if p[1] > p[2]), key=lambda p: p[2] - p[1])
-    return tuple(f"{_thing(thing)}: ${now - usual:,.0f} a day more" for thing, now, usual in grown[:5]) or usages[:5]
+    return tuple(f"{_thing(thing)}: {usd(now - usual, 0)} a day more" for thing, now, usual in grown[:5]) or usages[:5]
 
 
 def _thing(thing: Labels) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.outlook import Commitment, Finding
 from bot.model.reading import SPEND_METRIC
 from detectors.rule import Explanation, Subject, anomaly_of
@@ -61,7 +62,7 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
     usual = float(finding.expected / finding.days)
     value = float(finding.actual / finding.days)
     explanation = Explanation(
-        why=f"{cause.service or 'The bill'} cost ${value:,.0f} a day since {finding.first}, ${usual:,.0f} expected: "
+        why=f"{cause.service or 'The bill'} cost {usd(value, 0)} a day since {finding.first}, {usd(usual, 0)} expected: "
         "found by AWS Cost Anomaly Detection, not by our own rules.",
         value=value,
         unit="USD per day",
@@ -83,7 +84,7 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
 
 def _evidence(finding: Finding) -> str:
     span = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
-    return f"AWS Cost Anomaly Detection found it too: ${finding.impact:,.0f} over the expected {span}"
+    return f"AWS Cost Anomaly Detection found it too: {usd(finding.impact, 0)} over the expected {span}"
 
 
 def _with_use(one: Anomaly, commitments: Sequence[Commitment]) -> Anomaly:
@@ -94,7 +95,7 @@ def _with_use(one: Anomaly, commitments: Sequence[Commitment]) -> Anomaly:
     last = max(days, key=lambda x: x.day)
     covered = f"; they cover {percent(float(last.coverage))} of what they could" if last.coverage is not None else ""
     stated = (
-        f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {last.day}, ${last.unused:,.0f} unused{covered}"
+        f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {last.day}, {usd(last.unused, 0)} unused{covered}"
     )
     return replace(one, evidence=_added(one.evidence, stated))
 

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from bot.cards.money import usd
 from bot.cards.words import about
+from bot.model.money import usd
 
 
 @pytest.mark.parametrize(

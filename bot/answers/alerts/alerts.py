@@ -28,12 +28,12 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.charts import alert_chart
-from bot.cards.money import usd
 from bot.cards.words import counted, period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence
 from bot.model.durations import duration_text
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate

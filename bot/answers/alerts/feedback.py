@@ -12,11 +12,11 @@ from bot.answers.alerts.alerts import decide, find_alert
 from bot.answers.registry import arg, command
 from bot.cards.alert_words import cause_words, pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, Doing, Silence
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate

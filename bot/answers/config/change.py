@@ -193,7 +193,7 @@ def _apply(ports: Ports, request: Request, name: str) -> Card:
 def _still_fits(ports: Ports, made: Draft, versions: Sequence[Version]) -> None:
     """Raise `WrongInput` when the policy is no longer the one that was previewed against."""
     if versions and versions[0].number != made.over:
-        by = versions[0].by_name or versions[0].by
+        by = versions[0].who
         raise WrongInput(f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again.")
     standing = versions[0].overrides if versions else ()
     places = [(edit.scope, edit.key, "") for edit in made.edits]

@@ -76,12 +76,12 @@ def _undo(newest: Version, words: str) -> tuple[Button, ...]:
 
 
 def _who(version: Version) -> tuple[str | When, ...]:
-    return (f"By {version.by_name or version.by}, ", When(version.at), ".")
+    return (f"By {version.who}, ", When(version.at), ".")
 
 
 def _versions(versions: Sequence[Version]) -> Table:
     columns = (Column("no."), Column("when"), Column("who"), Column("what"), Column("preview"))
-    rows = tuple((str(v.number), clock(v.at), v.by_name or v.by, _what(v), _alerts(v.shown)) for v in versions[:_MOST])
+    rows = tuple((str(v.number), clock(v.at), v.who, _what(v), _alerts(v.shown)) for v in versions[:_MOST])
     rest = f"and {len(versions) - _MOST} more; config history NUMBER shows one" if len(versions) > _MOST else ""
     return Table(columns, rows, rest=rest)
 
@@ -99,7 +99,7 @@ def _alerts(shown: Mapping[str, Any]) -> str:
 
 def _refused(attempts: Sequence[Attempt]) -> Table:
     columns = (Column("when"), Column("who"), Column("line"), Column("why"))
-    rows = tuple((clock(a.at), a.by_name or a.by, a.line, a.refused) for a in attempts)
+    rows = tuple((clock(a.at), a.who, a.line, a.refused) for a in attempts)
     return Table(columns, rows, caption="Refused")
 
 

@@ -27,10 +27,10 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.money import usd
 from bot.cards.words import clock, counted, day, period
 from bot.model.alert import Alert
 from bot.model.durations import duration_text, rounded_duration
+from bot.model.money import usd
 from bot.model.version import Doing, Draft, Edit
 from bot.watch.preview import Comparison, Side, spent
 

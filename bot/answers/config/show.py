@@ -60,7 +60,7 @@ def truth(newest: Version | None) -> Block:
     """Say where the policy in force comes from."""
     if newest is None or not newest.overrides:
         return quiet("In force: the [policy] part of the settings file, and defaults for what it does not say.")
-    by = newest.by_name or newest.by
+    by = newest.who
     return quiet(
         f"In force: version {newest.number} by {by}, ",
         When(newest.at),

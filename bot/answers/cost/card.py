@@ -37,13 +37,14 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote, window_line
-from bot.cards.money import amount_of, money_data, usd
+from bot.cards.money import amount_of, money_data
 from bot.cards.words import about, clock, counted, day, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, share, top, untagged
 from bot.model.durations import rounded_duration
+from bot.model.money import usd
 from bot.model.outlook import Commitment, Plan
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of

@@ -26,10 +26,10 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Cluster, Instance
+from bot.model.money import usd
 from bot.model.price import Price
 from bot.model.reading import Reading
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Block, text
-from bot.cards.money import usd
 from bot.cards.words import counted, period
+from bot.model.money import usd
 from bot.model.placement import Scattered
 from bot.model.window import Window
 

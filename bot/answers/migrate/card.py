@@ -25,9 +25,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.money import usd
 from bot.model.claims import Conflict
 from bot.model.fleet import InstanceType, Market
+from bot.model.money import usd
 
 _COLUMNS = (
     Column("how"),

@@ -16,6 +16,7 @@ from bot.answers.migrate.obstacles import Standing
 from bot.errors import WrongInput
 from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
 from bot.model.fleet import InstanceType, Market
+from bot.model.money import cents
 from bot.model.price import Basis, Price
 
 Types = Mapping[str, InstanceType]
@@ -93,7 +94,7 @@ class Recompile:
 
     def usd(self, scenario: Scenario) -> Decimal:
         """Return what it costs on the new nodes."""
-        return (scenario.usd_per_hour * Decimal(str(self.hours))).quantize(Decimal("0.01"))
+        return cents(scenario.usd_per_hour * Decimal(str(self.hours)))
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.money import usd
 from bot.cards.words import clock, counted
 from bot.costs.training import RunCost
+from bot.model.money import usd
 from bot.model.price import Price
 
 _R = Align.RIGHT

@@ -14,6 +14,7 @@ from bot.answers.runs.costed import BASELINES, MIGRATIONS, MOST, Costed, costed_
 from bot.cards.card import Card, Tone, quiet, text
 from bot.costs.compare import compare as compared
 from bot.errors import Unavailable, WrongInput, nearest
+from bot.model.money import cents
 from bot.model.request import Request
 from bot.model.spend import Filter
 from bot.model.window import Window
@@ -136,7 +137,7 @@ def _beside(ports: Ports, one: Costed, found: tuple[Costed, ...]) -> dict[str, D
         rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
     except Unavailable:
         return None
-    every = {row.key["line"]: (row.money.amortised / sharers).quantize(Decimal("0.01")) for row in rows}
+    every = {row.key["line"]: cents(row.money.amortised / sharers) for row in rows}
     return {line: amount for line, amount in every.items() if line not in _NODES and amount}
 
 

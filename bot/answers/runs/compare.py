@@ -8,9 +8,9 @@ from statistics import mean
 from typing import Any
 
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.money import usd
 from bot.cards.words import counted
 from bot.costs.compare import FEWEST, Comparison, Difference, EqualLoss, Sample
+from bot.model.money import cents, usd
 
 _R = Align.RIGHT
 
@@ -135,7 +135,7 @@ def _side(side: Sample) -> dict[str, Any]:
     return {
         "name": side.name,
         "epochs": len(side.usd),
-        "usd_per_epoch": (sum(side.usd, Decimal(0)) / len(side.usd)).quantize(Decimal("0.01")) if side.usd else None,
+        "usd_per_epoch": cents(sum(side.usd, Decimal(0)) / len(side.usd)) if side.usd else None,
         "hours_per_epoch": mean(side.hours) if side.hours else None,
     }
 

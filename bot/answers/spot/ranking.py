@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import groupby, pairwise
 
+from bot.model.money import cents
 from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.window import Window
 
@@ -93,7 +94,7 @@ class Offer:
     @property
     def expected(self) -> Decimal:
         """Return compute with what is lost, and moving the data."""
-        return (self.compute * (1 + Decimal(str(self.lost_share or 0))) + self.transfer).quantize(Decimal("0.01"))
+        return cents(self.compute * (1 + Decimal(str(self.lost_share or 0))) + self.transfer)
 
     @property
     def off(self) -> Decimal | None:
@@ -121,8 +122,8 @@ def offer(
     share, at_least = lost_share(band.band, job) if band else (None, False)
     score = max((x for x in scores if x.region == zone.region), key=lambda x: x.score, default=None)
     moves = bool(job.home) and job.home != zone.region
-    transfer = (job.data_gb * usd_per_gb).quantize(Decimal("0.01")) if moves else _ZERO
-    compute = (zone.mean * job.nodes * job.hours).quantize(Decimal("0.01"))
+    transfer = cents(job.data_gb * usd_per_gb) if moves else _ZERO
+    compute = cents(zone.mean * job.nodes * job.hours)
     return Offer(zone, share, at_least, compute, transfer, on_demand, band, score)
 
 

@@ -1,0 +1,21 @@
+"""Round and write money: the one place that does either."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+
+CENT = Decimal("0.01")
+
+
+def cents(amount: Decimal) -> Decimal:
+    """Round to the cent, half to even."""
+    return amount.quantize(CENT, ROUND_HALF_EVEN)
+
+
+def usd(amount: Decimal | float, digits: int | None = None) -> str:
+    """Write USD with its sign before the dollar: `$1,083`, `$21.50`, `-$3.20`; cents below $100 unless `digits` says."""
+    exact = amount if isinstance(amount, Decimal) else Decimal(float(amount))
+    places = digits if digits is not None else (2 if abs(exact) < 100 else 0)
+    rounded = abs(exact).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
+    sign = "-" if exact < 0 and rounded else ""
+    return f"{sign}${rounded:,.{places}f}"
