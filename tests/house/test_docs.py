@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
@@ -140,3 +141,44 @@ def test_no_file_names_a_place_of_one_machine() -> None:
     places = re.compile(r"(?<![\w./-])/(?:root|home|Users|work)/\w")
     texts = [ROOT / name for name in listed.split("\0") if name.endswith((".py", ".md", ".toml", ".yaml", ".js", ".csv", ".sql"))]
     assert not [p.name for p in texts if p.is_file() and places.search(p.read_text(encoding="utf-8"))]
+
+
+WALKS = "docs/architecture.md"
+STEP = re.compile(r"^\d+\. \[([\w/.]+)\]\(\.\./([\w/.]+)\) `([\w.]+)`: ", re.MULTILINE)
+
+
+def walks() -> dict[str, list[tuple[str, str, str]]]:
+    """Return the steps of each walk through the code: the file as written, as linked, and the name that it is entered by."""
+    part = read(WALKS).partition("## Three walks")[2].partition("\n## ")[0]
+    titled = (section.partition("\n") for section in part.split("\n### ")[1:])
+    return {title: STEP.findall(text) for title, _, text in titled}
+
+
+def defined(path: str) -> set[str]:
+    """Return the names that a file defines: functions, classes and constants, methods as `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(read(path)).body:
+        if isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{x.name}" for x in node.body if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize("title", sorted(walks()))
+def test_a_walk_leads_from_file_to_file(title: str) -> None:
+    """Every step names a file, links to that very file, and enters it by a name that it defines; none goes back."""
+    steps = walks()[title]
+    assert len(steps) >= 7
+    assert [shown for shown, _, _ in steps] == [linked for _, linked, _ in steps]
+    unknown = [(path, name) for path, _, name in steps if name not in defined(path)]
+    assert not unknown
+    assert len({path for path, _, _ in steps}) == len(steps), "a walk goes back to a file"
+
+
+def test_there_are_three_walks_and_every_step_is_read() -> None:
+    part = read(WALKS).partition("## Three walks")[2].partition("\n## ")[0]
+    assert len(walks()) == 3
+    assert sum(map(len, walks().values())) == len(re.findall(r"^\d+\. ", part, re.MULTILINE))
