@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -32,29 +33,34 @@ _LAYOUT = "3"
 """Grows when the tables or what they mean change: a cache of before is then loaded anew."""
 
 
+@dataclass(frozen=True)
+class BillOptions:
+    """Set up a bill: how late its rows are seen, which tags and names it reads, and how it is kept up to date."""
+
+    lag: timedelta = timedelta(hours=24)
+    """How long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds."""
+    tags: TagNames = field(default_factory=dict)
+    """Tag names of `team`, `project`, `cluster` and `namespace`, best first."""
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Product codes by Cost Explorer's names of services."""
+    cache: Path | None = None
+    """A DuckDB file that spares the next start the loading."""
+    by_day: str = ""
+    """The name of the source that rolled the files up by day, where one did."""
+    due: Callable[[], bool] = lambda: True
+    """Return whether to look at the folder again."""
+
+
 class Bill:
-    """Implement `bot.ports.Billing` over a folder; safe to call from many threads.
+    """Implement `bot.ports.Billing` over a folder; safe to call from many threads."""
 
-    `lag` is how long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        lag: timedelta,
-        tags: TagNames,
-        cache: Path | None,
-        answers: ExplorerAnswers,
-        by_day: str = "",
-        due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, folder: Path, options: BillOptions, answers: ExplorerAnswers) -> None:
         if not folder.is_dir():
             raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
-        self._answers, self._by_day, self._due = answers, by_day, due
-        self._lag, self._names = lag, {**DEFAULT_NAMES, **tags}
+        self._answers, self._by_day, self._due = answers, options.by_day, options.due
+        self._lag, self._names = options.lag, {**DEFAULT_NAMES, **options.tags}
         self._lock = Lock()
         self._files: dict[str, File] | None = None
         self._notes: list[str] = []
@@ -63,7 +69,7 @@ class Bill:
         self._seen_frames: dict[tuple[datetime, int], Frame | None] = {}
         self._seen_hours: dict[datetime, Frame | None] = {}
         self._seen_rates: dict[datetime, tuple[Price, ...]] = {}
-        self._db = self._open(cache)
+        self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows whose usage starts in the window; raise `WrongInput` for an unknown dimension or mixed currencies."""
@@ -78,12 +84,12 @@ class Bill:
 
     def _refuse_unread(self, db: duckdb.DuckDBPyConnection) -> None:
         """Raise `Unavailable` where no file could be read: $0.00 would be taken for an answer."""
-        told = db.execute(
+        unread = db.execute(
             "SELECT problems FROM file WHERE NOT EXISTS (FROM file WHERE form IS NOT NULL) ORDER BY path"
         ).fetchall()
-        if told:
-            more = f" And {len(told) - 1} more such files." if len(told) > 1 else ""
-            raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {told[0][0][0]}{more}")
+        if unread:
+            more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
+            raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}")
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that the loaded files do not hold."""

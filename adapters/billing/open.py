@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from urllib.parse import unquote
 
-from adapters.billing.bill import Bill
+from adapters.billing.bill import Bill, BillOptions
 from adapters.billing.columns import Form
 from adapters.billing.dimensions import TAG, canonical
 from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, check_explorer_dimension
@@ -21,49 +21,25 @@ from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 
-_LAG = timedelta(hours=24)
+_USUAL = BillOptions()
 _ANSWERS = Path("api/ce/get_cost_and_usage")
 
 Refresher = Callable[[str], str]
 """Bring the answers of a view up to date; return how old they are and what they cost, in words."""
 
 
-def open_billing(
-    folder: Path,
-    *,
-    lag: timedelta = _LAG,
-    tags: Mapping[str, Sequence[str]] | None = None,
-    cache: Path | None = None,
-    view: str = "",
-    services: Mapping[str, str] | None = None,
-    by_day: str = "",
-    due: Callable[[], bool] = lambda: True,
-) -> Bill:
+def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
     """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
 
-    `tags` maps `team`, `project`, `cluster`, `namespace` to tag names, best first; `cache` is a DuckDB file that spares
-    the next start the loading. What Cost Explorer answered under `folder/api` counts for months that no export holds; `view`
-    is which view of it, `services` its names of services with their product codes. `by_day` names what rolled the files up
-    by day, where something did; `due` tells whether to look at the folder again. Raise `WrongInput` when it is missing.
+    Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is which view of them. Raise
+    `WrongInput` when the folder is missing.
     """
-    answers = ExplorerAnswers(folder / _ANSWERS, view, services or {})
-    return Bill(folder, lag=lag, tags=tags or {}, cache=cache, answers=answers, by_day=by_day, due=due)
+    return Bill(folder, options, ExplorerAnswers(folder / _ANSWERS, view, options.services))
 
 
-def open_explorer(
-    folder: Path,
-    *,
-    lag: timedelta = _LAG,
-    tags: Mapping[str, Sequence[str]] | None = None,
-    services: Mapping[str, str] | None = None,
-    fresh: Refresher = lambda _: "",
-) -> ExplorerBill:
+def open_explorer(folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: "") -> ExplorerBill:
     """Open Cost Explorer's answers under `folder/api`; `fresh` brings a view of them up to date before it is asked."""
-
-    def opened(view: str) -> Bill:
-        return open_billing(folder, lag=lag, tags=tags, view=view, services=services)
-
-    return ExplorerBill(opened, fresh, tags or {})
+    return ExplorerBill(lambda view: open_billing(folder, options, view), fresh, options.tags)
 
 
 def has_only_answers(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -22,6 +23,7 @@ from bot.wiring.lazy import AtMostEvery
 if TYPE_CHECKING:
     from adapters.aws.bill.answers import ExplorerAnswers
     from adapters.aws.live.source import Live
+    from adapters.billing.bill import BillOptions
 
 
 FOLDER = Path(".trnbot/aws")
@@ -35,8 +37,10 @@ def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
     """Return the bill of a recording: its exports, or what Cost Explorer answered where it has none."""
     from adapters.billing.open import has_only_answers, open_billing, open_explorer
 
-    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
-    return open_explorer(folder, **given) if has_only_answers(folder) else open_billing(folder, **given, due=_now_and_then())
+    options = _bill_options(settings)
+    if has_only_answers(folder):
+        return open_explorer(folder, options)
+    return open_billing(folder, replace(options, due=_now_and_then()))
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
@@ -102,7 +106,7 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.billing.open import open_billing
 
     folder.mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings))
+    bill = open_billing(folder, _bill_options(settings))
     address = settings["aws.billing"]
     if not address:
         return bill
@@ -118,7 +122,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
     copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
     (folder / "billing").mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, lag=settings["billing.lag"], tags=tag_names(settings), by_day="Athena")
+    bill = open_billing(folder, replace(_bill_options(settings), by_day="Athena"))
     return FreshBilling(bill, copy.keep_fresh, copy.problems)
 
 
@@ -128,8 +132,14 @@ def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
 
     folder.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(open_answers(settings, live, folder.parent))
-    given = {"lag": settings["billing.lag"], "tags": tag_names(settings), "services": load_knowledge().services()}
-    return open_explorer(folder, **given, fresh=explorer.keep_fresh)
+    return open_explorer(folder, _bill_options(settings), explorer.keep_fresh)
+
+
+def _bill_options(settings: Settings) -> BillOptions:
+    """Return the options of every bill: when rows are seen, who owns them, and which services they name."""
+    from adapters.billing.bill import BillOptions
+
+    return BillOptions(settings["billing.lag"], tag_names(settings), load_knowledge().services())
 
 
 def _now_and_then() -> Callable[[], bool]:

@@ -8,6 +8,7 @@ import pytest
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.bill.athena import AthenaCopy
+from adapters.billing.bill import BillOptions
 from adapters.billing.export_query import day_query
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable, WrongInput
@@ -26,7 +27,7 @@ class Desk:
             self.calls, table, "primary", "s3://results/trnbot", folder, "us-west-2", day_query, lambda _: None
         )
         folder.mkdir(exist_ok=True)
-        self.bill = open_billing(folder, by_day="Athena")
+        self.bill = open_billing(folder, BillOptions(by_day="Athena"))
 
 
 @pytest.fixture(scope="module")

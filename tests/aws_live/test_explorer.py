@@ -10,6 +10,7 @@ import pytest
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.bill.answers import ExplorerAnswers
 from adapters.aws.bill.explorer import Explorer
+from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_explorer
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
@@ -32,7 +33,7 @@ class Desk:
         self.calls = Calls(lambda: world.now, daily_usd=daily_usd, usage=folder / "usage.json")
         self.answers = ExplorerAnswers(self.calls, folder, Place("us-west-2"), most_calls)
         self.explorer = Explorer(self.answers)
-        self.bill = open_explorer(folder, services=SERVICES, fresh=self.explorer.keep_fresh)
+        self.bill = open_explorer(folder, BillOptions(services=SERVICES), self.explorer.keep_fresh)
 
     def asked(self):
         return self.world.standin.called["ce:GetCostAndUsage"]
@@ -163,7 +164,7 @@ def test_kept_answers_are_a_recording(world, desk, tmp_path, export):
     desk.bill.tally(NOVEMBER, ("team",))
     desk.bill.tally(NOVEMBER, ())
     assert desk.answers.copy_to(tmp_path / "made") > 5
-    again = open_explorer(tmp_path / "made", services=SERVICES)
+    again = open_explorer(tmp_path / "made", BillOptions(services=SERVICES))
     for by in (("service",), ("team",)):
         assert rows(again.tally(NOVEMBER, by)) == rows(export.tally(NOVEMBER, by))
     assert again.tally(NOVEMBER, ()).sources == ("Cost Explorer",)
@@ -174,7 +175,7 @@ def test_an_answer_on_disk_that_is_broken_costs_only_its_part(desk, tiny):
     folder = desk.answers.of("get_cost_and_usage")
     broken = max(folder.glob("*.us-west-2.Usage.json"))
     broken.write_text("{")
-    again = open_explorer(desk.answers.folder, services=SERVICES)
+    again = open_explorer(desk.answers.folder, BillOptions(services=SERVICES))
     assert again.tally(NOVEMBER, ()).total == whole
     assert any("cannot be read (JSONDecodeError)" in sentence for sentence in again.problems())
     assert json.loads(max(folder.glob("*.accounts.json")).read_text())

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from adapters.billing.bill import Bill
+from adapters.billing.bill import Bill, BillOptions
 from adapters.billing.open import open_billing
 from bot.model.window import Window
 
@@ -104,7 +104,7 @@ class Exports:
     def bill(self, *rows: Row, **options: Any) -> Bill:
         if rows:
             self.put("bill.csv", rows)
-        self.opened.append(open_billing(self.folder, **options))
+        self.opened.append(open_billing(self.folder, BillOptions(**options)))
         return self.opened[-1]
 
 

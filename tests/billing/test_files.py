@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable
 from bot.model.spend import Filter
@@ -67,7 +68,7 @@ def hours(exports, n, cost="1"):
 def test_a_folder_is_looked_at_again_once_that_is_due(exports, november):
     path = exports.put("bill.csv", [exports.line(cost="1")])
     seconds = [0.0]
-    bill = open_billing(exports.folder, due=AtMostEvery(1.0, lambda: seconds[0]))
+    bill = open_billing(exports.folder, BillOptions(due=AtMostEvery(1.0, lambda: seconds[0])))
     assert bill.tally(november, ()).total.net == 1
     later(exports.put(path.name, [exports.line(cost="2")]))
     seconds[0] = 0.9
@@ -135,7 +136,7 @@ def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
     loaded = []
     real = module.load
     monkeypatch.setattr(module, "load", lambda *args: loaded.append(args[1]) or real(*args))
-    again = open_billing(exports.folder, cache=cache)
+    again = open_billing(exports.folder, BillOptions(cache=cache))
     assert again.tally(november, ("team",)).rows[0].key == {"team": "search"}
     assert loaded == []
     later(exports.put("bill.csv", [exports.line(cost="4")]))
@@ -181,7 +182,7 @@ def test_other_files_are_not_the_bills_business(exports, november, name):
 def test_an_export_of_which_nothing_can_be_read_is_no_bill_of_nothing(exports, november):
     (exports.folder / "billing" / "a.parquet").write_bytes(b"PAR1 not really")
     (exports.folder / "billing" / "c.csv").write_text("day,euros\n2026-11-02,3\n")
-    bill = open_billing(exports.folder, lag=timedelta(hours=24))
+    bill = open_billing(exports.folder, BillOptions(lag=timedelta(hours=24)))
     with pytest.raises(Unavailable, match=r"can be read as a bill: a.parquet could not be read .* And 1 more such files"):
         bill.tally(november, ())
     (exports.folder / "billing" / "d.csv").write_text(",".join(exports.line()) + "\n")

@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
@@ -98,7 +99,7 @@ def ports(tmp_path):
         (tmp_path / "billing").mkdir()
         with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
-        billing = open_billing(tmp_path, **options)
+        billing = open_billing(tmp_path, BillOptions(**options))
         return ports_over(Seen(seen), MemoryStore(), billing=billing, knowledge=load_knowledge())
 
     return made
