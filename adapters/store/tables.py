@@ -59,8 +59,13 @@ COUNTER = BigInteger().with_variant(Integer(), "sqlite")
 METADATA = MetaData()
 
 
-def _required(name: str, kind: Any, **options: Any) -> Column[Any]:
-    return Column(name, kind, nullable=False, **options)
+def _required(name: str, kind: Any, primary_key: bool = False) -> Column[Any]:
+    return Column(name, kind, nullable=False, primary_key=primary_key)
+
+
+def _counter(name: str) -> Column[Any]:
+    """Return a primary key that the database counts up itself."""
+    return Column(name, COUNTER, nullable=False, primary_key=True, autoincrement=True)
 
 
 ALERTS = Table(
@@ -113,7 +118,7 @@ SILENCES = Table(
 DECISIONS = Table(
     "decisions",
     METADATA,
-    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _counter("number"),
     _required("id", Text),
     _required("alert", Text),
     _required("doing", Text),
@@ -128,7 +133,7 @@ DECISIONS = Table(
 TICKS = Table(
     "ticks",
     METADATA,
-    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _counter("number"),
     _required("at", Instant),
 )
 
@@ -146,7 +151,7 @@ SHELF = Table(
 VERSIONS = Table(
     "versions",
     METADATA,
-    _required("number", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False, primary_key=True, autoincrement=False),
     _required("at", Instant),
     _required("by", Text),
     _required("doing", Text),
@@ -156,7 +161,7 @@ VERSIONS = Table(
 ATTEMPTS = Table(
     "attempts",
     METADATA,
-    _required("number", COUNTER, primary_key=True, autoincrement=True),
+    _counter("number"),
     _required("at", Instant),
     _required("by", Text),
     _required("by_name", Text),
