@@ -65,11 +65,11 @@ class NoData(Unavailable):
 
 
 class MalformedAnswer(Exception):
-    """Carry which member an answer lacked: boto3 reads a broken body as an empty answer."""
+    """Report the member that an answer lacks: boto3 reads a broken body as an empty answer."""
 
 
 class Calls:
-    """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and spoken of alike."""
+    """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and reported alike."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Calls:
 
     @property
     def spent(self) -> bool:
-        """Return whether so much of the day's budget is spent that nothing is looked at more closely."""
+        """Return whether so much of the day's budget is spent that no details of a node are read."""
         return not self.meter.leaves(DETAIL_RANK)
 
     def exposition(self) -> str:

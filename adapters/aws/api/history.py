@@ -49,19 +49,19 @@ class _Response:
 
 @dataclass
 class ResponseHistory:
-    """Answer as `adapters.aws.api.responses.Responses` does, of a live account, from the oldest kept answer on."""
+    """Implement `adapters.aws.api.responses.Responses` for a live account, from the oldest kept answer on."""
 
     problems: Problems
     journal: Path | None = None
     """A folder where answers that differ from the one before are kept: `api/` in the form of a recording."""
-    _said: dict[ApiCall, list[_Response]] = field(default_factory=dict)
+    _responses: dict[ApiCall, list[_Response]] = field(default_factory=dict)
     _answered: dict[ApiCall, datetime] = field(default_factory=dict)
     _recalled: set[tuple[str, str, Place]] = field(default_factory=set)
 
     def put(self, call: ApiCall, at: datetime, pages: Sequence[Mapping[str, Any]]) -> None:
-        """Keep an answer; one that says the same as the one before only makes that one current."""
+        """Keep an answer; one equal to the answer before only makes that one current."""
         self.recall(call.service, call.operation, call.place)
-        raw, entries = json_of(pages), self._said.setdefault(call, [])
+        raw, entries = json_of(pages), self._responses.setdefault(call, [])
         self._answered[call] = at
         if entries and entries[-1].text() == raw:
             return
@@ -73,7 +73,7 @@ class ResponseHistory:
     def newest(self, call: ApiCall) -> tuple[datetime, bytes] | None:
         """Return when this process last had an answer, and the answer as a JSON list of pages; None before the first."""
         at = self._answered.get(call)
-        return (at, self._said[call][-1].text()) if at else None
+        return (at, self._responses[call][-1].text()) if at else None
 
     def calls(self) -> list[ApiCall]:
         """Return every call that this process had an answer to."""
@@ -82,7 +82,7 @@ class ResponseHistory:
     def knows(self, call: ApiCall) -> bool:
         """Return whether an answer is known, from now or from the journal."""
         self.recall(call.service, call.operation, call.place)
-        return bool(self._said.get(call))
+        return bool(self._responses.get(call))
 
     def recall(self, service: str, operation: str, place: Place) -> None:
         """Read the journal's list of answers of an operation at a place, once."""
@@ -95,13 +95,13 @@ class ResponseHistory:
             argument, account = argument_and_account(about)
             if account == place.account:
                 at = read_stamp(time)
-                self._said.setdefault(ApiCall(service, operation, place, argument), []).append(_Response(at, path=path))
+                self._responses.setdefault(ApiCall(service, operation, place, argument), []).append(_Response(at, path=path))
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
         """Return the translated answers of each call, oldest first; one that cannot be read is reported and left out."""
-        wanted = [call for call in self._said if (call.service, call.operation) == (service, operation)]
+        wanted = [call for call in self._responses if (call.service, call.operation) == (service, operation)]
         histories = [self._history(call, translate) for call in sorted(wanted, key=str)]
         return [history for history in histories if history]
 
@@ -109,7 +109,7 @@ class ResponseHistory:
         self, call: ApiCall, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[tuple[datetime, Translated]]:
         history: list[tuple[datetime, Translated]] = []
-        for entry in self._said[call]:
+        for entry in self._responses[call]:
             if not entry.translated:
                 entry.translated = True
                 entry.found = self._translate(call, entry, translate)
@@ -143,11 +143,11 @@ class ResponseHistory:
 
     def _thin(self, call: ApiCall, now: datetime) -> None:
         """Forget the answers that no history needs, in memory and on disk."""
-        kept = thinned([entry.at for entry in self._said[call]], now)
-        for entry in self._said[call]:
+        kept = thinned([entry.at for entry in self._responses[call]], now)
+        for entry in self._responses[call]:
             if entry.at not in kept and entry.path:
                 entry.path.unlink(missing_ok=True)
-        self._said[call] = [entry for entry in self._said[call] if entry.at in kept]
+        self._responses[call] = [entry for entry in self._responses[call] if entry.at in kept]
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
@@ -162,7 +162,7 @@ def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
 
 
 def _shared(before: Any, later: Any) -> Any:
-    """Let equal things of two answers be the same object: most of a fleet is as it was."""
+    """Return the later answer with the objects of the one before where they are equal: most of a fleet stays as it was."""
     if not isinstance(later, dict) or not isinstance(before, dict):
         return later
     return {name: before[name] if before.get(name) == value else value for name, value in later.items()}

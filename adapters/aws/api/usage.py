@@ -25,7 +25,7 @@ _COUNTED = ("calls", "units", "failed", "stopped")
 
 @dataclass
 class CallCounts:
-    """Count one day, by operation as IAM writes it."""
+    """Count the calls of one day, by operation as IAM writes it."""
 
     calls: Counter[str] = field(default_factory=Counter)
     units: Counter[str] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ class CallCounts:
     usd: Decimal = Decimal(0)
 
     def add(self, other: CallCounts) -> None:
-        """Add another count up."""
+        """Add another day's counts to these."""
         for name in _COUNTED:
             getattr(self, name).update(getattr(other, name))
         self.retries += other.retries
@@ -44,7 +44,7 @@ class CallCounts:
         self.usd += other.usd
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has words for."""
+        """Return the counts as JSON can hold them."""
         counted = {name: dict(getattr(self, name)) for name in _COUNTED}
         return {**counted, "retries": self.retries, "throttled": self.throttled, "usd": str(self.usd)}
 
@@ -77,14 +77,14 @@ class UsageMeter:
         return self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
 
     def allows(self, declared: Operation, rank: int) -> bool:
-        """Tell the same of one operation, and count it as stopped where there is no room."""
+        """Return whether the budget leaves room for one operation, and count it as stopped where it does not."""
         if self.leaves(rank):
             return True
         self.count(CallCounts(stopped=Counter({declared.name: 1})))
         return False
 
     def count(self, used: CallCounts) -> None:
-        """Add to this day."""
+        """Add counts to those of this day."""
         with self._lock:
             self.today().add(used)
             self._unsaved.setdefault(self._day(), CallCounts()).add(used)

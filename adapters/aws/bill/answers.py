@@ -61,12 +61,12 @@ class ExplorerAnswers:
         self._forget(folder, first)
 
     def newest(self, operation: str, about: str = "") -> datetime | None:
-        """Return when the newest answer about something was given."""
+        """Return the time of the newest answer about a subject."""
         times = [match[1] for match in self._named(self.of(operation)) if (match[2] or "") == about]
         return read_stamp(max(times)) if times else None
 
     def of(self, operation: str) -> Path:
-        """Return where an operation's answers lie."""
+        """Return the folder of an operation's answers."""
         return self.folder / "api" / "ce" / operation / "us-east-1"
 
     def copy_to(self, folder: Path, until: datetime | None = None) -> int:

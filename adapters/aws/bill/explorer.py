@@ -45,7 +45,7 @@ class Explorer:
             due = newest is None or now - newest >= HOURS_KEPT
             if due and (failed is None or now - failed[0] >= _AGAIN):
                 self._refresh(view, now)
-            return self._said(first, now)
+            return self._summary(first, now)
 
     def _refresh(self, view: str, now: datetime) -> None:
         first = view or _TOP
@@ -95,7 +95,7 @@ class Explorer:
         except NoData:
             return [{"GroupDefinitions": list(keys), "ResultsByTime": []}]
 
-    def _said(self, first: str, now: datetime) -> str:
+    def _summary(self, first: str, now: datetime) -> str:
         """Return the age and the cost of the answers, or why there are none."""
         newest = self.answers.newest(_OPERATION, first)
         why = self._failures.get(first, (now, ""))[1]

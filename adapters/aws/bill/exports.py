@@ -46,7 +46,7 @@ class ExportCache:
         self._foreign: list[str] = []
 
     def problems(self) -> Sequence[str]:
-        """Return one sentence where files lie there that are no export which can be read."""
+        """Return a sentence where some files are no export that can be read."""
         if not self._foreign:
             return ()
         many = f"{len(self._foreign):,} files" if len(self._foreign) > 1 else "A file"
@@ -123,7 +123,7 @@ class ExportCache:
         return part
 
     def _path(self, key: str) -> Path:
-        """Return where a key is kept; a key cannot lead out of the folder."""
+        """Return the path that a key is kept at; a key cannot lead out of the folder."""
         below = PurePosixPath(key.removeprefix(self._prefix).lstrip("/"))
         if ".." in below.parts:
             raise WrongInput(f"The billing export has a file with '..' in its name, under {self.address}; move it away.")

@@ -35,7 +35,7 @@ class RecordedOutlook:
         self._folder, self._services, self._refresh, self._due = folder, services, refresh, due
         self._names: list[str] = []
         self._responses: RecordedResponses | None = None
-        self._told: dict[str, Any] = {}
+        self._translated: dict[str, Any] = {}
         self._troubles: Sequence[str] = ()
         self._problems = Problems()
 
@@ -61,20 +61,20 @@ class RecordedOutlook:
 
     def _newest(self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime) -> Translated | None:
         responses = self._indexed(now)
-        if operation not in self._told:
-            self._told[operation] = responses.histories("ce", operation, translate)
-        histories: list[list[tuple[datetime, Translated]]] = self._told[operation]
+        if operation not in self._translated:
+            self._translated[operation] = responses.histories("ce", operation, translate)
+        histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
         fresh = [entry for history in histories for entry in history if now - _STALE < entry[0] <= now]
         return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
 
     def _indexed(self, now: datetime) -> RecordedResponses:
-        """Look at the folder again when its files are others."""
+        """Read the folder again where its files have changed."""
         if not self._due() and self._responses is not None:
             return self._responses
         self._troubles = self._refresh(now)
         names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
         if self._responses is None or names != self._names:
-            self._problems, self._told = Problems(), {}
+            self._problems, self._translated = Problems(), {}
             self._responses, self._names = RecordedResponses(self._folder / "api", self._problems), names
         return self._responses
 
@@ -107,7 +107,7 @@ def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
 
 
 def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
-    """Translate GetReservationUtilization by day; days without a reservation say nothing."""
+    """Translate GetReservationUtilization by day; days without a reservation are left out."""
     days = [(_day(x), x["Total"]) for x in members(pages, "UtilizationsByTime")]
     made = [
         Commitment(Plan.RESERVATIONS, day, _usd(total, "TotalAmortizedFee"), _usd(total, "RICostForUnusedHours"))
@@ -117,7 +117,7 @@ def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
 
 
 def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Translate GetAnomalies: amounts stand there as numbers, services by their shown names."""
+    """Translate GetAnomalies: its amounts are numbers, its services have their display names."""
     return tuple(_finding(x, services) for x in members(pages, "Anomalies"))
 
 

@@ -32,7 +32,7 @@ def _storage_labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[La
 
 def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[str, int]:
     """Return how many cores each instance shows, where its type is known."""
-    named = {labels.instance: labels.instance_type for source in feeding for labels in source.said if labels.instance_type}
+    named = {labels.instance: labels.instance_type for source in feeding for labels in source.labels if labels.instance_type}
     return {
         id: snapshots.types[name].cores for id, name in {**named, **snapshots.instance_types()}.items() if name in snapshots.types
     }
@@ -65,7 +65,7 @@ class JoinedInventory:
         return cached[1]
 
     def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Tell which of the first `n_nodes` had a reading within the last day."""
+        """Return a mask of the first `n_nodes` that had a reading within the last day."""
         if self._nodes is None or self._last_seen is None or not n_nodes:
             return np.zeros(0, dtype=np.bool_)
         age = end - self._last_seen(end, n_nodes)
@@ -102,7 +102,7 @@ _NODE = ("cluster", "instance", "region", "account", "instance_type")
 
 
 def last_seen(nodes: MetricGrid) -> LastSeen:
-    """Return an answer to: the newest bin by `end` in which each of the first `n` nodes had any reading, absolute."""
+    """Return a function of `end` and `n`: the newest bin by `end` with any reading of each of the first `n` nodes, absolute."""
     reported = np.isfinite(nodes.values[0])
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])

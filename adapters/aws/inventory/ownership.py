@@ -22,7 +22,7 @@ _EKS_OWNED = "kubernetes.io/cluster/"
 
 @dataclass(frozen=True)
 class TagNames:
-    """Name the tags that say cluster, team, project, owner and job; the first that is there counts."""
+    """Name the tags that hold cluster, team, project, owner and job; the first that is there counts."""
 
     cluster: tuple[str, ...] = ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
     team: tuple[str, ...] = ("team",)
@@ -31,7 +31,7 @@ class TagNames:
     job: tuple[str, ...] = ("job", "run", "aws:eks:workload-name")
 
     def labels(self, tags: Mapping[str, str]) -> Labels:
-        """Return cluster, team and job as the tags say them."""
+        """Return cluster, team and job from the tags."""
         return Labels(cluster=self._cluster(tags), team=first(tags, self.team), job=first(tags, self.job))
 
     def _cluster(self, tags: Mapping[str, str]) -> str:
@@ -82,7 +82,7 @@ def launchers(pages: Pages, answer: ResponseInfo) -> dict[str, Launcher]:
 
 
 def tagged_launcher(tags: Mapping[str, str]) -> Launcher | None:
-    """Return the machine that its tags say launched a thing."""
+    """Return the machine that launched a thing by its tags, None where they name none."""
     for name, template in _rows("tag"):
         if tags.get(name):
             return Launcher(_text(template.format(tags[name])), LauncherKind.MACHINE)

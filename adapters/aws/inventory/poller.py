@@ -39,7 +39,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Missing:
-    """Hold an answer that could not be had; one that is `needed` is a gap of the reading."""
+    """Hold a missing answer; one that is `needed` is a gap of the reading."""
 
     gap: Gap
     needed: bool
@@ -101,13 +101,13 @@ class ResourcePoller:
         return frozenset(i["InstanceType"] for page in pages for r in page["Reservations"] for i in r["Instances"])
 
     def in_eks(self, place: Place) -> bool:
-        """Return whether any of them carries a tag of a Kubernetes cluster."""
+        """Return whether an accelerated instance of a place carries a tag of a Kubernetes cluster."""
         pages = self._pages(place, "describe_instances")
         instances = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
         return any(str(tag["Key"]).startswith(_EKS) for i in instances for tag in i.get("Tags", ()))
 
     def volumes(self, place: Place) -> frozenset[str]:
-        """Return the ids of volumes attached to them."""
+        """Return the ids of volumes attached to accelerated instances of a place."""
         mine = self.instances(place)
         every = [volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]]
         return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
@@ -184,7 +184,7 @@ class Launch:
 
 @dataclass
 class LaunchPoller:
-    """Keep the answers fresh; who launched a thing never changes, so nothing is asked twice."""
+    """Keep the launchers fresh; the launcher of a thing never changes, so nothing is asked twice."""
 
     calls: Calls
     responses: ResponseHistory
@@ -196,7 +196,7 @@ class LaunchPoller:
     _tried: dict[str, datetime] = field(default_factory=dict)
 
     def refresh(self, places: Sequence[Place], inventory: Inventory, now: datetime, deadline: float) -> Iterator[str]:
-        """Ask for some launches that are not explained, the newest first; yield a sentence for each place that fails."""
+        """Ask CloudTrail for some unknown launchers, the newest launches first; yield a sentence for each place that fails."""
         room = MOST_LOOKUPS
         for place in places:
             self.responses.recall(_SERVICE, _OPERATION, place)

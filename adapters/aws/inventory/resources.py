@@ -70,7 +70,7 @@ def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tag
 
 
 def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
-    """Return when the instance was terminated: EC2 says it in words; else the time it was seen so."""
+    """Return the time an instance was terminated: EC2 gives it within a sentence; else the time it was first seen so."""
     stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
     return datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
 
@@ -184,20 +184,20 @@ def with_node_groups(clusters: Iterable[Cluster], groups: Iterable[tuple[str, st
 
 @dataclass(frozen=True)
 class Membership:
-    """Tell which cluster a node belongs to by its Auto Scaling group or its security groups."""
+    """Map Auto Scaling groups and security groups to the clusters of their nodes."""
 
     by_group: Mapping[str, str] = field(default_factory=dict)
     by_security_group: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(clusters: Iterable[Cluster]) -> Membership:
-        """Read it off the clusters."""
+        """Return the groups of some clusters."""
         every = tuple(clusters)
         groups = {name: x.name for x in every for group in x.node_groups for name in group.groups}
         return Membership(groups, {x.security_group: x.name for x in every if x.security_group})
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
-        """Return the cluster of a node, "" where neither says one."""
+        """Return the cluster of a node, "" where no group tells."""
         by_group = self.by_group.get(tags.get(GROUP_TAG, ""), "")
         return by_group or next((self.by_security_group[x] for x in security_groups if x in self.by_security_group), "")
 
@@ -208,7 +208,7 @@ _ACCELERATED = frozenset({"trn", "inf", "p", "g", "p2", "p3", "p4", "p5", "p6"})
 
 
 def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
-    """Return the quotas whose names speak of accelerated families (`Running On-Demand Trn instances`)."""
+    """Return the quotas whose names contain accelerated families (`Running On-Demand Trn instances`)."""
     translated = (_quota(member, answer) for member in members(pages, "Quotas"))
     return tuple(sorted((x for x in translated if x), key=lambda x: x.name))
 

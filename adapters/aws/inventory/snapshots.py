@@ -33,7 +33,7 @@ class AccountInventory:
                 self._launchers.update({resource: by for resource, by in by_resource.items() if resource not in self._launchers})
 
     def key(self, now: datetime) -> tuple[int, ...]:
-        """Return the same for the same content."""
+        """Return a key that is the same for the same content."""
         every: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (self._names, self._clusters, self._groups, self._quotas)
         return tuple(newest_at(history, now) for histories in every for history in histories)
 
@@ -58,7 +58,7 @@ class AccountInventory:
         return replace(instance, launched_by=by, labels=instance.labels.merge(Labels(cluster=cluster)))
 
     def stored(self, thing: Thing) -> Thing:
-        """Complete a volume, a file system or a reservation by who created it."""
+        """Complete a volume, a file system or a reservation by its launcher."""
         by = self._launchers.get(thing.labels.resource)
         return replace(thing, launched_by=by) if by else thing
 
@@ -158,7 +158,7 @@ def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> lis
 
 
 def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
-    """Carry every instance on: one that is no longer named has ended by then."""
+    """Return a history in which every instance goes on: one that is no longer named has ended by then."""
     folded: list[tuple[datetime, dict[str, Instance]]] = []
     instances: dict[str, Instance] = {}
     for at, named in history:

@@ -52,14 +52,14 @@ class AccountPoller:
         return snapshots() if self._launches.answers > answers else known_before
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
-        """Ask for prices; return a sentence for each that could not be had."""
+        """Poll prices; return a sentence for each one that is missing."""
         running = {x for place in places for x in self.resources.types(place)}
         failed = list(self._price_poller.refresh(places, self._types, running, now))
         self._prices = QuotedPrices(self._responses)
         return failed
 
     def quoted(self, places: Callable[[], Sequence[Place]], now: datetime) -> QuotedPrices:
-        """Return the prices last answered, asking first where nobody did."""
+        """Return the prices last answered, polling them first where nobody did."""
         if self._prices is None and self._price_poller.due(now):
             self.price(places(), now)
         return self._prices or QuotedPrices(self._responses)

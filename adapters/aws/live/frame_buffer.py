@@ -13,7 +13,7 @@ from adapters.aws.metrics.batch import batches
 from adapters.aws.metrics.catalogue import Catalogue, standard
 from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch, build_grid, series_batches
 from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
-from adapters.aws.metrics.runs import Runs
+from adapters.aws.metrics.runs import TrainingRuns
 from adapters.aws.metrics.time_grid import TimeGrid
 from bot.model.labels import Labels
 
@@ -109,9 +109,9 @@ class FrameBuffer:
     catalogue: Catalogue = field(default_factory=standard)
 
     def __post_init__(self) -> None:
-        """Begin empty."""
+        """Begin without a point."""
         self.grids: dict[str, MetricGrid] = {}
-        self.runs = Runs([], self.grid)
+        self.runs = TrainingRuns([], self.grid)
         self.last_seen: Ints = np.zeros(0, dtype=np.int64)
         """The newest bin with a reading of each node, in the order of the node grid."""
         self._rings: dict[str, GridRing] = {}
@@ -144,7 +144,7 @@ class FrameBuffer:
         self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
         edge = horizon * self.grid.step + _MARGIN_SECONDS
         self._fill(Points.joined([past, new.take(new.seconds < edge)]), horizon, cores_by_instance)
-        self.runs = Runs(feeding.get("run", []), self.grid)
+        self.runs = TrainingRuns(feeding.get("run", []), self.grid)
         self._see(end)
 
     def _fill(self, past: Points, horizon: int, cores_by_instance: Mapping[str, int]) -> None:

@@ -56,7 +56,7 @@ class NewPoints:
 
 @dataclass
 class MetricPoller:
-    """Keep the marks of every series and read on from them."""
+    """Keep the watermarks of every series and read on from them."""
 
     calls: Calls
     history: int

@@ -62,7 +62,7 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
 
 @dataclass
 class _Recorder:
-    """Write a time of a live account into a folder; `missing` gathers a sentence for each answer that could not be had."""
+    """Write a time of a live account into a folder; `missing` gathers a sentence for each missing answer."""
 
     live: Live
     folder: Path

@@ -65,7 +65,7 @@ def _first_missing(newest: int, times: Ints, floor: int) -> int:
 
 @dataclass
 class SeriesBook:
-    """Number every series ever met and keep its mark; `active` ones are asked for."""
+    """Number every series ever met and keep its watermark; `active` ones are asked for."""
 
     series: list[MetricSeries] = field(default_factory=list)
     marks: list[Watermark] = field(default_factory=list)

@@ -146,7 +146,7 @@ class Live:
         return examine(self)
 
     def describe(self, now: datetime) -> Iterator[str]:
-        """Ask for inventory and prices as they are now; yield a sentence for each answer that could not be had."""
+        """Poll inventory and prices as they are now; yield a sentence for each answer that is missing."""
         with self._asking:
             yield from map(str, (*self._identify(), *self._account.describe(self._places, now)))
             self._account.surround(self._places, now, math.inf, self._snapshots)

@@ -92,7 +92,7 @@ class Streams:
         return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
 
     def _read(self, lister: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: Wanted, read: NewPoints) -> int:
-        """Fetch and read objects side by side; return how many are left for the next tick."""
+        """Fetch and read objects in parallel; return how many are left for the next tick."""
         if not fresh:
             return 0
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
@@ -106,7 +106,7 @@ class Streams:
     def _take(
         self, lister: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: NewPoints
     ) -> bool:
-        """Keep an object's points; tell whether it is done. One that is broken gives its sound part, and is tried again."""
+        """Keep an object's points, and return whether it is done. A broken one gives its sound part, and is tried again."""
         try:
             gatherer, problems = future.result()
         except Unavailable:

@@ -92,7 +92,7 @@ class Logbook:
         self._marks: list[CompileMark] = []
 
     def add(self, events: Iterable[LogEvent], nodes: Mapping[str, str]) -> int:
-        """Take events in, and return how many said something of a known instance; raise as `marks_of` does.
+        """Take events in, and return how many marks they make of known instances; raise as `marks_of` does.
 
         A new node may log before any metric names it: its lines wait until then.
         """

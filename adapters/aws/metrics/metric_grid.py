@@ -28,7 +28,8 @@ class SeriesBatch:
     batch: PointBatch
     period: Ints
     things: tuple[Labels, ...]
-    said: tuple[Labels, ...]
+    labels: tuple[Labels, ...]
+    """All labels in the dimensions of each series."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class MetricGrid:
     """Hold `values` of shape (n_metrics, n_bins, n_things), things and metrics in the order they first became visible.
 
     So what was visible at a time is a slice, and a recording cut short reads as the whole one did then. `details` are
-    what the dimensions said of each thing; `seen` is when it first reported, seconds; `first` the bin where that showed.
+    the labels in the dimensions of each thing; `seen` is when it first reported, seconds; `first` the bin where that showed.
     """
 
     kind: str
@@ -134,7 +135,7 @@ def _in_order(
     seen: dict[Labels, int] = {}
     for source, (starts, _) in zip(feeding, spans, strict=True):
         reported = source.batch.points.seconds[source.batch.starts[:-1]]
-        for thing, labels, at, when in zip(source.things, source.said, starts.tolist(), reported.tolist(), strict=True):
+        for thing, labels, at, when in zip(source.things, source.labels, starts.tolist(), reported.tolist(), strict=True):
             first[thing] = min(at, first.get(thing, at))
             seen[thing] = min(when, seen.get(thing, when))
             details[thing] = labels.merge(details[thing]) if thing in details else labels

@@ -37,7 +37,7 @@ _VALUES = 'seconds, "count", "sum", "max"'
 
 
 @dataclass(frozen=True)
-class Runs(Generic[K]):
+class RowRuns(Generic[K]):
     """Hold the subjects of successive rows: run i has `lengths[i]` rows of `distinct[at[i]]`."""
 
     distinct: list[K]
@@ -61,12 +61,12 @@ class Values:
     """None where all have."""
 
     def points(self, series: Ints, cut: slice) -> Points:
-        """Return the good ones of the rows at `cut`, which are of `series`."""
+        """Return the sound rows at `cut`, which are of `series`."""
         points = Points(series, self.seconds[cut], self.count[cut], self.total[cut], self.peak[cut])
         return points if self.good is None else points.take(self.good[cut])
 
     def broken(self) -> int:
-        """Return how many are not good."""
+        """Return how many rows are not sound."""
         return 0 if self.good is None else int((~self.good).sum())
 
 
@@ -75,9 +75,9 @@ class Rows:
     """Hold the rows that were read of some files."""
 
     values: Values
-    stored: Mapping[bytes, Runs[int]] = field(default_factory=dict)
+    stored: Mapping[bytes, RowRuns[int]] = field(default_factory=dict)
     """Hashes of dimension sets, for what of `ParquetFile.sets` was to be decoded."""
-    mixed: Runs[tuple[int, int]] | None = None
+    mixed: RowRuns[tuple[int, int]] | None = None
     """Hashes of set and names, where files are about any metric."""
     named: Sequence[tuple[Any, ...]] = ()
     """Hash, the four names and the number of rows of each metric, where files are about any."""
@@ -88,7 +88,7 @@ def rows_alone(
 ) -> Rows:
     """Read files that are each about one metric; decode the sets of the `tellers` only, and add new ones to `sets`."""
     columns = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
-    stored: dict[bytes, Runs[int]] = {}
+    stored: dict[bytes, RowRuns[int]] = {}
     if tellers:
         hashes = db.execute(f"SELECT hash(dimensions) d FROM {source}", [_paths(tellers)]).fetchnumpy()["d"]  # noqa: S608
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
@@ -135,20 +135,20 @@ def _decode(db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetF
         sets.update((one, dimensions(value)) for one, value in db.execute(query, [_paths(files), new]).fetchall())
 
 
-def _runs(hashes: Hashes) -> Runs[int]:
+def _runs(hashes: Hashes) -> RowRuns[int]:
     starts = _starts(hashes)
     distinct, at = np.unique(hashes[starts], return_inverse=True)
-    return Runs(distinct.tolist(), at, np.diff(np.append(starts, len(hashes))))
+    return RowRuns(distinct.tolist(), at, np.diff(np.append(starts, len(hashes))))
 
 
-def _pairs(sets: Hashes, names: Hashes) -> Runs[tuple[int, int]]:
+def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
     """Return the runs of rows of one set and one name; rows of one series mostly follow each other."""
     starts = _starts(sets, names)
     set_of, set_at = np.unique(sets[starts], return_inverse=True)
     name_of, name_at = np.unique(names[starts], return_inverse=True)
     pairs, at = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
     distinct = [(int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)])) for pair in pairs.tolist()]
-    return Runs(distinct, at, np.diff(np.append(starts, len(sets))))
+    return RowRuns(distinct, at, np.diff(np.append(starts, len(sets))))
 
 
 def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
@@ -202,7 +202,7 @@ class _Reader:
     gatherer: Gatherer
     problems: Problems
     sets: Sets = field(default_factory=dict)
-    stored: dict[bytes, Runs[int]] = field(default_factory=dict)
+    stored: dict[bytes, RowRuns[int]] = field(default_factory=dict)
     """The sets of a file's rows, by how it stores them."""
 
     def read(self, files: Sequence[ParquetFile]) -> None:
@@ -253,7 +253,7 @@ class _Reader:
         for (namespace, metric), count in times.items():
             self.gatherer.ignore(namespace, metric, count)
 
-    def _mixed(self, runs: Runs[tuple[int, int]], rows: Rows) -> Ints:
+    def _mixed(self, runs: RowRuns[tuple[int, int]], rows: Rows) -> Ints:
         """Return the number of each row's series, of files about any metric."""
         names = {row[0]: row[1:5] for row in rows.named}
         return runs.spread([self._number(names[name], self.sets[one]) for one, name in runs.distinct])
@@ -269,7 +269,7 @@ class _Reader:
             first += file.rows
         return parts
 
-    def _runs_of(self, file: ParquetFile) -> Runs[int]:
+    def _runs_of(self, file: ParquetFile) -> RowRuns[int]:
         """Return the sets of a file's rows, read from it where the file that was to tell them could not be read."""
         if file.sets not in self.stored:
             self.stored |= self._rows([file], [file]).stored

@@ -24,7 +24,7 @@ from adapters.aws.problems import Problems, why
 
 
 def dimensions(value: Any) -> Mapping[str, str] | None:
-    """Return the said (name, value) pairs; a STRUCT has a field for every name and null where it is not said."""
+    """Return the (name, value) pairs of a row; a STRUCT has a field for every name, null where the row has none."""
     try:
         pairs = orjson.loads(value) if isinstance(value, str) else value
         return {name: text for name, text in (pairs or {}).items() if text is not None}
@@ -101,7 +101,7 @@ class _Chunk:
     low: str | None
     high: str | None
 
-    def says_one(self) -> bool:
+    def is_constant(self) -> bool:
         """Return whether all values are known to be one; a bound that was cut short is no value, and differs from the other."""
         return self.nulls == self.values or (self.nulls == 0 and self.low is not None and self.low == self.high)
 
@@ -130,7 +130,7 @@ def by_layout(
 
 
 def _asked(connection: duckdb.DuckDBPyConnection, query: str, paths: Sequence[str]) -> Iterator[_Row]:
-    """Yield the rows of every file that can be asked; a broken one costs its neighbours only more queries."""
+    """Yield the rows of every file that can be queried; a broken one costs its neighbours only more queries."""
     try:
         yield from connection.execute(query, [list(paths)]).fetchall()
     except duckdb.Error:
@@ -172,7 +172,7 @@ def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | N
         mine = [chunk for chunk in chunks if chunk.column == column]
         if column not in columns:
             shared.append("")
-        elif columns[column] == "VARCHAR" and mine and all(x.says_one() for x in mine) and len({x.low for x in mine}) == 1:
+        elif columns[column] == "VARCHAR" and mine and all(x.is_constant() for x in mine) and len({x.low for x in mine}) == 1:
             shared.append(mine[0].low)
         else:
             return None

@@ -24,7 +24,7 @@ KEPT_DAYS = 455
 
 
 def sound(seconds: Doubles, count: Doubles, total: Doubles) -> npt.NDArray[np.bool_]:
-    """Tell which points have a time, a count and a sum."""
+    """Return a mask of the points that have a time, a count and a sum."""
     numbers = np.isfinite(seconds) & np.isfinite(count) & np.isfinite(total)
     with np.errstate(invalid="ignore"):
         return np.asarray(numbers & (seconds >= 0) & (seconds < LAST_SECOND) & (count >= 0))
@@ -54,7 +54,7 @@ class Points:
 
     @staticmethod
     def joined(many: list[Points]) -> Points:
-        """Return one after the other."""
+        """Return many parts as one, in order."""
         if not many:
             none = np.empty(0)
             return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
@@ -64,7 +64,7 @@ class Points:
         return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
 
     def astray(self) -> npt.NDArray[np.bool_]:
-        """Tell which points lie further from the middle one than CloudWatch keeps any: their clock or unit is wrong."""
+        """Return a mask of the points further from the middle one than CloudWatch keeps any: their clock or unit is wrong."""
         return np.asarray(np.abs(self.seconds - np.median(self.seconds)) > KEPT_DAYS * 86400)
 
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
@@ -148,7 +148,7 @@ _IDENTITY: Mapping[str, tuple[str, ...]] = {
 
 
 def labels_of(series: MetricSeries, target: Target) -> Labels:
-    """Return all that the series' dimensions say; `core3` reads as core 3."""
+    """Return the labels in a series' dimensions; `core3` reads as core 3."""
     labels = dict(target.reads) or _LABELS
     values = {labels[name]: value for name, value in series.dimensions if name in labels}
     if "core" in values:

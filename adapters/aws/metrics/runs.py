@@ -26,7 +26,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class _Track:
-    """Hold one metric of one run: the end of each value's period, in order, and which of the story's clocks it goes by."""
+    """Hold one metric of one run: the end of each value's period, in order, and which of the hihistory's clocks it goes by."""
 
     metric: str
     ended: Ints
@@ -35,7 +35,7 @@ class _Track:
 
 
 @dataclass(frozen=True)
-class _Story:
+class _RunHistory:
     labels: Labels
     started: datetime
     tracks: tuple[_Track, ...]
@@ -58,7 +58,7 @@ class _Story:
         return Run(labels=self.labels, started_at=self.started, seen_at=seen_at, attempts=attempts, **reached)
 
 
-class Runs:
+class TrainingRuns:
     """Return the progress of every run at a time."""
 
     def __init__(self, feeding: Sequence[SeriesBatch], grid: TimeGrid) -> None:
@@ -77,9 +77,9 @@ class Runs:
                 clock = list(mine).index(visible.tobytes())
                 tracks.setdefault(thing, []).append(_Track(source.target.metric, ended, value, clock))
                 started[thing] = min(int(points.seconds[0]), started.get(thing, int(points.seconds[0])))
-                details[thing] = source.said[i].only(("cluster", "job", "region", "account"))
-        self._stories = [
-            _Story(
+                details[thing] = source.labels[i].only(("cluster", "job", "region", "account"))
+        self._histories = [
+            _RunHistory(
                 details[thing],
                 datetime.fromtimestamp(started[thing], UTC),
                 tuple(of_run),
@@ -91,7 +91,7 @@ class Runs:
 
     def at(self, now: int) -> tuple[Run, ...]:
         """Return the runs that had reported by `now`, seconds since the epoch."""
-        return tuple(run for story in self._stories if (run := story.at(now)))
+        return tuple(run for history in self._histories if (run := history.at(now)))
 
 
 def _falls(tracks: Sequence[_Track]) -> Ints:

@@ -32,7 +32,7 @@ class TimeGrid:
         return np.asarray(-(-visible // self.step))
 
     def span(self, batch: PointBatch, period: Ints) -> tuple[Ints, Ints]:
-        """Return each series' first bin and the last one it says anything about."""
+        """Return each series' first bin and the last one it covers."""
         seconds = batch.points.seconds
         first = self.bin(self.visible(seconds[batch.starts[:-1]], period))
         last = self.bin(self.visible(seconds[batch.starts[1:] - 1], period) + period)
@@ -102,7 +102,7 @@ def _weight(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubl
 
 _FIRST = 12
 _ENOUGH = 3
-"""Spacings from which a series speaks for itself."""
+"""Spacings from which a series' own period is inferred."""
 _PERIODS = np.array([1, 5, 10, 20, 30, 60, 300, 900, 3600, 21_600, 86_400])
 """Periods that CloudWatch metrics come in, seconds."""
 _USUAL_PERIOD = 60

@@ -139,5 +139,5 @@ def _placement(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall
 
 
 def _everywhere(place: Place) -> Place:
-    """Return where the one Price List is: the same for every region."""
+    """Return the place of the one Price List, the same for every region."""
     return Place("us-east-1", place.role, place.account)

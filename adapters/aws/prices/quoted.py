@@ -44,7 +44,7 @@ class QuotedPrices:
         return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
 
     def _merged(self, upto: tuple[int, ...]) -> dict[str, list[_Spot]]:
-        """Join the histories that were read by then: each says the last months only."""
+        """Join the histories that were read by then: each covers the last months only."""
         every: dict[tuple[str, str, datetime], Price] = {}
         for history, last in zip(self._spot, upto, strict=True):
             for _, changes in history[: last + 1]:

@@ -15,7 +15,7 @@ from adapters.aws.logs.logbook import Logbook
 from adapters.aws.metrics.batch import batches
 from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch, build_grid, series_batches
 from adapters.aws.metrics.points import Gatherer
-from adapters.aws.metrics.runs import Runs
+from adapters.aws.metrics.runs import TrainingRuns
 from adapters.aws.metrics.time_grid import TimeGrid
 from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
@@ -63,7 +63,7 @@ class Recording:
         self._grids = {kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY}
         self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
-        self._runs = Runs(feeding.get("run", []), grid)
+        self._runs = TrainingRuns(feeding.get("run", []), grid)
         nodes = self._grids.get("node")
         self._inventories = JoinedInventory(snapshots, nodes, last_seen(nodes) if nodes else None)
         self._named: tuple[Inventory | None, dict[str, tuple[Labels, ...]]] = (None, {})
@@ -116,7 +116,7 @@ class Recording:
         return build_grid(kind, feeding, self._grid, self._base, self._cores)
 
     def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
-        """Return all that is known of each thing of a kind, kept while the inventory stays the same."""
+        """Return all labels of each thing of a kind, kept while the inventory stays the same."""
         named_for, named = self._named
         if named_for is not inventory:
             named = {}
