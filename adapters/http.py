@@ -43,15 +43,15 @@ async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Call
 
 
 async def _start(listener: Listener, started: list[Listener]) -> None:
-    """Start one; one that cannot be reached does not hold up the others, and is tried again."""
-    told = ""
+    """Start a listener; one that cannot be reached does not hold up the others, and is tried again."""
+    logged = ""
     while True:
         try:
             await listener.start()
         except TrnbotError as error:
-            if str(error) != told:
+            if str(error) != logged:
                 _log.error("%s did not start, trying again every %d s: %s", type(listener).__name__, _RETRY_S, error)
-            told = str(error)
+            logged = str(error)
             await asyncio.sleep(_RETRY_S)
         except Exception:
             _log.exception("%s did not start", type(listener).__name__)

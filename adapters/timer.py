@@ -1,4 +1,4 @@
-"""Tell the watch when to tick: by the clock of the wall, or by a recording's own time played faster."""
+"""Tick the watch: by the wall clock, or by a recording's own time played faster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attempts:
 
     def __init__(self, tick: Tick) -> None:
         self._tick = tick
-        self._told: set[str] = set()
+        self._logged_kinds: set[str] = set()
         self.succeeded = 0
         self.failed: Counter[str] = Counter()
         """Failed ticks by the class of the error."""
@@ -57,24 +57,24 @@ class Attempts:
     def _fail(self, now: datetime, error: Exception) -> None:
         kind = type(error).__name__
         self.failed[kind] += 1
-        if kind in self._told:
+        if kind in self._logged_kinds:
             return
-        self._told.add(kind)
+        self._logged_kinds.add(kind)
         # What the bot says itself is clear; anything else is a fault, and needs its trace.
         trace = None if isinstance(error, TrnbotError) else error
         _log.error("The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
 
     def _succeed(self, now: datetime) -> None:
         self.succeeded += 1
-        if self._told:
-            _log.info("The tick of %s succeeded again after %s.", f"{now:%Y-%m-%d %H:%M}", ", ".join(sorted(self._told)))
-        self._told.clear()
+        if self._logged_kinds:
+            _log.info("The tick of %s succeeded again after %s.", f"{now:%Y-%m-%d %H:%M}", ", ".join(sorted(self._logged_kinds)))
+        self._logged_kinds.clear()
 
 
 class Timer:
     """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
 
-    A tick that overruns makes the next one wait for its own time: the skipped ones are told through `on_missed`.
+    A tick that overruns makes the next one wait for its own time: the skipped ones are reported through `on_missed`.
     """
 
     def __init__(self, tick: Tick, clock: Clock, interval: timedelta, on_missed: OnMissed) -> None:

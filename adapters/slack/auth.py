@@ -114,7 +114,7 @@ def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
 
 
 class _Refusal(Exception):
-    """Carry what to tell the person who wanted to install."""
+    """Refuse an installation, with a sentence for the person who wanted it."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -179,7 +179,7 @@ class InstallPages:
         return f"{nonce}.{signature}"
 
     async def _fetch(self, code: str) -> Installation:
-        """Return what Slack grants for the code; nothing of its answer goes into a sentence or a log."""
+        """Return the installation that Slack grants for the code; nothing of its answer goes into a sentence or a log."""
         config = self._config
         try:
             answer: Any = await self._client.oauth_v2_access(

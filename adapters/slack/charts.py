@@ -78,5 +78,5 @@ class ChartUploader:
 
 
 def digest(chart: Chart) -> str:
-    """Return what changes when the chart does."""
+    """Return a fingerprint that changes when the chart does."""
     return hashlib.sha256(repr(chart).encode(errors="replace")).hexdigest()[:32]

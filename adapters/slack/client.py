@@ -78,7 +78,7 @@ class Redacting(logging.Filter):
     """Rewrite each record before any handler sees it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the message and the text of an error; drop what bolt says of variables that are ours to read."""
+        """Redact the message and the text of an error; drop bolt's remarks on variables that are ours to read."""
         record.msg, record.args = redact(record.getMessage()), None
         if record.exc_info and record.exc_info[1]:
             record.msg += f" ({type(record.exc_info[1]).__name__}: {redact(str(record.exc_info[1]))})"
@@ -127,16 +127,16 @@ PASSING = frozenset({"ratelimited", "internal_error", "fatal_error", "service_un
 def code_of(error: SlackApiError) -> str:
     """Return Slack's error code, `unknown_error` when it sent none."""
     answer = getattr(error.response, "data", None)  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
-    found = answer.get("error") if isinstance(answer, Mapping) else ""
-    return found if isinstance(found, str) and re.fullmatch(r"\w{1,60}", found) else "unknown_error"
+    code = answer.get("error") if isinstance(answer, Mapping) else ""
+    return code if isinstance(code, str) and re.fullmatch(r"\w{1,60}", code) else "unknown_error"
 
 
 def sentence(error: SlackApiError, channel: str = "") -> str:
-    """Return what Slack refused, and what to do."""
+    """Return a sentence that names Slack's refusal and the remedy."""
     code = code_of(error)
     needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
-    known = _SENTENCES.get(code, "Slack refused with '{code}'.")
-    return known.format(channel=channel or "there", needed=needed, code=code)
+    template = _SENTENCES.get(code, "Slack refused with '{code}'.")
+    return template.format(channel=channel or "there", needed=needed, code=code)
 
 
 @asynccontextmanager
@@ -153,7 +153,7 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
 
 
 def _kind(code: str) -> type[Unavailable]:
-    """Return what a code means: Slack's own failures may come after it did what was asked."""
+    """Return the error that a code stands for: Slack's own failures may come after it took the call."""
     if code in LASTING:
         return Refused
     return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

@@ -1,4 +1,4 @@
-"""Draw Forms as modals, and read what was filled in."""
+"""Draw forms as modals, and read the filled ones back as lines."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Origin:
     @staticmethod
     def load(text: str) -> Origin:
         """Read private_metadata; raise `ValueError` when it is not ours."""
-        found = json.loads(text)
-        if not isinstance(found, dict):
+        metadata = json.loads(text)
+        if not isinstance(metadata, dict):
             raise ValueError("metadata of another app")
-        return Origin(**{name: str(found.get(name, "")) for name in ("channel", "thread", "line")})
+        return Origin(**{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")})
 
 
 def working(name: str = "") -> Json:
@@ -100,8 +100,8 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
 def _under(title: str, card: Card) -> list[Json]:
     """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
     blocks = view_blocks(card)
-    said = markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
-    return blocks[1:] if said and len(blocks) > 1 else blocks
+    repeated = markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
+    return blocks[1:] if repeated and len(blocks) > 1 else blocks
 
 
 def ask_view(example: str, typed: str, origin: Origin) -> Json:
@@ -172,7 +172,7 @@ def _option(value: str, label: str) -> Json:
 
 
 def _filled(view: Mapping[str, Any]) -> dict[str, str]:
-    """Return what stands in each input, "" where nothing does."""
+    """Return the value of each input, "" for an empty one."""
     values = (view.get("state") or {}).get("values") or {}
     return {name: _value(state) for block in values.values() for name, state in block.items()}
 

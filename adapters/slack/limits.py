@@ -42,7 +42,7 @@ _NOTE_LENGTH = 700
 
 
 class Rank(IntEnum):
-    """Say how willingly a block is dropped: what says most never, what can be pressed late."""
+    """Order blocks by how willingly they are dropped: the first paragraph never, buttons late."""
 
     NEVER = 0
     LATE = 1
@@ -51,7 +51,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class Unit:
-    """Hold one Slack block, what to call it when it is left out, and its rank."""
+    """Hold one Slack block, its name for when it is left out, and its rank."""
 
     name: str
     block: Json
@@ -59,24 +59,24 @@ class Unit:
 
 
 def fit(units: Sequence[Unit], most: int) -> list[Json]:
-    """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one says what was dropped."""
-    kept = list(units)
+    """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one names the dropped."""
+    fitting = list(units)
     lengths = [_length(unit.block) for unit in units]
     dropped: list[Unit] = []
-    while _over(kept, lengths, most, bool(dropped)):
-        rank = max(unit.rank for unit in kept)
+    while _over(fitting, lengths, most, bool(dropped)):
+        rank = max(unit.rank for unit in fitting)
         if rank is Rank.NEVER:
             break
-        at = max(n for n, unit in enumerate(kept) if unit.rank is rank)
+        at = max(n for n, unit in enumerate(fitting) if unit.rank is rank)
         lengths.pop(at)
-        dropped.insert(0, kept.pop(at))
-    blocks = [unit.block for unit in kept]
+        dropped.insert(0, fitting.pop(at))
+    blocks = [unit.block for unit in fitting]
     return [*blocks, _left_out(dropped)] if dropped else blocks
 
 
-def _over(kept: Sequence[Unit], lengths: Sequence[int], most: int, noted: bool) -> bool:
+def _over(fitting: Sequence[Unit], lengths: Sequence[int], most: int, noted: bool) -> bool:
     note = _NOTE_LENGTH if noted else 0
-    return len(kept) + noted > most or sum(lengths) + note > TOTAL
+    return len(fitting) + noted > most or sum(lengths) + note > TOTAL
 
 
 def _length(block: Json) -> int:

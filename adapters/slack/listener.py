@@ -51,7 +51,7 @@ class Tasks:
         return task
 
     async def drain(self, timeout_s: float = 10.0) -> None:
-        """Wait for what is under way and what that begins, then give it up."""
+        """Wait for the work under way and the work it begins, then give up."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         while self._tasks and loop.time() < until:
@@ -181,7 +181,7 @@ class Listener:
         await self._close(ack, _Submission(view, line, requester), answer.result(), responder)
 
     async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
-        """Log what could not be handled, nothing of the payload but its type, and refuse it where it is not answered yet."""
+        """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
         _log.error("could not handle %s: %s: %s", body.get("type", "a request"), type(error).__name__, redact(str(error)))
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 

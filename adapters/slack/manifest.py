@@ -81,7 +81,7 @@ _FIRST = ("cost", "fleet", "alerts", "why", "forecast", "spot", "help")
 
 
 def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
-    """Return the examples that fit into `most` characters: what people ask most, then other questions."""
+    """Return the examples that fit into `most` characters: the most common questions first."""
     ranked = sorted((h for h in hints if not h.changes or h.name in _FIRST), key=_rank)
     shown = ""
     for example in (hint.example or hint.name for hint in ranked):

@@ -43,7 +43,7 @@ def one_line(text: str) -> str:
 def escape(text: str) -> str:
     """Return `text` from data as mrkdwn that shows it and does nothing else."""
     shown = _EMOJI.sub("\ua789", _QUOTE.sub(r"\1›", bare(text)))  # U+A789 looks like a colon
-    return escape_controls(_MARKUP.sub(lambda found: _LOOKALIKES[found[0]], shown))
+    return escape_controls(_MARKUP.sub(lambda sign: _LOOKALIKES[sign[0]], shown))
 
 
 def code(text: str) -> str:
@@ -60,8 +60,8 @@ def strong(text: str) -> str:
 
 def user_id(user: str) -> str:
     """Return Slack's own id of `slack:U01ALICE` or `slack:T1/U01ALICE`, "" for people of other surfaces."""
-    found = _USER.fullmatch(user)
-    return found[1] if found else ""
+    address = _USER.fullmatch(user)
+    return address[1] if address else ""
 
 
 def when(span: When) -> str:
@@ -74,14 +74,14 @@ def link(span: Link) -> str:
     text = cut(one_line(span.text), _LONGEST_WORD)
     if urlsplit(span.url).scheme not in ("http", "https") or len(span.url) > _LONGEST_URL:
         return escape(text)
-    url = escape_controls(re.sub(r"[\s|<>]", lambda found: f"%{ord(found[0]):02X}", span.url))
+    url = escape_controls(re.sub(r"[\s|<>]", lambda sign: f"%{ord(sign[0]):02X}", span.url))
     return f"<{url}|{escape(text).replace('|', '∣')}>"  # U+2223
 
 
 def mention(span: Mention) -> str:
     """Return a ping where Slack knows the person, else the name."""
-    known = user_id(span.user)
-    return f"<@{known}>" if known else escape(f"@{cut(one_line(span.name), _LONGEST_WORD)}")
+    person = user_id(span.user)
+    return f"<@{person}>" if person else escape(f"@{cut(one_line(span.name), _LONGEST_WORD)}")
 
 
 def pieces(spans: Iterable[Span]) -> Iterator[str]:
@@ -113,15 +113,15 @@ def join(parts: Iterable[str]) -> str:
 
 def chunks(spans: Iterable[Span], most: int) -> list[str]:
     """Return mrkdwn texts of up to `most` characters each, cut between words."""
-    found: list[list[str]] = [[]]
+    texts: list[list[str]] = [[]]
     length = 0
     for part in pieces(spans):
         if length + size(part) + 1 > most:
-            found.append([])
+            texts.append([])
             length = 0
-        found[-1].append(part)
+        texts[-1].append(part)
         length += size(part) + 1
-    return [text for text in (join(parts).strip() for parts in found) if text]
+    return [text for text in (join(parts).strip() for parts in texts) if text]
 
 
 def size(text: str) -> int:
@@ -133,10 +133,10 @@ def cut(text: str, most: int) -> str:
     """Return `text`, or its beginning and `…`, no longer than `most`."""
     if size(text) <= most:
         return text
-    kept = text[: most - 1]
-    while size(kept) > most - 1:
-        kept = kept[:-1]
-    return f"{kept.rstrip()}…"
+    head = text[: most - 1]
+    while size(head) > most - 1:
+        head = head[:-1]
+    return f"{head.rstrip()}…"
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:

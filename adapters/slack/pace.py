@@ -31,7 +31,7 @@ class Pace:
 
     @asynccontextmanager
     async def turn(self, channel: str) -> AsyncIterator[None]:
-        """Wait for this channel's turn; raise `Unavailable` where Slack asked for more patience than a tick has."""
+        """Wait for this channel's turn; raise `Unavailable` where Slack asked for a longer wait than a tick has."""
         loop, lock = asyncio.get_running_loop(), self._locks[channel]
         with self._delays.held(loop.time):
             await lock.acquire()
@@ -54,7 +54,7 @@ class Pace:
             self._next_s[channel] = max(self._next_s.get(channel, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def closed(self, channel: str) -> bool:
-        """Return whether Slack asked for patience that is not over."""
+        """Return whether Slack asked for a wait that is not over."""
         return self._next_s.get(channel, 0.0) > asyncio.get_running_loop().time()
 
     def claim(self, channel: str, message: str) -> int:
@@ -79,8 +79,8 @@ LONGEST_S = 30.0
 
 def retry_after_s(headers: Mapping[str, Any]) -> float:
     """Return the seconds that Slack asks to wait, 1 where it does not say."""
-    told = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
-    first = told[0] if isinstance(told, list | tuple) and told else told
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
+    first = asked[0] if isinstance(asked, list | tuple) and asked else asked
     return float(str(first)) if str(first).isdecimal() else 1.0
 
 

@@ -23,7 +23,7 @@ class Members:
 
     def __init__(self, client: AsyncWebClient, monotonic: Monotonic = time.monotonic) -> None:
         self._client, self._monotonic = client, monotonic
-        self._known: dict[str, tuple[float, frozenset[str]]] = {}
+        self._answers: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person is in a user group (`S0123`) or one of `admins`; raise `Unavailable` when Slack fails."""
@@ -34,12 +34,12 @@ class Members:
         return False
 
     async def _fresh(self, key: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> frozenset[str]:
-        asked, found = self._known.get(key, (float("-inf"), frozenset[str]()))
-        if self._monotonic() - asked > FRESH_S:
+        asked_s, people = self._answers.get(key, (float("-inf"), frozenset[str]()))
+        if self._monotonic() - asked_s > FRESH_S:
             async with explained():
-                found = await ask()
-            self._known[key] = (self._monotonic(), found)
-        return found
+                people = await ask()
+            self._answers[key] = (self._monotonic(), people)
+        return people
 
     async def _members(self, group: str) -> frozenset[str]:
         answer: Any = await self._client.usergroups_users_list(usergroup=group)
@@ -47,6 +47,6 @@ class Members:
 
     async def _admin(self, user: str) -> frozenset[str]:
         answer: Any = await self._client.users_info(user=user)
-        found = answer.get("user") or {}
-        may = (found.get("is_admin") or found.get("is_owner")) and not found.get("deleted")
-        return frozenset({user} if may else ())
+        profile = answer.get("user") or {}
+        is_admin = (profile.get("is_admin") or profile.get("is_owner")) and not profile.get("deleted")
+        return frozenset({user} if is_admin else ())

@@ -61,7 +61,7 @@ _LOUD = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.GOOD)
 
 @dataclass(frozen=True)
 class Message:
-    """Hold what chat.postMessage takes: the notification's text, and blocks."""
+    """Hold the arguments of chat.postMessage: the notification's text, and blocks."""
 
     text: str
     blocks: list[Json]
@@ -69,7 +69,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Around:
-    """Hold what a card does not know: the message's key, the line it answers, the files of its charts."""
+    """Hold a message's facts that a card does not know: its key, the line it answers, the files of its charts."""
 
     key: str = ""
     line: str = ""
@@ -78,7 +78,7 @@ class Around:
 
 
 def message(card: Card, around: Around | None = None) -> Message:
-    """Draw a card as a message; what does not fit is dropped from the last, buttons after all else, and named."""
+    """Draw a card as a message; blocks that do not fit are dropped from the last, buttons after all else, and named."""
     around = around or Around()
     blocks = fit(list(_units(card, around)), BLOCKS)
     if around.key:
@@ -140,7 +140,7 @@ def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator
 
 
 def _title(card: Card) -> list[Json]:
-    """Return a header for what is loud, one line for what is quiet; a long title goes on below its header."""
+    """Return a header for a loud card, one line for a quiet one; a long title goes on below its header."""
     title = _titled(card)
     drawn: list[Json] = []
     if card.tone in _LOUD:
@@ -207,8 +207,8 @@ def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
     drawn: list[Json] = [{"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)]
     missing = [markup.one_line(button.text) for button in block.buttons if markup.size(button.line) > BUTTON_VALUE]
     if missing:
-        said = f"Too long for a button: {', '.join(missing)}."
-        drawn.append(context(markup.chunks((said,), FIELD)[:1]))
+        note = f"Too long for a button: {', '.join(missing)}."
+        drawn.append(context(markup.chunks((note,), FIELD)[:1]))
     return drawn
 
 

@@ -23,7 +23,7 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class Sender:
-    """Post, edit and find messages by the Web API; failures come out as `Unavailable` with what to do."""
+    """Post, edit and find messages by the Web API; failures come out as `Unavailable` with the remedy."""
 
     def __init__(self, client: AsyncWebClient, charts: ChartUploader, pace: Pace, *, upload_delay_s: float = 1.0) -> None:
         self._client, self.charts, self._pace = client, charts, pace
@@ -77,7 +77,7 @@ class Sender:
             except SlackApiError as error:
                 self._pace.hold(channel, closed_s(error))
                 if code_of(error) in PASSING:
-                    raise  # not having looked is not having found nothing
+                    raise  # not having looked is no proof that it is not there
                 _log.info("history of %s not read: %s", channel, code_of(error))
                 return ""
             ts = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
@@ -87,7 +87,7 @@ class Sender:
         return ""
 
     async def _conversation(self, channel: str) -> str:
-        """Return the conversation with a person for their id, which is what edits and history ask for."""
+        """Return the conversation with a person for their id, because edits and history need one."""
         if not _PERSON.fullmatch(channel):
             return channel
         if channel not in self._direct:

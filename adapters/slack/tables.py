@@ -24,14 +24,14 @@ def table_text(table: Table, most: int) -> str:
     if _width(head.partition("\n")[2]) > _PHONE and any((*table.rows, table.total)):
         return _list(table, caption, most)
     room = most - markup.size(caption) - markup.size(head) - markup.size(total) - 80
-    kept: list[str] = []
+    fitting: list[str] = []
     for row in rows:
         room -= markup.size(row) + 1
         if room < 0:
             break
-        kept.append(row)
-    more = f"… and {len(rows) - len(kept):,} more rows" if len(kept) < len(rows) else ""
-    body = "\n".join(line for line in (head, *kept, more, total) if line)
+        fitting.append(row)
+    more = f"… and {len(rows) - len(fitting):,} more rows" if len(fitting) < len(rows) else ""
+    body = "\n".join(line for line in (head, *fitting, more, total) if line)
     return "\n".join(part for part in (caption, f"```\n{markup.cut(body, most - markup.size(caption) - 10)}\n```") if part)
 
 
@@ -52,27 +52,27 @@ def _list(table: Table, caption: str, most: int) -> str:
     points = [_point(row, table.columns) for row in table.rows if row]
     total = _point(table.total, table.columns) if table.total else ""
     total = total if markup.size(total) <= most // 3 else "…"  # no real one is longer
-    kept: list[str] = []
+    fitting: list[str] = []
     room = most - markup.size(caption) - markup.size(total) - 80
     for point in points:
         room -= markup.size(point) + 1
         if room < 0:
             break
-        kept.append(point)
-    more = f"… and {len(points) - len(kept):,} more rows" if len(kept) < len(points) else ""
-    return "\n".join(part for part in (caption, *kept, more, total) if part)
+        fitting.append(point)
+    more = f"… and {len(points) - len(fitting):,} more rows" if len(fitting) < len(points) else ""
+    return "\n".join(part for part in (caption, *fitting, more, total) if part)
 
 
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     first, *cells = [markup.cut(markup.one_line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
     names = [
-        "" if _tells_itself(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} " for n, c in enumerate(columns[1:])
+        "" if _needs_no_name(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} " for n, c in enumerate(columns[1:])
     ]
-    told = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
-    return f"• {markup.strong(first)}: {markup.escape(' · '.join(told))}".rstrip()
+    facts = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
+    return f"• {markup.strong(first)}: {markup.escape(' · '.join(facts))}".rstrip()
 
 
-def _tells_itself(n: int, columns: Sequence[Column]) -> bool:
+def _needs_no_name(n: int, columns: Sequence[Column]) -> bool:
     """Return whether a cell needs no name: the only one after the first, or words right behind it."""
     return len(columns) == 2 or (n == 0 and columns[1].align is Align.LEFT)
 

@@ -110,7 +110,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 @dataclass(frozen=True)
 class SigningKey:
-    """Hold one public key, and the channels it may speak for."""
+    """Hold one public key, and the channels it may sign for."""
 
     public_key: Any
     endorsements: Sequence[str]

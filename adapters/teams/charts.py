@@ -50,7 +50,7 @@ def chart_elements(chart: Chart) -> list[Json]:
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
-    """Return a chart's elements with the PNG as what hosts without charts show.
+    """Return a chart's elements with the PNG for hosts without charts.
 
     It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of their axis, so that the
     labels are never round.
@@ -107,7 +107,7 @@ def _start(first: float) -> float:
 
 
 def _scale(times: Sequence[datetime]) -> tuple[list[float], str]:
-    """Return each instant as its distance to the last, and what the axis counts."""
+    """Return each instant as its distance to the last, and the title of the axis."""
     unit, name = (86_400.0, "days") if times[-1] - times[0] > _LONG else (3_600.0, "hours")
     return [_rounded((time - times[-1]).total_seconds() / unit) for time in times], f"{name} before {times[-1]:%d %b %H:%M} UTC"
 

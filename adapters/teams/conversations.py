@@ -119,7 +119,7 @@ class Conversations:
         return None if document is None else _read(document)
 
     async def reach(self, conversation: str) -> Conversation:
-        """Return a conversation; raise `Unavailable` with what to do."""
+        """Return a conversation; raise `Unavailable` with the remedy."""
         reached = await self.get(conversation)
         if reached is None:
             raise _unknown(conversation)

@@ -113,7 +113,7 @@ def _answered(body: dict[str, Any]) -> InvokeResponse:
 
 
 def _greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:
-    """Return the card that greets a conversation: what to type, and how alerts come here."""
+    """Return the card that greets a conversation: lines to type, and how alerts come here."""
     buttons = tuple(Button(hint.example or hint.name, hint.example or hint.name) for hint in hints[:4])
     return Card(
         "Hello, trnbot watches your Trainium clusters",

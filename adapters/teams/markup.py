@@ -146,7 +146,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _tame(name: str) -> str:
-    """Return a person's name of letters and digits, for what else stands there could end the mention or format it."""
+    """Return a person's name of letters and digits, for any other sign could end the mention or format it."""
     return " ".join("".join(c if c.isalnum() or c in ".-'@" else " " for c in bare(name)).split())
 
 

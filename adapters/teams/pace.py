@@ -35,7 +35,7 @@ class Pace:
         self._closed_s: dict[str, float] = {}
 
     async def turn(self, conversation: str) -> None:
-        """Return when a message may be sent, counting it as sent; raise `Unavailable` where Teams asked for more patience."""
+        """Return when a message may be sent, counting it as sent; raise `Unavailable` where Teams asked for a longer wait."""
         with self._delays.held(self._monotonic):
             async with self._locks.setdefault(conversation, asyncio.Lock()):
                 sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))

@@ -85,13 +85,13 @@ def _fitting(card: Card, mentions: Mentions, room: int, stands: bool) -> list[_P
         pieces = [_piece(block, i, mentions, rich, stands) for i, block in enumerate(card.blocks)]
         if sum(piece.bytes for piece in pieces) <= room:
             return pieces
-    kept = 0
+    fitting = 0
     for piece in pieces:
         room -= piece.bytes
         if room < 0:
             break
-        kept += 1
-    return pieces[:kept] or [_shortened(block) for block in card.blocks[:1] if isinstance(block, Text)]
+        fitting += 1
+    return pieces[:fitting] or [_shortened(block) for block in card.blocks[:1] if isinstance(block, Text)]
 
 
 def _shortened(block: Text) -> _Piece:
@@ -152,9 +152,9 @@ def _unsaid(card: Card) -> list[Mention]:
 
 def _ping(shell: Json, entities: Sequence[Json]) -> None:
     """Add entities, each text once."""
-    known = {entity["text"]: entity for entity in [*shell["msteams"].get("entities", []), *entities]}
-    if known:
-        shell["msteams"]["entities"] = list(known.values())
+    by_text = {entity["text"]: entity for entity in [*shell["msteams"].get("entities", []), *entities]}
+    if by_text:
+        shell["msteams"]["entities"] = list(by_text.values())
 
 
 def _pictured(pieces: Sequence[_Piece], draw: Draw | None, spare: int) -> list[Json]:
@@ -172,7 +172,7 @@ def _pictured(pieces: Sequence[_Piece], draw: Draw | None, spare: int) -> list[J
 
 
 def _dropped(blocks: Sequence[Block]) -> str:
-    """Say what was left out."""
+    """Return the sentence that counts the blocks left out."""
     counts = Counter(type(block).__name__.lower() for block in blocks)
     names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
     parts = [f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}" for kind, n in counts.items()]

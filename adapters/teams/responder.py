@@ -71,7 +71,7 @@ class Responder:
         await self._send(here, thread, card)
 
     async def _share(self, here: Conversation, thread: str, card: Card) -> str:
-        """Show a private answer to everyone of the place, or of the one channel; return what was done."""
+        """Show a private answer to everyone of the place, or of the one channel; return the outcome in words."""
         channels = await self._conversations.channels() if here.personal else [replace(here, targeted=False)]
         if len(channels) != 1:
             return "Mention the bot in the channel that should see this, and type the line there."

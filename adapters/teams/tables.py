@@ -17,7 +17,7 @@ _LINES_MOST = 12
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
-    """Draw caption, table and what was folded away; `rich` adds lines of text for hosts without tables."""
+    """Draw caption, table and the note on folded rows; `rich` adds lines of text for hosts without tables."""
     columns = table.columns[:COLUMNS_MOST]
     shown = [words(table.caption, bold=True)] if table.caption else []
     if columns:
@@ -66,7 +66,7 @@ def _lines(table: Table) -> Json:
 
 
 def _rest(table: Table) -> str:
-    """Return in words what the table does not show."""
+    """Return in words the rows and columns that the table does not show."""
     folded = len(table.rows) - ROWS_MOST
     narrowed = len(table.columns) - COLUMNS_MOST
     parts = [table.rest] if table.rest else []

@@ -181,7 +181,7 @@ class _Pen:
         return "\n".join([self.ink("Next:", _QUIET), *(self._button(button, size) for button in buttons)])
 
     def _button(self, button: Button, size: int) -> str:
-        """Lay out what to type beside its name, or below it where that is too wide; whole, so that it can be typed."""
+        """Lay out the line to type beside its name, or below it where that is too wide; whole, so that it can be typed."""
         name, line = clean(button.text), clean(button.line)
         beside = f"  {_pad(name, size, Align.LEFT)}  {line}"
         if columns(beside) <= self.width:

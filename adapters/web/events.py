@@ -1,4 +1,4 @@
-"""Tell open pages what changed, by server-sent events."""
+"""Send changes to open pages, by server-sent events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Hub:
 
     @property
     def version(self) -> str:
-        """Return what changes with every event and every start: a page that holds another has missed something."""
+        """Return the number of the last event and this start: a page that holds another has missed something."""
         return f"{self._started}-{self._count}"
 
     def publish(self, event: str, **data: str) -> None:
@@ -62,11 +62,11 @@ class Hub:
         return response
 
     async def _follow(self, page: asyncio.Queue[str | None], response: web.StreamResponse) -> None:
-        told, quiet = "", 0.0
+        shown, quiet = "", 0.0
         while not self.closed:
             status = self._status()
-            if status != told:
-                told, quiet = status, 0.0
+            if status != shown:
+                shown, quiet = status, 0.0
                 await response.write(_event("status", {"html": status}).encode())
             try:
                 words = await asyncio.wait_for(page.get(), _BEAT)

@@ -1,4 +1,4 @@
-"""Refuse what another site makes a browser send, and tell the browser to load nothing from elsewhere."""
+"""Refuse requests that another site makes a browser send, and tell the browser to load nothing from elsewhere."""
 
 from __future__ import annotations
 

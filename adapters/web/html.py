@@ -122,13 +122,13 @@ def usd(amount: Decimal | float | str) -> str:
 
 def _joined(blocks: tuple[Block, ...]) -> list[Block]:
     """Put rows of buttons that follow each other into one."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
-        if isinstance(block, Buttons) and found and isinstance(found[-1], Buttons):
-            found[-1] = Buttons((*found[-1].buttons, *block.buttons))
+        if isinstance(block, Buttons) and joined and isinstance(joined[-1], Buttons):
+            joined[-1] = Buttons((*joined[-1].buttons, *block.buttons))
         else:
-            found.append(block)
-    return found
+            joined.append(block)
+    return joined
 
 
 def _headline(card: Card) -> tuple[str, str]:

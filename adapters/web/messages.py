@@ -121,7 +121,7 @@ def _shown(card: Card) -> Card:
 
 
 def _read(document: Mapping[str, Any]) -> Message | None:
-    """Return the message, or None where another version wrote what this one cannot read: it must not hide the others."""
+    """Return the message, or None where this version cannot read it: it must not hide the others."""
     try:
         return decode(Message, document)
     except ValueError as error:

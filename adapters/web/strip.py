@@ -1,4 +1,4 @@
-"""Say in a strip what wastes now, how much, since when, what to do, and what was saved: from two answers' cards."""
+"""Sum up in a strip the waste of now, its cost, onset and remedy, and the savings: from the cards of two answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wasting:
 
 @dataclass(frozen=True)
 class Standing:
-    """Hold what the strip shows; `known` is False where the answers hold no numbers, such as a failure's."""
+    """Hold the figures of the strip; `known` is False where the answers hold no numbers, such as a failure's."""
 
     known: bool
     rows: tuple[Wasting, ...] = ()

@@ -61,7 +61,7 @@ class _Plot:
 
 
 class _Lines(_Plot):
-    """Draw lines over time: the usual band, the incident, gaps, and what is now."""
+    """Draw lines over time: the usual band, the incident, gaps, and the newest values."""
 
     def __init__(self, chart: Chart) -> None:
         super().__init__(chart)
@@ -256,8 +256,8 @@ class _Heat:
 
     def _cell(self, name: str, i: int, value: float | None, top: int) -> Markup:
         dark = axis.shade(value)
-        told = axis.figure(value, self.chart.unit) if value is not None and dark is not None else "no reading"
-        words = f"{name} · {self.chart.times[i].astimezone(UTC):%d %b %H:%M} UTC · {told}"
+        reading = axis.figure(value, self.chart.unit) if value is not None and dark is not None else "no reading"
+        words = f"{name} · {self.chart.times[i].astimezone(UTC):%d %b %H:%M} UTC · {reading}"
         cell = Markup('<rect class="hit cell h{}" x="{}%" width="{}%" y="{}" height="{}"><title>{}</title></rect>')
         return cell.format("x" if dark is None else dark, _n(i * self.width), _n(self.width), top, self.ROW - 4, words)
 
@@ -269,12 +269,12 @@ def _hue(series: Series, i: int) -> str:
 
 def _values(chart: Chart, i: int) -> str:
     """Return the values at one place in words, the series named where there are several."""
-    told = []
+    phrases = []
     for series in chart.series:
         value = series.values[i] if i < len(series.values) else None
         words = axis.figure(value, chart.unit) if value is not None and axis.known(value) else "no reading"
-        told.append(f"{series.name} {words}" if len(chart.series) > 1 else words)
-    return ", ".join(told)
+        phrases.append(f"{series.name} {words}" if len(chart.series) > 1 else words)
+    return ", ".join(phrases)
 
 
 def _clock(at: datetime) -> str:

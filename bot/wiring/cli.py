@@ -135,7 +135,7 @@ def score_files(options: Options) -> int:
 
 def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return what leaves one picture a series in the folder."""
-    from adapters.charts.scored import draw_scored
+    from adapters.charts.scored import ScoredSeries, draw_scored
     from adapters.series_csv import read_truth
     from detectors.series.score import THRESHOLD
 
@@ -144,7 +144,7 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
 
     def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
         picture = folder / "-".join(Path(name).with_suffix(".png").parts)
-        picture.write_bytes(draw_scored(name, times, values, scores, flags, THRESHOLD, labels.get(name, ())))
+        picture.write_bytes(draw_scored(name, ScoredSeries(times, values, scores, flags), THRESHOLD, labels.get(name, ())))
 
     return draw
 
