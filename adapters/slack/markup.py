@@ -42,8 +42,13 @@ def one_line(text: str) -> str:
 
 def escape(text: str) -> str:
     """Return `text` from data as mrkdwn that shows it and does nothing else."""
-    shown = _EMOJI.sub("\ua789", _QUOTE.sub(r"\1›", bare(text)))  # U+A789 looks like a colon
+    shown = _without_emoji(_QUOTE.sub(r"\1›", bare(text)))
     return escape_controls(_MARKUP.sub(lambda sign: _LOOKALIKES[sign[0]], shown))
+
+
+def _without_emoji(text: str) -> str:
+    """Return `text` with the first colon of each emoji's name replaced by U+A789, which looks like it."""
+    return _EMOJI.sub("\ua789", text)
 
 
 def code(text: str) -> str:
@@ -89,7 +94,7 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
     for span in _merged(spans):
         match span:
             case str():
-                yield from (escape(part) for part in _words(span))
+                yield from (escape(part) for part in _words(_without_emoji(span)))  # a cut may part an emoji's colons
             case Strong(text=text):
                 yield from _apart(text, strong)
             case Code(text=text):

@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
@@ -109,6 +109,7 @@ def test_any_card_fits_every_limit_of_a_modal(card):
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(words, min_size=1, max_size=6))
+@example(["00" + "0000:a" * 900])
 def test_no_markup_from_data_survives(parts):
     card = Card(
         parts[0], Tone.OVER, (Text(tuple(parts)), Facts(tuple((p, p) for p in parts)), quiet(*parts), text(Link("a", parts[-1])))
