@@ -94,7 +94,7 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
     for span in _merged(spans):
         match span:
             case str():
-                yield from (escape(part) for part in _words(_without_emoji(span)))  # a cut may part an emoji's colons
+                yield from (escape(part) for part in _words(_without_emoji(bare(span))))  # a cut may part an emoji's colons
             case Strong(text=text):
                 yield from _apart(text, strong)
             case Code(text=text):
