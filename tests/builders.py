@@ -47,7 +47,7 @@ def anomaly(cause: Cause = Cause.STARVED, *, n: int = 4, cluster: str = "llama",
 
 
 def alert(found: Anomaly | None = None, *, name: str = "a1", opened: datetime = NOON, **more: Any) -> Alert:
-    made = Alert(id=name, anomaly=found or anomaly(), opened=opened, seen=opened, things_at_worst=4)
+    made = Alert(id=name, anomaly=found or anomaly(), opened=opened, seen=opened, things_at_peak=4)
     return replace(made, **more)
 
 

@@ -162,8 +162,8 @@ def _named(alert: Alert) -> Text:
         spans.append(f"and {counted(len(things) - len(shown), 'other')}")
         listed = alert.anomaly.kind == "node" and cluster
         spans += [", listed by ", Code(f"fleet {quote(cluster)}")] if listed else []
-    recovered = alert.things_at_worst - len(things)
-    spans += [f" · {recovered} of {alert.things_at_worst} recovered"] if recovered > 0 else []
+    recovered = alert.things_at_peak - len(things)
+    spans += [f" · {recovered} of {alert.things_at_peak} recovered"] if recovered > 0 else []
     return quiet(*spans)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -73,8 +73,9 @@ class Alert:
     waste: Waste | None = None
     owner: str = ""
     """The name in the owner tag of most of its things, "" where they have none."""
-    things_at_worst: int = 0
-    worst: Peak | None = None
+    things_at_peak: int = field(default=0, metadata={"stored": "things_at_worst"})
+    """The most things that it ever was about."""
+    peak: Peak | None = field(default=None, metadata={"stored": "worst"})
     claims: tuple[str, ...] = ()
     """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
 

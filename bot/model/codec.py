@@ -3,6 +3,7 @@
 A document is made of dict, list, str, int, float, bool and None. Times are ISO 8601 in UTC, money is a decimal string, a
 length of time is seconds, a number that JSON cannot hold (nan, inf) is a string. Where a hint leaves a choice of classes,
 the chosen one is named under `class`, a word that no field can have. What is hinted `Any` comes back as the document itself.
+A field is written under its own name, or under the one of its metadata `stored`: so a field can be renamed, and documents stay.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _encode_choice(value: Any) -> Any:
 
 def _encode_fields(value: Any) -> dict[str, Any]:
     hints = _hints(value.__class__)
-    return {field.name: _encode(getattr(value, field.name), hints[field.name]) for field in _stored(value.__class__)}
+    return {_key(field): _encode(getattr(value, field.name), hints[field.name]) for field in _stored(value.__class__)}
 
 
 def _encode_plain(value: Any) -> Any:
@@ -128,12 +129,12 @@ def _decode_choice(choices: tuple[Any, ...], document: Any) -> Any:
 def _decode_fields(kind: Any, document: Any) -> Any:
     if not isinstance(document, Mapping):
         raise ValueError(f"a {kind.__name__} is an object; got {type(document).__name__}")
-    hints, found = _hints(kind), {}
+    hints, values = _hints(kind), {}
     for field in _stored(kind):
-        if field.name in document:
-            found[field.name] = _named(kind, field.name, hints[field.name], document[field.name])
+        if (key := _key(field)) in document:
+            values[field.name] = _named(kind, key, hints[field.name], document[key])
     try:
-        return kind(**found)
+        return kind(**values)
     except TypeError as error:
         raise ValueError(f"{kind.__name__}: {error}") from error
 
@@ -173,6 +174,11 @@ def _hints(kind: Any) -> dict[str, Any]:
 def _stored(kind: Any) -> tuple[Field[Any], ...]:
     """Return the fields that make up the value: a field that does not compare (a cache) is not written."""
     return tuple(field for field in fields(kind) if field.init and field.compare)
+
+
+def _key(field: Field[Any]) -> str:
+    """Return the name of a field in documents."""
+    return str(field.metadata.get("stored", field.name))
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

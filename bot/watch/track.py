@@ -74,17 +74,17 @@ def _open(anomaly: Anomaly, reading: Reading) -> Alert:
         seen=now,
         owner=owner_of(anomaly.things, reading),
         claims=claims_of(anomaly, reading),
-        things_at_worst=len(anomaly.things),
+        things_at_peak=len(anomaly.things),
         launched_by=launcher_of(anomaly.things, reading),
     )
 
 
 def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
     newest = replace(anomaly, window=Window(min(alert.anomaly.window.start, anomaly.window.start), anomaly.window.end))
-    worst = max(alert.things_at_worst, len(anomaly.things))
+    most = max(alert.things_at_peak, len(anomaly.things))
     by = alert.launched_by or launcher_of(anomaly.things, reading)
     claims = alert.claims if by == alert.launched_by else claims_of(anomaly, reading)
-    seen = replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_worst=worst)
+    seen = replace(alert, anomaly=newest, seen=reading.now, closed=None, things_at_peak=most)
     return replace(seen, launched_by=by, claims=claims)
 
 
@@ -109,26 +109,26 @@ _NEAR = Decimal("0.8")
 
 
 def at_peak(alert: Alert, now: datetime) -> Alert:
-    """Return the alert with its worst as of `now`; one that has ended is described by it.
+    """Return the alert with its peak as of `now`; one that has ended is described by its peak.
 
     The newest sight near the most things and the dearest hour counts: the longer an incident lasts, the surer is its verdict.
     """
     if alert.closed:
         return _ended(alert)
-    return replace(alert, worst=_newest(alert)) if alert.seen == now else alert
+    return replace(alert, peak=_newest(alert)) if alert.seen == now else alert
 
 
 def _newest(alert: Alert) -> Peak:
     per_hour = alert.waste.per_hour if alert.waste else Decimal(0)
-    most = max(per_hour, alert.worst.most_usd_per_hour) if alert.worst else per_hour
-    near = per_hour >= _NEAR * most and len(alert.anomaly.things) >= _NEAR * alert.things_at_worst
-    if alert.worst is None or near:
+    most = max(per_hour, alert.peak.most_usd_per_hour) if alert.peak else per_hour
+    near = per_hour >= _NEAR * most and len(alert.anomaly.things) >= _NEAR * alert.things_at_peak
+    if alert.peak is None or near:
         return Peak(alert.anomaly, per_hour, most)
-    return replace(alert.worst, most_usd_per_hour=most)
+    return replace(alert.peak, most_usd_per_hour=most)
 
 
 def _ended(alert: Alert) -> Alert:
-    if alert.worst is None:
+    if alert.peak is None:
         return alert
-    told = replace(alert, anomaly=replace(alert.worst.anomaly, window=alert.anomaly.window))
-    return replace(told, waste=replace(alert.waste, per_hour=alert.worst.usd_per_hour)) if alert.waste else told
+    ended = replace(alert, anomaly=replace(alert.peak.anomaly, window=alert.anomaly.window))
+    return replace(ended, waste=replace(alert.waste, per_hour=alert.peak.usd_per_hour)) if alert.waste else ended

@@ -89,7 +89,7 @@ def starved(**more: Any) -> Alert:
         "opened": ONSET + timedelta(minutes=15),
         "waste": waste(),
         "owner": "slack:U01DANA",
-        "things_at_worst": 64,
+        "things_at_peak": 64,
     } | more
     return replace(builders.alert(found, name="a9ba409518"), **{"seen": NOON, **made})
 
@@ -104,7 +104,7 @@ def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
         why=f"NeuronCore utilization 0 % for 5 h on {n} nodes; no runtime is loaded.",
         suggestions=("Stop the nodes or scale the node group down.", "If they wait for a job on purpose, silence them."),
     )
-    made: dict[str, Any] = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_worst": n} | more
+    made: dict[str, Any] = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_peak": n} | more
     return replace(builders.alert(found, name=f"a{cluster}{n}"), **{"seen": NOON, **made})
 
 
@@ -145,7 +145,7 @@ def storm() -> Card:
     first = starved(
         anomaly=replace(starved().anomaly, things=builders.nodes(500, "llama-70b"), wasted_shares=(0.75,) * 500),
         waste=waste("8464.00", "3526.70"),
-        things_at_worst=512,
+        things_at_peak=512,
     )
     rest = [idle(n, f"pool-{n:02}", waste=None if n == 40 else waste(f"{n * 21}.50", f"{n * 80}")) for n in range(2, 41)]
     return notice(first, *rest, drawn=chart())

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.window import Window
+from tests.builders import alert
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 INSTANTS = st.integers(0, 10**15).map(lambda us: NOW + timedelta(microseconds=us))
@@ -140,3 +142,21 @@ def test_an_unknown_block_is_named():
 def test_a_naive_time_is_refused():
     with pytest.raises(ValueError, match="no time zone"):
         encode(Text((When(datetime(2026, 1, 1)),)))  # noqa: DTZ001
+
+
+@dataclass(frozen=True)
+class Renamed:
+    peak: int = field(default=0, metadata={"stored": "worst"})
+
+
+def test_a_renamed_field_keeps_its_name_in_documents():
+    assert encode(Renamed(3)) == {"worst": 3}
+    assert decode(Renamed, {"worst": 3, "peak": 4}) == Renamed(3)
+    with pytest.raises(ValueError, match=r"Renamed\.worst"):
+        decode(Renamed, {"worst": "much"})
+
+
+def test_an_alert_is_stored_under_the_names_of_its_first_release():
+    document = encode(alert())
+    assert {"worst", "things_at_worst"} <= document.keys()
+    assert not {"peak", "things_at_peak"} & document.keys()

@@ -214,11 +214,11 @@ def test_its_alerts_are_all_there(store: SqlStore) -> None:
     }
     starved = alerts[STARVED]
     assert starved.key == "starved/cluster=llama"
-    assert (starved.seen, starved.severity, starved.things_at_worst) == (LAST, Severity.WARNING, 4)
+    assert (starved.seen, starved.severity, starved.things_at_peak) == (LAST, Severity.WARNING, 4)
     assert starved.anomaly == replace(anomaly(at=LAST), window=starved.anomaly.window)
     assert isinstance(starved.waste, Waste)
     assert (starved.waste.per_hour, starved.waste.so_far) == (Decimal("60.00"), Decimal(70))
-    assert starved.worst is not None
+    assert starved.peak is not None
     assert starved.acknowledged is not None
     assert (starved.acknowledged.who, starved.acknowledged.note) == ("dana", "looking at the loader")
     ended = store.history(Window(NOON, LAST), Labels(cluster="vision"))

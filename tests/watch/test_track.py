@@ -18,7 +18,7 @@ EMPTY = Detection()
 
 def test_a_new_anomaly_opens_an_alert_with_the_owner_most_nodes_name() -> None:
     opened = track([], Detection((anomaly(),)), reading(owner="dana"), QUIET)
-    assert [(a.opened, a.owner, a.things_at_worst) for a in opened] == [(NOON, "dana", 4)]
+    assert [(a.opened, a.owner, a.things_at_peak) for a in opened] == [(NOON, "dana", 4)]
 
 
 def test_a_new_alert_claims_its_namespace_and_whoever_launched_its_nodes_but_no_machine() -> None:
@@ -40,7 +40,7 @@ def test_the_same_tick_again_opens_the_same_alert() -> None:
 def test_a_seen_anomaly_keeps_its_alert_and_its_earliest_onset() -> None:
     later = anomaly(at=NOON + FIVE, n=6)
     (kept,) = track([alert()], Detection((later,)), reading(NOON + FIVE), QUIET)
-    assert (kept.id, kept.seen, kept.things_at_worst) == ("a1", NOON + FIVE, 6)
+    assert (kept.id, kept.seen, kept.things_at_peak) == ("a1", NOON + FIVE, 6)
     assert kept.anomaly.window.start == NOON - timedelta(minutes=10)
 
 

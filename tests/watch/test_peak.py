@@ -15,9 +15,9 @@ def sights(*seen: tuple[Anomaly, str]) -> Alert:
     """Return an alert seen like this, five minutes apart, and ended a while after; "" = no price."""
     kept, now = alert(), NOON
     for found, per_hour in seen:
-        things = max(kept.things_at_worst, len(found.things))
+        things = max(kept.things_at_peak, len(found.things))
         money = waste(per_hour) if per_hour else None
-        kept = at_peak(replace(kept, anomaly=found, seen=now, things_at_worst=things, waste=money), now)
+        kept = at_peak(replace(kept, anomaly=found, seen=now, things_at_peak=things, waste=money), now)
         now += FIVE
     return at_peak(replace(kept, closed=now + 3 * FIVE), now + 3 * FIVE)
 
@@ -45,8 +45,8 @@ def test_what_has_no_price_goes_by_its_things() -> None:
 
 
 def test_while_it_fires_it_tells_of_now() -> None:
-    now = at_peak(replace(alert(anomaly(n=1)), worst=sights((anomaly(n=64), "9")).worst, things_at_worst=64), NOON)
-    assert (len(now.anomaly.things), len(now.worst.anomaly.things) if now.worst else 0) == (1, 64)
+    now = at_peak(replace(alert(anomaly(n=1)), peak=sights((anomaly(n=64), "9")).peak, things_at_peak=64), NOON)
+    assert (len(now.anomaly.things), len(now.peak.anomaly.things) if now.peak else 0) == (1, 64)
 
 
 def test_silence_in_between_changes_nothing() -> None:
