@@ -24,7 +24,7 @@ from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
-from bot.watch.deliver import deliver, intents, surface_of
+from bot.watch.deliver import Delivery, intents, surface_of
 from bot.watch.health import Health, watch_channels
 from bot.watch.mute import mute
 from bot.watch.tick import TickResult, Watch, drill_targets, notify
@@ -56,41 +56,42 @@ class App:
         self._stopwatch = stopwatch
 
     async def tick(self, now: datetime) -> TickResult | None:
-        """Watch once: look, write, say, write what was said; a tick that fails leaves the last one's state whole.
+        """Run one tick: read, write, notify, write the log; a tick that fails leaves the last one's state whole.
 
-        Returns None where the bot left while it looked, before anything was written.
+        Returns None where the bot left while it read, before anything was written.
         """
         async with self._turn:
             started = self._stopwatch()
             try:
-                look = await self._looked(now)
-                if look is None:
+                result = await self._result(now)
+                if result is None:
                     return None
-                await self._speak(look.outcome.notices, look.memory, look.reading, look.changes(), now)
-                current = replace(look.memory, alerts=look.outcome.alerts)
-                self.health.undelivered += await post_digests(self.ports, current, look.reading.inventory, now)
+                await self._notify(result.outcome.notifications, result.state, result.reading, result.changes(), now)
+                current = replace(result.state, alerts=result.outcome.alerts)
+                self.health.undelivered += await post_digests(self.ports, current, result.reading.inventory, now)
             except Exception as error:
                 self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
                 raise
             await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
-            await asyncio.to_thread(self.ports.world.drill, drill_targets(look.outcome.alerts), now)
+            await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
             await asyncio.to_thread(remember_estimate, self.ports, now)
-            self.health.ticked(now, self._stopwatch() - started, look.outcome.alerts, tuple(map(str, look.reading.gaps)))
-            return look
+            gaps = tuple(map(str, result.reading.gaps))
+            self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
+            return result
 
-    async def _looked(self, now: datetime) -> TickResult | None:
-        """Look in a thread; None once the bot leaves, for a look only reads and nobody needs its end."""
-        looking = asyncio.create_task(asyncio.to_thread(self._watch.look, now))
+    async def _result(self, now: datetime) -> TickResult | None:
+        """Run the watch in a thread; None once the bot leaves, for it only reads and nobody needs its end."""
+        ticking = asyncio.create_task(asyncio.to_thread(self._watch.tick, now))
         leaving = asyncio.create_task(self._leaving.wait())
         try:
-            await asyncio.wait({looking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return looking.result() if looking.done() else None
+            await asyncio.wait({ticking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return ticking.result() if ticking.done() else None
         finally:
-            looking.cancel()
+            ticking.cancel()
             leaving.cancel()
 
     def leave(self) -> None:
-        """Begin no more, and abandon a look under way; what is being written or said is finished."""
+        """Begin no tick, and abandon the reading of one under way; its writes and messages are finished."""
         self._leaving.set()
 
     async def answer(self, request: Request) -> Card:
@@ -134,19 +135,18 @@ class App:
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
     async def refresh(self, now: datetime) -> None:
-        """Say again what a person's decision changed, without looking at the fleet."""
+        """Notify of a person's decision at once, without a tick."""
         async with self._turn:
-            memory = await asyncio.to_thread(self.ports.stores.alerts.load, now)
-            policy = await asyncio.to_thread(lambda: self.ports.policy)
-            firing, ended = ([a for a in memory.alerts if a.firing is state] for state in (True, False))
-            alerts = mute(firing, memory.silences, policy, now, ended)
-            routes = await asyncio.to_thread(self._watch.routes)
-            notices = notify(memory, alerts, policy, self._channels, now, routes)
+            state = await asyncio.to_thread(self.ports.stores.alerts.load, now)
+            rules = await asyncio.to_thread(self._watch.rules)
+            firing, ended = ([a for a in state.alerts if a.firing is fires] for fires in (True, False))
+            alerts = mute(firing, state.silences, rules.policy, now, ended)
             reading = await asyncio.to_thread(self._watch.read, now)
-            await self._speak(notices, memory, reading, StateUpdate(alerts=alerts), now)
+            notifications = notify(state, alerts, rules, now)
+            await self._notify(notifications, state, reading, StateUpdate(alerts=alerts), now)
 
     async def role(self, user: str) -> Role:
-        """Return what a person may do: admins are listed by themselves, or by a group of their platform that they are in.
+        """Return the role of a person: admins are listed by themselves, or by a group of their platform that they are in.
 
         Raises `Unavailable` when the platform must be asked and does not tell.
         """
@@ -173,17 +173,18 @@ class App:
             admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
             raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
 
-    async def _speak(
-        self, notices: Sequence[Notification], memory: State, reading: Reading, changes: StateUpdate, now: datetime
+    async def _notify(
+        self, notifications: Sequence[Notification], state: State, reading: Reading, changes: StateUpdate, now: datetime
     ) -> None:
-        """Write alerts and intents, then say the notices."""
-        said = [*changes.said, *intents(notices, memory.said)]
-        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, said=said))
-        draw = partial(_card, memory=memory, reading=reading, routes=self.ports.site.routes)
-        line = partial(thread_line, silences=(*memory.silences, *memory.slept))
-        sent = await deliver(notices, memory.said, self.ports.site.surfaces, self.ports.stores.alerts, draw, line)
-        self.health.undelivered = sent.failed
-        await watch_channels(sent, self.ports.stores.documents, now, partial(self.tell_admins, now=now))
+        """Write alerts and intents, then deliver the notifications."""
+        written = [*changes.notification_log, *intents(notifications, state.notification_log)]
+        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, notification_log=written))
+        draw = partial(_card, state=state, reading=reading, routes=self.ports.site.routes)
+        line = partial(thread_line, silences=(*state.silences, *state.slept))
+        delivery = Delivery(self.ports.site.surfaces, self.ports.stores.alerts, draw, line)
+        delivered = await delivery.send(notifications, state.notification_log)
+        self.health.undelivered = delivered.failed
+        await watch_channels(delivered, self.ports.stores.documents, now, partial(self.tell_admins, now=now))
 
     async def tell_admins(self, sentence: str, now: datetime) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
@@ -199,7 +200,7 @@ class App:
 
 
 def error_card(sentence: str) -> Card:
-    """Say what was wrong in one sentence."""
+    """Return the card of a mistake, in one sentence."""
     return Card("That did not work", Tone.ERROR, (text(sentence),), {"error": sentence})
 
 
@@ -215,7 +216,7 @@ def _shareable(card: Card, line: str) -> Card:
     return replace(card, blocks=(*card.blocks, Buttons((share,))))
 
 
-def _card(notice: Notification, memory: State, reading: Reading, routes: Routes) -> Card:
-    worst = max(notice.alerts, key=worth)
-    chart = alert_chart(worst, reading.frames)
-    return notice_card(notice, chart, memory.silences, lambda name: routes.owner(name, notice.channel))
+def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
+    dearest = max(notification.alerts, key=worth)
+    chart = alert_chart(dearest, reading.frames)
+    return notice_card(notification, chart, state.silences, lambda name: routes.owner(name, notification.channel))

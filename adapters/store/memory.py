@@ -39,7 +39,7 @@ class MemoryStore:
         standing = [x for x in self._silences.values() if x.ended_at is None]
         return State(
             alerts=self._ordered([*self._open.values(), *recent]),
-            said=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
+            notification_log=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
             silences=tuple(x for x in standing if x.ends > now),
             slept=tuple(x for x in standing if now - KEEP_SLEPT < x.ends <= now),
             ticked_at=self._ticked_at,
@@ -47,11 +47,11 @@ class MemoryStore:
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of it or none of it."""
-        alerts, said = tuple(changes.alerts), tuple(changes.said)
+        alerts, entries = tuple(changes.alerts), tuple(changes.notification_log)
         silences, decisions = tuple(changes.silences), tuple(changes.decisions)
         for alert in alerts:
             self._put_alert(alert)
-        self._said.update(((x.id, x.channel), x) for x in said)
+        self._said.update(((x.id, x.channel), x) for x in entries)
         self._silences.update((x.id, x) for x in silences)
         for decision in decisions:
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)

@@ -64,7 +64,7 @@ class SqlStore:
             silences = _bodies(connection, SILENCES, standing, Silence)
             return State(
                 alerts=_alerts(connection, recent),
-                said=_bodies(connection, SAID, told, NotificationLogEntry),
+                notification_log=_bodies(connection, SAID, told, NotificationLogEntry),
                 silences=tuple(x for x in silences if x.ends > now),
                 slept=tuple(x for x in silences if x.ends <= now),
                 ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
@@ -74,7 +74,7 @@ class SqlStore:
         """Write all of it or none of it; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
             _replace(connection, ALERTS, map(alert_row, changes.alerts))
-            _replace(connection, SAID, map(said_row, changes.said))
+            _replace(connection, SAID, map(said_row, changes.notification_log))
             _replace(connection, SILENCES, map(silence_row, changes.silences))
             _add(connection, DECISIONS, "id", map(decision_row, changes.decisions))
             if changes.ticked_at:

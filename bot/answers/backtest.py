@@ -34,7 +34,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
     told = [a for a in alerts if not a.muted_by]
     total = sum((a.waste.so_far for a in told if a.waste), Decimal(0))
-    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notices), 'notice')}"
+    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notifications), 'notice')}"
     title = f"{name}: {said}, {usd(total)} of waste seen"
     blocks: list[Block] = [_table(alerts)] if alerts else [quiet("Not one alert.")]
     blocks += [_grade(grade)] if grade else []
@@ -83,7 +83,7 @@ def _data(seen: ReplayResult, alerts: list[Alert], grade: Mapping[str, Any] | No
             "at": notice.at,
             "alerts": [keys.get(alert.id, alert.key) for alert in notice.alerts],
         }
-        for notice in seen.notices
+        for notice in seen.notifications
     ]
     return {
         "start": seen.window.start,

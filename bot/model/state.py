@@ -12,14 +12,14 @@ from bot.model.window import Window
 
 @dataclass(frozen=True)
 class State:
-    """Hold the memory of the watch between ticks."""
+    """Hold the state that the watch needs at its next tick."""
 
     alerts: tuple[Alert, ...] = ()
     """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
-    said: tuple[NotificationLogEntry, ...] = ()
-    """What channels were told of incidents not over, or over within the last day."""
+    notification_log: tuple[NotificationLogEntry, ...] = ()
+    """The entries of incidents that are not over, or over within the last day."""
     silences: tuple[Silence, ...] = ()
-    """What people keep quiet now."""
+    """Silences that hold now, or will."""
     ticked_at: datetime | None = None
     """The last tick that was saved whole."""
     slept: tuple[Silence, ...] = ()
@@ -31,7 +31,7 @@ class StateUpdate:
     """Hold the writes of one step, made in one transaction; existing ids are replaced."""
 
     alerts: Sequence[Alert] = ()
-    said: Sequence[NotificationLogEntry] = ()
+    notification_log: Sequence[NotificationLogEntry] = ()
     silences: Sequence[Silence] = ()
     decisions: Sequence[Decision] = ()
     ticked_at: datetime | None = None
@@ -39,9 +39,9 @@ class StateUpdate:
 
 @dataclass
 class ReplayResult:
-    """Hold the outcome of a replay: every opening of every alert as it stood last, every notice, the ticks run."""
+    """Hold the outcome of a replay: every opening of every alert as it stood last, every notification, the ticks run."""
 
     window: Window
     ticks: int = 0
     alerts: dict[str, Alert] = field(default_factory=dict)
-    notices: list[Notification] = field(default_factory=list)
+    notifications: list[Notification] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Join alerts of one incident into what one message shows."""
+"""Group the alerts of one incident, which share one message."""
 
 from __future__ import annotations
 
@@ -12,42 +12,50 @@ from bot.model.causes import About
 
 @dataclass(frozen=True)
 class Incident:
-    """Hold the alerts one channel hears of together, and what it was told of them last."""
+    """Hold the alerts that share one message in one channel, and the log entry of its last notification."""
 
     id: str
     channel: str
     alerts: tuple[Alert, ...]
-    said: NotificationLogEntry | None = None
+    entry: NotificationLogEntry | None = None
 
 
 def group(
-    alerts: Sequence[Alert], said: Sequence[NotificationLogEntry], channel: str, hears: Set[str] | None = None
+    alerts: Sequence[Alert], entries: Sequence[NotificationLogEntry], channel: str, meant: Set[str] | None = None
 ) -> list[Incident]:
-    """Return the incidents of one channel, oldest first: alerts stay with the message that told of them.
+    """Return the incidents of one channel, oldest first: alerts stay with the message that holds them.
 
-    Firing, unmuted alerts that the channel `hears` (ids, None = all) and no message holds yet join an open incident of the
-    same group, else begin one. What a message told of stays with it, whoever the alert is for by now: its end is told where
-    its beginning was.
+    Firing, unmuted alerts that are `meant` for the channel (ids, None = all) and in no message yet join an open incident of
+    the same group, else begin one. An alert stays with its message, whoever it is for by now: its end is shown where its
+    beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
-    meant = by_id.keys() if hears is None else hears
-    held: dict[str, list[Alert]] = {}
-    firing = {alert.id for alert in alerts if alert.firing}
-    opened = {s.id: s for s in said if s.channel == channel and not (s.over and firing.isdisjoint(s.alerts))}
-    for one in opened.values():
-        held[one.id] = [by_id[i] for i in one.alerts if i in by_id and (one.message or i in meant)]
-    told = {alert.id for members in held.values() for alert in members}
-    groups = {group_key(members[0]): sid for sid, members in held.items() if any(a.firing for a in members)}
+    meant = by_id.keys() if meant is None else meant
+    opened = _open_entries(alerts, entries, channel)
+    members: dict[str, list[Alert]] = {}
+    for entry in opened.values():
+        members[entry.id] = [by_id[i] for i in entry.alerts if i in by_id and (entry.message or i in meant)]
+    grouped = {alert.id for some in members.values() for alert in some}
+    groups = {group_key(some[0]): incident for incident, some in members.items() if any(a.firing for a in some)}
     for alert in alerts:
-        if alert.id in told or not alert.firing or alert.muted_by or alert.id not in meant:
+        if alert.id in grouped or not alert.firing or alert.muted_by or alert.id not in meant:
             continue
-        sid = groups.setdefault(group_key(alert), incident_id(channel, alert))
-        held.setdefault(sid, []).append(alert)
-    return [Incident(sid, channel, tuple(members), opened.get(sid)) for sid, members in held.items() if members]
+        incident = groups.setdefault(group_key(alert), incident_id(channel, alert))
+        members.setdefault(incident, []).append(alert)
+    return [Incident(name, channel, tuple(some), opened.get(name)) for name, some in members.items() if some]
+
+
+def _open_entries(
+    alerts: Sequence[Alert], entries: Sequence[NotificationLogEntry], channel: str
+) -> dict[str, NotificationLogEntry]:
+    """Return the channel's entries of incidents that are not over, or of which an alert fires again."""
+    firing = {alert.id for alert in alerts if alert.firing}
+    theirs = (entry for entry in entries if entry.channel == channel)
+    return {entry.id: entry for entry in theirs if not (entry.over and firing.isdisjoint(entry.alerts))}
 
 
 def group_key(alert: Alert) -> str:
-    """Return what alerts of one incident have in common: cause and cluster, or the account for causes of money."""
+    """Return the key that alerts of one incident share: cause and cluster, or the account for causes of money."""
     where = alert.anomaly.scope
     if alert.cause.facts.about is About.MONEY:
         return f"money/{where.account}"

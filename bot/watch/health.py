@@ -1,4 +1,4 @@
-"""Count what the watch does, for `/healthz` and `/metrics`, and notice channels that cannot be reached."""
+"""Count the ticks and their failures, for `/healthz` and `/metrics`, and find channels that cannot be reached."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ MOST = 100
 
 async def watch_channels(sent: Delivered, shelf: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]) -> None:
     """Tell of channels that took nothing, each once, and of those that took something again."""
-    if not sent.said and not sent.failures:
+    if not sent.entries and not sent.failures:
         return
     known = dict(await asyncio.to_thread(shelf.newest, SHELF, MOST))
     for channel, error in sent.failures.items():
@@ -117,7 +117,7 @@ async def watch_channels(sent: Delivered, shelf: DocumentStore, now: datetime, t
             await asyncio.to_thread(shelf.put, SHELF, channel, {**trouble, "told": trouble["told"] or due})
         if due:
             await tell(f"Nothing reaches {channel}: {error}")
-    for channel in {one.channel for one in sent.said} & known.keys():
+    for channel in {one.channel for one in sent.entries} & known.keys():
         await asyncio.to_thread(shelf.drop, SHELF, channel)
         if known[channel]["told"]:
             await tell(f"Messages reach {channel} again.")

@@ -1,9 +1,9 @@
-"""Mark alerts that should not speak, and by whom; nothing is dropped, and only firing alerts are muted."""
+"""Mark the alerts that notify nobody, and by which silence, alert or setting; only firing alerts are muted, none dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -24,8 +24,12 @@ def mute(
     """
     quiet = policy.duration("alert.resolve_after")
     causes = [a for a in alerts if a.firing] + [a for a in (*alerts, *ended) if a.closed and now - a.closed < quiet]
-    over = [*alerts, *ended]
-    return [replace(a, muted_by=_muted_by(a, causes, over, silences, policy, now)) if a.firing else a for a in alerts]
+    inhibitors = _Inhibitors(tuple(causes), (*alerts, *ended))
+
+    def mark(alert: Alert) -> str:
+        return _silenced(alert, silences, now) or inhibitors.mark(alert) or _by_policy(alert, inhibitors.every, policy, now)
+
+    return [replace(alert, muted_by=mark(alert)) if alert.firing else alert for alert in alerts]
 
 
 def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
@@ -44,28 +48,31 @@ def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
     return silence.selector.selects(alert.anomaly.labels)
 
 
-def _muted_by(
-    alert: Alert,
-    causes: Sequence[Alert],
-    over: Sequence[Alert],
-    silences: Sequence[Silence],
-    policy: Policy,
-    now: datetime,
-) -> str:
-    """Return the first mark that applies: silence, inhibition, policy; `over` are all alerts, those that ended before too."""
-    for silence in silences:
-        if silences_alert(silence, alert, now):
-            return f"silence:{silence.id}"
-    for other in causes:
-        if other.id != alert.id and _explains(other, alert):
-            return f"inhibit:{other.key}"
-    workless = _workless(alert, over)
-    if workless:
-        return f"inhibit:{workless.key}"
-    least = policy.at(alert.anomaly.labels).usd("alert.least_usd_per_hour")
-    if not alert.cause.facts.however_small and alert.waste is not None and _added_up(alert, over) < least:
+def _silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
+    holding = (silence for silence in silences if silences_alert(silence, alert, now))
+    return next((f"silence:{silence.id}" for silence in holding), "")
+
+
+@dataclass(frozen=True)
+class _Inhibitors:
+    """Hold the alerts that may explain others: those still in effect, and all of them, ended before too."""
+
+    current: tuple[Alert, ...]
+    every: tuple[Alert, ...]
+
+    def mark(self, alert: Alert) -> str:
+        """Return the mark of the alert that explains this one, "" where none does."""
+        causes = (other for other in self.current if other.id != alert.id and _explains(other, alert))
+        cause = next(causes, None) or _workless(alert, self.every)
+        return f"inhibit:{cause.key}" if cause else ""
+
+
+def _by_policy(alert: Alert, every: Sequence[Alert], policy: Policy, now: datetime) -> str:
+    scoped = policy.at(alert.anomaly.labels)
+    least = scoped.usd("alert.least_usd_per_hour")
+    if not alert.cause.facts.however_small and alert.waste is not None and _added_up(alert, every) < least:
         return "policy:alert.least_usd_per_hour"
-    hours = read_quiet_hours(policy.at(alert.anomaly.labels).text("alert.quiet_hours"))
+    hours = read_quiet_hours(scoped.text("alert.quiet_hours"))
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
         return "policy:alert.quiet_hours"
     return ""

@@ -65,14 +65,14 @@ def compare(before: ReplayResult, after: ReplayResult) -> Comparison:
 
 def side_of(seen: ReplayResult) -> Side:
     """Sum up one replay."""
-    heard = {alert.id for notice in seen.notices for alert in notice.alerts}
+    heard = {alert.id for notice in seen.notifications for alert in notice.alerts}
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
     told = tuple(a for a in alerts if a.id in heard)
     delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in told]
     return Side(
         told=told,
         muted=len(alerts) - len(told),
-        notices=dict(sorted(Counter(notice.channel for notice in seen.notices).items())),
+        notices=dict(sorted(Counter(notice.channel for notice in seen.notifications).items())),
         usd=spent(told),
         delay=timedelta(seconds=median(delays)) if delays else None,
         digest=digest(seen),
@@ -83,7 +83,7 @@ def digest(seen: ReplayResult) -> str:
     """Return a fingerprint of every alert and notice of a replay."""
     alerts = sorted(seen.alerts.values(), key=lambda a: a.id)
     told = [(a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in alerts]
-    said = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in seen.notices]
+    said = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in seen.notifications]
     return hashlib.sha256(repr((told, said)).encode()).hexdigest()[:16]
 
 

@@ -29,7 +29,7 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
 
 
 def opened(ports: Ports) -> Window:
-    """Open the source and, beside it, what else a replay needs; return the first metric to the last.
+    """Open the source and, beside it, all else that a replay needs; return the first metric to the last.
 
     Raises `Unavailable` for a source without an end.
     """
@@ -46,16 +46,16 @@ def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], se
     """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
     watch = Watch(ports, channels)
     for now in times:
-        look = watch.look(now)
-        _keep(ports, look, now)
+        result = watch.tick(now)
+        _save(ports, result, now)
         seen.ticks += 1
-        seen.alerts.update((alert.id, alert) for alert in look.outcome.alerts)
-        seen.notices.extend(look.outcome.notices)
+        seen.alerts.update((alert.id, alert) for alert in result.outcome.alerts)
+        seen.notifications.extend(result.outcome.notifications)
         yield now
 
 
-def _keep(ports: Ports, look: TickResult, now: datetime) -> None:
-    """Save what the tick came to, as if every notice had been delivered."""
-    changes = look.changes()
-    said = [log_entry_of(notice, f"m{notice.id}") for notice in look.outcome.notices]
-    ports.stores.alerts.save(replace(changes, said=[*changes.said, *said], ticked_at=now))
+def _save(ports: Ports, result: TickResult, now: datetime) -> None:
+    """Save the tick's outcome, as if every notification had been delivered."""
+    changes = result.changes()
+    sent = [log_entry_of(one, f"m{one.id}") for one in result.outcome.notifications]
+    ports.stores.alerts.save(replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now))

@@ -37,8 +37,8 @@ def audience(alert: Alert, routes: Routes, policy: Policy, now: datetime) -> tup
 
 
 def listeners(
-    said: Sequence[NotificationLogEntry], channels: Sequence[str], audiences: Sequence[tuple[str, ...]]
+    entries: Sequence[NotificationLogEntry], channels: Sequence[str], audiences: Sequence[tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Return every channel to think of: who hears everything, who is meant, and who heard the beginning of what goes on."""
-    told = (one.channel for one in said if one.message)
-    return tuple(dict.fromkeys([*channels, *(channel for some in audiences for channel in some), *told]))
+    """Return every channel to consider: those of every alert, those of some alert now, and those that hold a message already."""
+    notified = (entry.channel for entry in entries if entry.message)
+    return tuple(dict.fromkeys([*channels, *(channel for some in audiences for channel in some), *notified]))

@@ -12,6 +12,7 @@ from bot.costs.pricing import Pricing
 from bot.model.alert import Alert, Notification
 from bot.model.anomaly import Detection
 from bot.model.policy import Policy
+from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.route import Routes
 from bot.model.state import State, StateUpdate
@@ -19,81 +20,51 @@ from bot.ports import Ports
 from bot.settings.routes import routes_now
 from bot.watch.group import Incident, group
 from bot.watch.mute import mute
-from bot.watch.notify import notifications_of, too_late
+from bot.watch.notify import notification_of, too_late
 from bot.watch.route import audience, listeners
 from bot.watch.track import at_peak, recent, track
 from bot.watch.value import PriceOf, escalated, value
 
+SPEND_DAYS = 45
+"""Days of the bill that a tick may compare with: six weeks give every weekday six times."""
+EACH = 2
+"""Nodes of one alert that are read in detail: the worst stand for the others."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Hold the rules that a tick goes by: the policy, the channels notified of every alert, and the routes to others."""
+
+    policy: Policy
+    channels: Sequence[str]
+    routes: Routes
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold what one tick came to: every alert that is open or just ended, and what to say."""
+    """Hold the outcome of one tick: every alert that is open or just ended, and the notifications to send."""
 
     alerts: tuple[Alert, ...]
-    notices: tuple[Notification, ...]
-
-
-def step(
-    memory: State,
-    reading: Reading,
-    detection: Detection,
-    price_of: PriceOf,
-    policy: Policy,
-    channels: Sequence[str],
-    routes: Routes,
-) -> Outcome:
-    """Return what the tick at `reading.now` comes to; the same arguments give the same outcome."""
-    now = reading.now
-    before = {alert.id: alert for alert in memory.alerts}
-    firing = [alert for alert in memory.alerts if alert.firing]
-    ended = recent(memory.alerts, now, policy.duration("alert.reopen_within"))
-    tracked = track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
-    onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
-    valued = [value(alert, before.get(alert.id), reading.inventory, price_of, now, onset.get(alert.key)) for alert in tracked]
-    known = [escalated(at_peak(alert, now), policy) for alert in valued]
-    marked = mute(known, memory.silences, policy, now, [alert for alert in memory.alerts if not alert.firing])
-    return Outcome(tuple(marked), notify(memory, marked, policy, channels, now, routes))
-
-
-def notify(
-    memory: State, alerts: Sequence[Alert], policy: Policy, channels: Sequence[str], now: datetime, routes: Routes
-) -> tuple[Notification, ...]:
-    """Return the notices that `alerts` (open or just ended) call for, together with what was ended and not yet told.
-
-    `channels` hear every alert; the others, what is routed to them.
-    """
-    current = {alert.id for alert in alerts}
-    every = [*(a for a in memory.alerts if a.id not in current), *alerts]
-    meant = {alert.id: (*channels, *audience(alert, routes, policy, now)) for alert in every}
-    incidents: list[Incident] = []
-    for channel in listeners(memory.said, channels, tuple(meant.values())):
-        theirs = {name for name, audiences in meant.items() if channel in audiences}
-        incidents += group(every, memory.said, channel, theirs)
-    notices = (notifications_of(incident, policy, now) for incident in incidents)
-    return tuple(notice for notice in notices if notice is not None)
-
-
-SPEND_DAYS = 45
-"""Days of the bill that a tick may compare with: six weeks give every weekday six times."""
+    notifications: tuple[Notification, ...]
 
 
 @dataclass(frozen=True)
 class TickResult:
-    """Hold one tick: what was remembered, read, found, and what it came to."""
+    """Hold one tick: the state before it, the reading, the detection, and the outcome."""
 
-    memory: State
+    state: State
     reading: Reading
     detection: Detection
     outcome: Outcome
 
     def changes(self) -> StateUpdate:
-        """Return what to write before anything is said: alerts, and messages that became pointless untold."""
-        before = {alert.id: alert for alert in self.memory.alerts}
+        """Return the writes due before any notification is sent: alerts, and entries whose message became pointless unsent."""
+        before = {alert.id: alert for alert in self.state.alerts}
         changed = [alert for alert in self.outcome.alerts if before.get(alert.id) != alert]
-        known = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
-        about = {s.id: [known[name] for name in s.alerts if name in known] for s in self.memory.said}
-        untold = [s for s in self.memory.said if not s.message and not s.over and too_late(about[s.id], self.reading.now)]
-        return StateUpdate(alerts=changed, said=[replace(s, over=True) for s in untold])
+        alerts = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
+        unsent = [entry for entry in self.state.notification_log if not entry.message and not entry.over]
+        pointless = [e for e in unsent if too_late([alerts[name] for name in e.alerts if name in alerts], self.reading.now)]
+        return StateUpdate(alerts=changed, notification_log=[replace(entry, over=True) for entry in pointless])
 
 
 class Watch:
@@ -103,6 +74,14 @@ class Watch:
         self._ports = ports
         self._channels = tuple(channels)
         self.pricing = Pricing(ports)
+
+    def tick(self, now: datetime) -> TickResult:
+        """Return the result of the tick at `now`; nothing is written or sent."""
+        state = self._ports.stores.alerts.load(now)
+        reading = self.read(now)
+        rules = self.rules()
+        detection = self._ports.world.detect(reading, rules.policy, state.alerts)
+        return TickResult(state, reading, detection, step(state, reading, detection, self.pricing.at(now), rules))
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""
@@ -116,18 +95,52 @@ class Watch:
             findings=tuple(outlook.findings(now)),
         )
 
-    def routes(self) -> Routes:
-        """Return who hears what, subscriptions included."""
-        return routes_now(self._ports.site.routes, self._ports.stores.documents)
+    def rules(self) -> Rules:
+        """Return the rules in force now: the newest policy, and the routes with every subscription."""
+        routes = routes_now(self._ports.site.routes, self._ports.stores.documents)
+        return Rules(self._ports.policy, self._channels, routes)
 
-    def look(self, now: datetime) -> TickResult:
-        """Return what the tick at `now` comes to; nothing is written or said."""
-        memory = self._ports.stores.alerts.load(now)
-        reading = self.read(now)
-        policy = self._ports.policy
-        detection = self._ports.world.detect(reading, policy, memory.alerts)
-        outcome = step(memory, reading, detection, self.pricing.at(now), policy, self._channels, self.routes())
-        return TickResult(memory, reading, detection, outcome)
+
+def step(state: State, reading: Reading, detection: Detection, price_of: PriceOf, rules: Rules) -> Outcome:
+    """Track, value, mute, group and notify at `reading.now`; the same arguments give the same outcome."""
+    now, policy = reading.now, rules.policy
+    tracked = _track(state, reading, detection, policy)
+    valued = _value(tracked, state, detection, reading, price_of)
+    peaked = [escalated(at_peak(alert, now), policy) for alert in valued]
+    muted = mute(peaked, state.silences, policy, now, [alert for alert in state.alerts if not alert.firing])
+    return Outcome(tuple(muted), notify(state, muted, rules, now))
+
+
+def _track(state: State, reading: Reading, detection: Detection, policy: Policy) -> list[Alert]:
+    firing = [alert for alert in state.alerts if alert.firing]
+    ended = recent(state.alerts, reading.now, policy.duration("alert.reopen_within"))
+    return track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
+
+
+def _value(alerts: Sequence[Alert], state: State, detection: Detection, reading: Reading, price_of: PriceOf) -> list[Alert]:
+    before = {alert.id: alert for alert in state.alerts}
+    onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
+
+    def price(thing: str) -> Price | None:
+        return price_of(thing, reading.inventory)
+
+    return [value(alert, before.get(alert.id), price, reading.now, onset.get(alert.key)) for alert in alerts]
+
+
+def notify(state: State, alerts: Sequence[Alert], rules: Rules, now: datetime) -> tuple[Notification, ...]:
+    """Return the notifications that `alerts` (open or just ended) call for, and those of alerts that ended unsent.
+
+    The rules' channels are notified of every alert; the others, of the alerts routed to them.
+    """
+    current = {alert.id for alert in alerts}
+    every = [*(a for a in state.alerts if a.id not in current), *alerts]
+    audiences = {alert.id: (*rules.channels, *audience(alert, rules.routes, rules.policy, now)) for alert in every}
+    incidents: list[Incident] = []
+    for channel in listeners(state.notification_log, rules.channels, tuple(audiences.values())):
+        theirs = {name for name, channels in audiences.items() if channel in channels}
+        incidents += group(every, state.notification_log, channel, theirs)
+    notifications = (notification_of(incident, rules.policy, now) for incident in incidents)
+    return tuple(one for one in notifications if one is not None)
 
 
 def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
@@ -138,12 +151,8 @@ def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
     return [first + i * interval for i in range((last - first) // interval + 1)]
 
 
-EACH = 2
-"""Nodes of one alert: the worst stand for the others."""
-
-
 def drill_targets(alerts: Sequence[Alert]) -> tuple[str, ...]:
-    """Return the instance ids worth a closer look, the dearest alert's first."""
+    """Return the ids of the instances worth reading in detail, the dearest alert's first."""
     firing = [x for x in alerts if x.firing and not x.muted_by and x.cause.facts.cores_differ and x.anomaly.kind == "node"]
     dearest = sorted(firing, key=lambda x: (-(x.waste.per_hour if x.waste else Decimal(0)), x.key))
     return tuple(dict.fromkeys(thing for alert in dearest for thing in alert.anomaly.things[:EACH]))

@@ -23,7 +23,7 @@ _UNSURE_ELSE = Decimal("0.25")
 
 
 def value(
-    alert: Alert, before: Alert | None, inventory: Inventory, price_of: PriceOf, now: datetime, onset: datetime | None = None
+    alert: Alert, before: Alert | None, price: Callable[[str], Price | None], now: datetime, onset: datetime | None = None
 ) -> Alert:
     """Return the alert with its waste at `now`; `before` is the same alert as last saved, None when it just opened.
 
@@ -33,16 +33,16 @@ def value(
     and the new `onset` is not counted.
     """
     earlier = before.waste if before else None
-    priced = _per_hour(alert.anomaly, inventory, price_of)
+    priced = _per_hour(alert.anomaly, price)
     if priced is None or alert.seen != now:
         return replace(alert, waste=_stopped(earlier) if alert.closed and earlier else earlier)
-    per_hour, price = priced
+    per_hour, weakest = priced
     since = before.seen if before and earlier else alert.anomaly.window.start
     if before and before.closed and onset:
         since = max(since, onset)
     so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
-    so_far = max(so_far, _lost(alert.anomaly, inventory, price_of))
-    return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, price, now))
+    so_far = max(so_far, _lost(alert.anomaly, price))
+    return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, weakest, now))
 
 
 def _stopped(waste: Waste) -> Waste:
@@ -65,13 +65,13 @@ def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | 
     )
 
 
-def _per_hour(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> tuple[Decimal, Price | None] | None:
+def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tuple[Decimal, Price | None] | None:
     """Return USD an hour and the least sure price it rests on; None when nothing has a price."""
     if anomaly.usd_per_hour is not None:
         return anomaly.usd_per_hour, None
     total, weakest = Decimal(0), None
     for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False):
-        price = price_of(thing, inventory)
+        price = price_of(thing)
         if price is None:
             continue
         total += price.usd_per_hour * Decimal(str(round(share, 6)))
@@ -79,9 +79,9 @@ def _per_hour(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> tupl
     return (total, weakest) if weakest else None
 
 
-def _lost(anomaly: Anomaly, inventory: Inventory, price_of: PriceOf) -> Decimal:
-    """Return the USD of the hours that were lost before the anomaly was told."""
-    priced = ((price_of(thing, inventory), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
+def _lost(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal:
+    """Return the USD of the hours that were lost before the alert opened."""
+    priced = ((price_of(thing), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
     return sum((price.usd_per_hour * Decimal(str(round(hours, 6))) for price, hours in priced if price), Decimal(0))
 
 

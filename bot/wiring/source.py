@@ -238,7 +238,7 @@ class Replays:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
         from detectors.grade import grade
 
-        return grade(list(seen.alerts.values()), truth, seen.notices, seen.window, clusters)
+        return grade(list(seen.alerts.values()), truth, seen.notifications, seen.window, clusters)
 
 
 def memory_stores() -> Stores:

@@ -43,7 +43,7 @@ def watch(build, at, tmp_path):
 
 @pytest.mark.parametrize("available", [1, 4, 8])
 def test_empty_places_cost_what_they_are_paid(watch, at, available):
-    look = watch(available).look(at(140))
+    look = watch(available).tick(at(140))
     (alert,) = (x for x in look.outcome.alerts if x.cause is Cause.UNUSED_CAPACITY)
     assert alert.waste is not None
     assert alert.waste.per_hour == (available * Decimal("9.532")).quantize(Decimal("0.01"))
@@ -52,4 +52,4 @@ def test_empty_places_cost_what_they_are_paid(watch, at, available):
 
 
 def test_a_full_reservation_is_no_waste(watch, at):
-    assert not [x for x in watch(0).look(at(140)).outcome.alerts if x.cause is Cause.UNUSED_CAPACITY]
+    assert not [x for x in watch(0).tick(at(140)).outcome.alerts if x.cause is Cause.UNUSED_CAPACITY]

@@ -24,7 +24,7 @@ def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_
     after = replay(ports_of(tmp_path / "made"), ("web:alerts",))
     assert [cause.value for cause, *_ in told(before)] == ["idle"]
     assert told(after) == told(before)
-    assert [(n.reason, n.at) for n in after.notices] == [(n.reason, n.at) for n in before.notices]
+    assert [(n.reason, n.at) for n in after.notifications] == [(n.reason, n.at) for n in before.notifications]
 
 
 def test_a_record_reads_as_the_recording_behind_it(world, tmp_path, tiny):

@@ -282,7 +282,7 @@ def backtest() -> Card:
     seen = ReplayResult(Window(NOON - timedelta(days=3), NOON), 864)
     over = replace(idle(), closed=NOON - timedelta(hours=1), seen=NOON - timedelta(hours=1))
     seen.alerts = {a.id: a for a in (starved(), over, idle(2, "lab", muted_by="inhibit:hung/cluster=lab"))}
-    seen.notices = [Notification("n1", "default", Reason.FIRST, NOON, (starved(),))]
+    seen.notifications = [Notification("n1", "default", Reason.FIRST, NOON, (starved(),))]
     return backtest_card("recording:var/demo", seen, {"precision": 0.9375, "recall": 1.0, "f1": 0.968, "median_delay_min": 5})
 
 

@@ -89,7 +89,7 @@ async def test_applying_gives_exactly_what_was_previewed(opened: OpenedSource, p
     assert extent
     (again,) = rerun(bot.ports, extent)
     assert digest(again) == seen.data["digest"]
-    assert len({a.id for n in again.notices for a in n.alerts}) == seen.data["alerts"][1]
+    assert len({a.id for n in again.notifications for a in n.alerts}) == seen.data["alerts"][1]
 
 
 VOCABULARY = """set apply IMPORT undo change cancel history show export for 30m idle idle.below 15% idle.below=15% cluster=

@@ -87,5 +87,5 @@ class Fleet:
 
 def spoken(seen):
     """Return the alerts that a message told of, by id."""
-    said = {a.id for notice in seen.notices for a in notice.alerts}
+    said = {a.id for notice in seen.notifications for a in notice.alerts}
     return [a for a in seen.alerts.values() if a.id in said and not a.muted_by]

@@ -78,7 +78,7 @@ async def test_a_crash_between_saying_and_writing_is_repaired_not_repeated() -> 
     await app(Script(anomaly(), anomaly()), chat, store).tick(NOON)
     memory = store.load(NOON)
     assert len(chat.messages) == 1
-    assert [s.message for s in memory.said] == ["m0"]
+    assert [s.message for s in memory.notification_log] == ["m0"]
     assert memory.ticked_at == NOON
 
 

@@ -74,7 +74,7 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
         alert.id: (alert.opened, alert.closed, alert.waste) for alert in truth.alerts.values()
     }
     messages = store.newest("web.messages", 100)
-    firsts = [notice for notice in truth.notices if notice.reason.value == "FIRST"]
+    firsts = [notice for notice in truth.notifications if notice.reason.value == "FIRST"]
     assert len(messages) == len(firsts) > 0
 
 

@@ -116,7 +116,7 @@ async def test_what_ended_in_a_storm_is_told_after_it_and_no_thread_repeats() ->
     assert {card.tone for card in chat.messages.values()} == {Tone.OVER}
     assert len(chat.messages) == len(COSTS)
     assert max(Counter(chat.threads).values()) == 1
-    assert not [s for s in bot.ports.stores.alerts.load(NOON + 31 * MINUTE).said if not s.over]
+    assert not [s for s in bot.ports.stores.alerts.load(NOON + 31 * MINUTE).notification_log if not s.over]
 
 
 async def test_only_the_newest_state_is_told_after_a_storm() -> None:
@@ -150,11 +150,11 @@ async def test_a_line_that_a_thread_refused_is_said_by_a_later_tick_and_once() -
     bot = app(Incidents(NOON, NOON + 40 * MINUTE), chat)  # type: ignore[arg-type]
     await minutes(bot, 0, 2)
     (first, *_) = bot.ports.stores.alerts.load(NOON).alerts
-    before = bot.ports.stores.alerts.load(NOON).said
+    before = bot.ports.stores.alerts.load(NOON).notification_log
     await bot.answer(ask(f"ack {first.id}", at=NOON + 2 * MINUTE))
     await minutes(bot, 3, 5)
     assert chat.threads == []
-    assert bot.ports.stores.alerts.load(NOON).said == before, "what was refused counts as never said"
+    assert bot.ports.stores.alerts.load(NOON).notification_log == before, "what was refused counts as never said"
     assert [words for words in bot.health.undelivered if "The thread is locked." in words]
     chat.closed = False
     await minutes(bot, 5, 8)
@@ -188,7 +188,7 @@ async def test_what_came_and_went_in_a_storm_is_told_as_over_within_a_day() -> N
         await bot.tick(NOON + away + MINUTE)
         assert alerts(chat) == [Tone.OVER] * told
         assert chat.threads == []
-        assert not [s for s in bot.ports.stores.alerts.load(NOON + away).said if not s.over]
+        assert not [s for s in bot.ports.stores.alerts.load(NOON + away).notification_log if not s.over]
 
 
 async def test_a_message_whose_answer_was_lost_does_not_stay_firing() -> None:

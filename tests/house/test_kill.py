@@ -224,7 +224,7 @@ def state(url: str, folder: Path) -> dict[str, Any]:
         "alerts": store.history(EVER, Labels()),
         "decisions": [store.decisions(alert.id) for alert in memory.alerts],
         "silences": memory.silences,
-        "said": {(one.channel, one.id): one for one in memory.said},
+        "said": {(one.channel, one.id): one for one in memory.notification_log},
         "ticked_at": memory.ticked_at,
         "messages": last,
         "posts": sorted(one["message"] for one in log if one["doing"] == "post"),

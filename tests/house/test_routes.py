@@ -60,7 +60,7 @@ async def test_a_channel_subscribes_and_hears_the_next_alert() -> None:
     bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat, admins=("chat:U1",))
     here = replace(ask("subscribe cluster=llama"), channel="chat:team")
     assert (await bot.answer(here)).title == "This channel hears cluster=llama"
-    notices = (await bot.tick(NOON)).outcome.notices
+    notices = (await bot.tick(NOON)).outcome.notifications
     assert [notice.channel for notice in notices] == ["chat:ops", "chat:team"]
     again = await bot.answer(here)
     assert again.data["error"] == "This channel hears cluster=llama already."

@@ -68,7 +68,7 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
         NotificationLogEntry("old and going on", "c", at=NOW - 9 * LATER, message="2", **rest),
         NotificationLogEntry("over since today", "c", at=NOW, message="3", over=True, **rest),
     ]
-    opened.save(StateUpdate(said=said))
+    opened.save(StateUpdate(notification_log=said))
     opened.prune({}, 2 * LATER)
     assert (count(opened, TICKS), count(opened, SAID)) == (KEEP_TICKS, 2)
     assert opened.load(NOW).ticked_at == ticks[-1]["at"]

@@ -50,7 +50,7 @@ def test_an_existing_id_is_replaced(store):
     store.save(StateUpdate([replace(alert("a"), muted_by="silence:s")], [replace(said("n"), message="m2")]))
     memory = store.load(NOW)
     assert [x.muted_by for x in memory.alerts] == ["silence:s"]
-    assert {(x.channel, x.message) for x in memory.said} == {("slack:C1", "m2"), ("slack:C2", "m1")}
+    assert {(x.channel, x.message) for x in memory.notification_log} == {("slack:C1", "m2"), ("slack:C2", "m1")}
 
 
 @pytest.mark.parametrize(("closed", "kept"), [(None, True), (NOW - 14 * DAY, True), (NOW - 15 * DAY, False)])
@@ -63,8 +63,8 @@ def test_closed_alerts_stay_for_fifteen_days(store, closed, kept):
     ("at", "over", "kept"), [(NOW - 9 * DAY, False, True), (NOW - HOUR, True, True), (NOW - DAY, True, False)]
 )
 def test_what_was_said_of_an_end_stays_for_a_day(store, at, over, kept):
-    store.save(StateUpdate(said=[said("n", at=at, over=over)]))
-    assert bool(store.load(NOW).said) is kept
+    store.save(StateUpdate(notification_log=[said("n", at=at, over=over)]))
+    assert bool(store.load(NOW).notification_log) is kept
 
 
 def test_silences_that_ended_are_not_loaded(store):

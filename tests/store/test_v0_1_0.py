@@ -188,7 +188,7 @@ def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True
 
 def messages_of(store: SqlStore, channel: str, now: datetime = LATER) -> dict[str, str]:
     """Return which message each alert has in a channel."""
-    return {alert: one.message for one in store.load(now).said if one.channel == channel for alert in one.alerts}
+    return {alert: one.message for one in store.load(now).notification_log if one.channel == channel for alert in one.alerts}
 
 
 def test_the_database_is_as_0_1_0_wrote_it() -> None:
@@ -241,7 +241,7 @@ def test_what_people_decided_is_all_there(store: SqlStore) -> None:
 
 
 def test_what_channels_were_told_is_all_there(store: SqlStore) -> None:
-    said = store.load(LAST).said
+    said = store.load(LAST).notification_log
     assert {channel: messages_of(store, channel, LAST) for channel in CHANNELS} == {"web:alerts": WEB, "slack:C02FIN": SLACK}
     assert {one.reason for one in said} == {Reason.FIRST, Reason.DECIDED, Reason.OVER}
     (first,) = [one for one in said if one.alerts == (STARVED,) and one.channel == "slack:C02FIN"]
@@ -323,7 +323,7 @@ async def _troubles(store: SqlStore) -> None:
     async def tell(sentence: str) -> None:
         told.append(sentence)
 
-    (one, *_) = store.load(LAST).said
+    (one, *_) = store.load(LAST).notification_log
     await watch_channels(Delivered((replace(one, channel="slack:C0GONE"),), ()), store, LATER, tell)
     assert told == ["Messages reach slack:C0GONE again."]
 

@@ -9,7 +9,7 @@ from bot.model.alert import Alert, Decision, Doing, Notification, Reason
 from bot.model.anomaly import Cause, Severity
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group
-from bot.watch.notify import log_entry_of, notifications_of
+from bot.watch.notify import log_entry_of, notification_of
 from tests.builders import NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -46,19 +46,19 @@ def told(*alerts: Alert) -> Notification:
 )
 def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: Reason | None) -> None:
     said = log_entry_of(told(before), "m1")
-    found = notifications_of(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
+    found = notification_of(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
     assert (found.reason if found else None) is reason, sentence
 
 
 def test_an_acknowledged_critical_alert_is_not_repeated() -> None:
     quiet = replace(CRITICAL, acknowledged=ACK)
     said = log_entry_of(told(quiet), "m1")
-    assert notifications_of(Incident("n1", "web:alerts", (quiet,), said), POLICY, LATER) is None
+    assert notification_of(Incident("n1", "web:alerts", (quiet,), said), POLICY, LATER) is None
 
 
 def test_a_first_message_that_never_left_is_still_a_first() -> None:
     said = log_entry_of(told(FIRST), "")
-    found = notifications_of(Incident("n1", "web:alerts", (FIRST,), said), POLICY, LATER)
+    found = notification_of(Incident("n1", "web:alerts", (FIRST,), said), POLICY, LATER)
     assert found is not None
     assert found.reason is Reason.FIRST
 
@@ -89,7 +89,7 @@ def test_a_reminder_comes_at_its_hours_however_often_the_message_was_edited() ->
     for hours in range(1, 13):
         at = NOON + timedelta(hours=hours)
         dearer = replace(CRITICAL, waste=waste("100", str(100 * 2**hours)))
-        found = notifications_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, at)
+        found = notification_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, at)
         assert found is not None
         heard.append(found.reason)
         said = log_entry_of(found, "m1")

@@ -16,7 +16,7 @@ from bot.policy.schema import default_policy
 from bot.settings.routes import read_owners, read_routes, route_of
 from bot.watch.notify import log_entry_of
 from bot.watch.route import audience, route
-from bot.watch.tick import notify
+from bot.watch.tick import Rules, notify
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -60,7 +60,7 @@ def test_a_critical_alert_that_nobody_acknowledges_goes_up(minutes: int, acknowl
 
 def test_each_channel_hears_only_what_is_routed_there() -> None:
     alerts = [alert(owner="dana"), alert(anomaly(cluster="bert"), name="a2", owner="dana")]
-    notices = notify(State(), alerts, POLICY, ("web:alerts",), NOON, ROUTES)
+    notices = notify(State(), alerts, Rules(POLICY, ("web:alerts",), ROUTES), NOON)
     heard = {(notice.channel, found.id) for notice in notices for found in notice.alerts}
     assert heard == {("web:alerts", "a1"), ("web:alerts", "a2"), ("slack:C1", "a1"), ("slack:C2", "a1"), ("slack:C0", "a2")}
 
@@ -68,14 +68,16 @@ def test_each_channel_hears_only_what_is_routed_there() -> None:
 def test_the_end_is_told_where_the_beginning_was_though_the_route_is_gone() -> None:
     firing = alert(owner="dana", waste=waste())
     said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "m1")
-    (over,) = notify(State(said=(said,)), [replace(firing, closed=NOON + FIVE)], POLICY, (), NOON + FIVE, Routes())
+    (over,) = notify(
+        State(notification_log=(said,)), [replace(firing, closed=NOON + FIVE)], Rules(POLICY, (), Routes()), NOON + FIVE
+    )
     assert (over.channel, over.reason) == ("slack:COLD", Reason.OVER)
 
 
 def test_an_intent_whose_route_is_gone_is_not_said_after_all() -> None:
     firing = alert(owner="dana", waste=waste())
     said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "")
-    assert notify(State(said=(said,)), [firing], POLICY, (), NOON + FIVE, Routes()) == ()
+    assert notify(State(notification_log=(said,)), [firing], Rules(POLICY, (), Routes()), NOON + FIVE) == ()
 
 
 def test_the_owner_is_reached_on_the_platform_that_speaks() -> None:

@@ -14,7 +14,7 @@ FLEET = inventory(nodes(4))
 
 
 def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
-    waste = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON).waste
+    waste = value(alert(), None, lambda *_: price("20.00"), NOON).waste
     assert waste is not None
     assert waste.per_hour == Decimal("60.00")
     assert waste.so_far == Decimal("10.000000")
@@ -29,7 +29,7 @@ def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
 )
 def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(basis: Basis, low: str, high: str) -> None:
     found = alert(anomaly(usual=None))
-    waste = value(found, None, FLEET, lambda *_: price("20.00", basis=basis), NOON).waste
+    waste = value(found, None, lambda *_: price("20.00", basis=basis), NOON).waste
     hours_left = Decimal(10 * 24 + 12)
     assert waste is not None
     assert waste.month_end_low == Decimal(10) + Decimal(low) * hours_left
@@ -38,7 +38,7 @@ def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(basis: 
 
 def test_the_range_is_as_wide_as_the_usual_is() -> None:
     """At 20 % of a usual 85-95 %, between 13/17 and 15/19 is lost, where the middle is 7/9."""
-    waste = value(alert(), None, FLEET, lambda *_: price("20.00", basis=Basis.BILLED), NOON).waste
+    waste = value(alert(), None, lambda *_: price("20.00", basis=Basis.BILLED), NOON).waste
     lost = Decimal(60) * Decimal(10 * 24 + 12)
     assert waste is not None
     assert waste.month_end_low == pytest.approx(10 + lost * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02"))
@@ -46,27 +46,25 @@ def test_the_range_is_as_wide_as_the_usual_is() -> None:
 
 
 def test_dollars_of_the_bill_have_no_range() -> None:
-    waste = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, FLEET, lambda *_: None, NOON).waste
+    waste = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, lambda *_: None, NOON).waste
     assert waste is not None
     assert waste.month_end_low == waste.month_end == waste.month_end_high
 
 
 def test_so_far_grows_by_the_hours_since_it_was_seen_and_a_repeated_tick_adds_nothing() -> None:
-    first = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON)
+    first = value(alert(), None, lambda *_: price("20.00"), NOON)
     hour = NOON + timedelta(hours=1)
-    later = value(replace(first, seen=hour), first, FLEET, lambda *_: price("20.00"), hour)
-    again = value(later, later, FLEET, lambda *_: price("20.00"), hour)
+    later = value(replace(first, seen=hour), first, lambda *_: price("20.00"), hour)
+    again = value(later, later, lambda *_: price("20.00"), hour)
     assert later.waste is not None
     assert later.waste.so_far == Decimal("70.000000")
     assert again.waste == later.waste
 
 
 def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
-    first = value(alert(), None, FLEET, lambda *_: price(), NOON)
-    quiet = value(first, first, FLEET, lambda *_: price(), NOON + timedelta(minutes=10))
-    over = value(
-        replace(first, closed=NOON + timedelta(minutes=15)), first, FLEET, lambda *_: price(), NOON + timedelta(minutes=15)
-    )
+    first = value(alert(), None, lambda *_: price(), NOON)
+    quiet = value(first, first, lambda *_: price(), NOON + timedelta(minutes=10))
+    over = value(replace(first, closed=NOON + timedelta(minutes=15)), first, lambda *_: price(), NOON + timedelta(minutes=15))
     assert quiet.waste == first.waste
     assert over.waste is not None
     assert over.waste.month_end == over.waste.so_far.quantize(Decimal("0.01"))
@@ -74,42 +72,42 @@ def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
 
 def test_causes_of_money_bring_their_own_dollars() -> None:
     found = anomaly(wasted_shares=(), usd_per_hour=Decimal("12.345"))
-    waste = value(alert(found), None, FLEET, lambda *_: None, NOON).waste
+    waste = value(alert(found), None, lambda *_: None, NOON).waste
     assert waste is not None
     assert (waste.per_hour, waste.basis) == (Decimal("12.34"), "the bill")
 
 
 def test_without_a_price_there_are_no_dollars() -> None:
-    assert value(alert(), None, FLEET, lambda *_: None, NOON).waste is None
+    assert value(alert(), None, lambda *_: None, NOON).waste is None
 
 
 def test_the_least_sure_price_names_the_basis() -> None:
     prices = iter([price(basis=Basis.BILLED), price(basis=Basis.FALLBACK), price(), price()])
-    waste = value(alert(), None, FLEET, lambda *_: next(prices), NOON).waste
+    waste = value(alert(), None, lambda *_: next(prices), NOON).waste
     assert waste is not None
     assert waste.basis == "dated fallback"
 
 
 def test_dollars_hold_from_a_hundred_to_ten_million() -> None:
     for usd in ("100", "10000.01", "9999999.99"):
-        waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, FLEET, lambda *_, usd=usd: price(usd), NOON).waste
+        waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, lambda *_, usd=usd: price(usd), NOON).waste
         assert waste is not None
         assert waste.per_hour == Decimal(usd).quantize(Decimal("0.01"))
 
 
 def test_what_lies_between_an_end_and_the_next_onset_is_not_counted() -> None:
-    first = value(alert(), None, FLEET, lambda *_: price("20.00"), NOON)
+    first = value(alert(), None, lambda *_: price("20.00"), NOON)
     ended, hour = replace(first, closed=NOON + timedelta(minutes=15)), NOON + timedelta(hours=1)
-    again = value(replace(first, seen=hour), ended, FLEET, lambda *_: price("20.00"), hour, hour - timedelta(minutes=30))
+    again = value(replace(first, seen=hour), ended, lambda *_: price("20.00"), hour, hour - timedelta(minutes=30))
     assert again.waste is not None
     assert again.waste.so_far == Decimal("40.000000")
 
 
 def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> None:
     found = anomaly(wasted_shares=(0.0,) * 4, lost_hours=(0.5, 0.5, 1.0, 0.0))
-    first = value(alert(found), None, FLEET, lambda *_: price("20.00"), NOON)
+    first = value(alert(found), None, lambda *_: price("20.00"), NOON)
     hour = NOON + timedelta(hours=1)
-    later = value(replace(first, seen=hour), first, FLEET, lambda *_: price("20.00"), hour)
+    later = value(replace(first, seen=hour), first, lambda *_: price("20.00"), hour)
     assert first.waste is not None
     assert later.waste is not None
     assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (0, Decimal(40), Decimal(40))
