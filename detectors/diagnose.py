@@ -1,6 +1,6 @@
 """Turn the matches of the rules into anomalies: a node that a stronger rule explains is not reported by a weaker one.
 
-Order of precedence, strongest first; the first rule that is about a node has it:
+Order of precedence, strongest first, as the table of causes has it; the first rule that is about a node has it:
 
 1. `hardware_fault`   a broken device explains whatever the node does, and the losses of others of its cluster since then
 2. `long_compile`, `cold_cache`   executions cannot be expected
@@ -13,36 +13,39 @@ Order of precedence, strongest first; the first rule that is about a node has it
 9. `odd`              nothing above knows it
 
 `no_data` stands beside them: silence neither explains nor ends an earlier match. Where one rule holds at least half of a
-cluster's nodes, the matches of weaker rules in the rest of it since then fold into it.
+cluster's nodes, the matches of weaker rules in the rest of it since then fold into it. A rule is taken in by being defined: a
+`Rule` in a module of `detectors.nodes`, whose cause has a precedence in the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly, Cause, NodeState
+from detectors import nodes
 from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling
-from detectors.nodes import drop, faults, idle, loaded, memory, silence
+from detectors.nodes import drop, faults, silence
 from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 
 FOLD_STEPS = 3
 """An effect is seen at most this many steps before its cause."""
 
-RULES = (
-    faults.HARDWARE_FAULT,
-    compiling.LONG_COMPILE,
-    loaded.HUNG,
-    loaded.ALLOCATED_UNUSED,
-    idle.IDLE,
-    faults.EXECUTION_ERRORS,
-    memory.MEMORY_PRESSURE,
-    drop.DROP,
-)
+
+def _rules() -> tuple[Rule, ...]:
+    """Return every rule that a module of `detectors.nodes` defines, the strongest first."""
+    modules = [import_module(f"{nodes.__name__}.{module.name}") for module in iter_modules(nodes.__path__)]
+    rules = {rule for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
+    return tuple(sorted(rules, key=lambda rule: rule.cause.facts.precedence or 0))
+
+
+RULES = _rules()
 
 
 @dataclass(frozen=True)

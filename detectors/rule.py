@@ -44,14 +44,15 @@ class Explanation:
     evidence: tuple[str, ...] = ()
     confidence: float = 0.95
     runners_up: tuple[tuple[Cause, float], ...] = ()
-    suggestions: tuple[str, ...] = ()
-    metric: str = "neuroncore_utilization_ratio"
-    kind: str = "node"
-    severity: Severity = Severity.WARNING
+    suggestions: tuple[str, ...] | None = None
+    """These and all below: None = as the table of causes has it."""
+    metric: str | None = None
+    kind: str | None = None
+    severity: Severity | None = None
+    family: tuple[str, ...] | None = None
+    """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
     lost_hours: Mapping[str, float] = field(default_factory=dict)
     """Node-hours of each instance that were lost before this anomaly."""
-    family: tuple[str, ...] = field(default=())
-    """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
 
 
 Explain = Callable[[View, RuleMatch, Rows], Explanation]
@@ -85,9 +86,9 @@ class Subject:
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
     """Return the anomaly of a subject; where an alert about it is open, it keeps that alert's rule and start."""
     cause = explanation.cause or cause
-    alert = view.alert((cause.value, *explanation.family), subject.scope)
+    alert = view.alert((cause.value, *_family(cause, explanation)), subject.scope)
     start = alert.anomaly.window.start if alert else subject.start
-    hours = explanation.lost_hours
+    facts, hours = cause.facts, explanation.lost_hours
     return Anomaly(
         rule=alert.anomaly.rule if alert else cause.value,
         cause=cause,
@@ -103,14 +104,20 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         evidence=explanation.evidence,
         confidence=explanation.confidence,
         runners_up=explanation.runners_up,
-        suggestions=explanation.suggestions,
+        suggestions=facts.suggestions if explanation.suggestions is None else explanation.suggestions,
         wasted_shares=subject.wasted_shares,
         usd_per_hour=subject.usd_per_hour,
         lost_hours=tuple(hours.get(thing, 0.0) for thing in subject.things) if hours else (),
-        metric=explanation.metric,
-        kind=explanation.kind,
-        severity=explanation.severity,
+        metric=facts.metric if explanation.metric is None else explanation.metric,
+        kind=explanation.kind or facts.about.value,
+        severity=explanation.severity or facts.severity,
     )
+
+
+def _family(cause: Cause, explanation: Explanation) -> tuple[str, ...]:
+    if explanation.family is not None or cause.facts.family is None:
+        return explanation.family or ()
+    return cause.facts.family.rules
 
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:

@@ -17,7 +17,6 @@ from bot.model.anomaly import Anomaly, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.policy import Policy
-from bot.model.reading import SPEND_METRIC
 from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.lines import DAY, BillLines, lay_out
@@ -27,10 +26,6 @@ from detectors.words import percent
 
 KEY = "budget_burn.month_usd"
 _SOON = timedelta(days=3)
-BUDGET_BURN_SUGGESTIONS = (
-    "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
-    "If the spending is meant, raise the budget: `config budget_burn`.",
-)
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,5 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
             "amortised, before credits and tax: credits never hide what a budget pays for",
         ),
         confidence=0.9,
-        suggestions=BUDGET_BURN_SUGGESTIONS,
-        metric=SPEND_METRIC,
-        kind="spend",
-        severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else Severity.WARNING,
+        severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else None,
     )

@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
-from bot.model.reading import BILLED_METRIC, SPEND_METRIC
+from bot.model.reading import BILLED_METRIC
 from detectors.arrays import Numbers
 from detectors.bill.finding import BillFinding
 from detectors.bill.jump import is_fee, policy_of
@@ -19,11 +19,6 @@ from detectors.bill.lines import DAY, LINE, BillLines, lay_out
 from detectors.rule import Explanation, Subject
 from detectors.view import View
 from detectors.words import percent
-
-COMMITMENT_UNUSED_SUGGESTIONS = (
-    "Move nodes that run on demand under the plan, or let it run out instead of renewing it.",
-    "See what it still covers: `cost 7d by purchase,instance_type`.",
-)
 
 
 def commitment_findings(view: View, jumped: Sequence[BillFinding]) -> list[BillFinding]:
@@ -78,10 +73,6 @@ def _finding(bill: BillLines, line: Labels, use: _Use, below: float) -> BillFind
         score=float(np.clip(1 - mean, 0.3, 1.0)),
         evidence=(f"used between {percent(float(shares.min()))} and {percent(float(shares.max()))} on each of these days",),
         confidence=0.9,
-        suggestions=COMMITMENT_UNUSED_SUGGESTIONS,
-        metric=SPEND_METRIC,
-        kind="spend",
-        severity=Severity.WARNING,
     )
     lost = Decimal(str(round(idle / 24, 4)))
     subject = Subject(line.only(LINE), line, (line.usage_type,), bill.end - len(shares) * DAY, usd_per_hour=lost)

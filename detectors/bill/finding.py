@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly, Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
@@ -21,15 +21,10 @@ from detectors.view import View
 from detectors.words import percent
 
 JUMP_SUGGESTIONS = {
-    Cause.SPEND_JUMP: ("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",),
-    Cause.SPEND_NEW: ("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",),
-    Cause.COMMITMENT_UNUSED: ("Move nodes that run on demand under the plan, or let it run out instead of renewing it.",),
+    Cause.COMMITMENT_UNUSED: Cause.COMMITMENT_UNUSED.facts.suggestions[:1],
     Cause.UNUSED_CAPACITY: ("Launch into the reservation or cancel it.",),
-    Cause.TRANSFER_ROUTE: (
-        "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of charge.",
-        "Keep the nodes of a job, their data and their file system in one zone and region.",
-    ),
 }
+"""Steps to try where growth of the bill is all that is known of a cause that another rule knows better."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +106,9 @@ def _explanation(
         score=float(np.clip(1 - high / max(value, 1e-9), 0.3, 1.0)),
         evidence=_evidence(jumps, usages),
         confidence=0.8,
-        suggestions=JUMP_SUGGESTIONS[cause],
+        suggestions=JUMP_SUGGESTIONS.get(cause),
         metric=SPEND_METRIC,
         kind="spend" if per == "a day" else "spend_hour",
-        severity=Severity.WARNING,
     )
 
 

@@ -9,16 +9,14 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly, Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.outlook import Commitment, Finding
-from bot.model.reading import SPEND_METRIC
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent
 
-_MONEY = (Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.TRANSFER_ROUTE)
 _LASTS = timedelta(days=3)
 """A finding whose last day is older than this is over: the provider needs up to two days to see a day."""
 PROVIDER_SUGGESTIONS = ("Open `cost 14d by usage_type` for this service; compare with what was launched on its first day.",)
@@ -39,7 +37,7 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
 
 def _same(one: Anomaly, finding: Finding) -> bool:
     """Return whether an anomaly and a finding have one subject: no root cause that contradicts it, and days that meet."""
-    if one.cause not in _MONEY:
+    if not one.cause.facts.grows:
         return False
     place = one.labels.merge(one.scope).only(("account", "region", "service"))
     agree = any(_agrees(place, cause) and cause.service in (place.service, "") for cause in finding.causes)
@@ -71,9 +69,6 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
         evidence=(_evidence(finding), *(f"root cause: {one}" for one in finding.causes[:4])),
         confidence=0.7,
         suggestions=PROVIDER_SUGGESTIONS,
-        metric=SPEND_METRIC,
-        kind="spend",
-        severity=Severity.WARNING,
     )
     things = tuple(dict.fromkeys(one.usage_type or one.service for one in finding.causes if one.usage_type or one.service))
     hourly = (daily / 24).quantize(Decimal("0.0001"))

@@ -23,10 +23,6 @@ LEARNT = timedelta(days=2)
 _ENOUGH = 3
 LEAST = timedelta(minutes=20)
 """No checkpoint interval is taken as shorter than this."""
-CHECKPOINT_AT_RISK_SUGGESTIONS = (
-    "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still writable?",
-    "Save one now by hand if the trainer allows it.",
-)
 
 
 def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
@@ -100,9 +96,6 @@ def _explanation(labels: Labels, age: float, interval: float) -> Explanation:
         unit="seconds",
         usual=(0.0, interval),
         score=0.85,
-        suggestions=CHECKPOINT_AT_RISK_SUGGESTIONS,
-        metric="run_checkpoint_age_seconds",
-        kind="run",
     )
 
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause, Family
 from bot.model.compile import Compile, Ending
 from detectors.arrays import Counts, Mask, Rows
 from detectors.compile_signs import COMPILING
@@ -20,31 +21,13 @@ from detectors.usual import NOTHING, utilization_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
-FAMILY = (Cause.LONG_COMPILE.value, Cause.COLD_CACHE.value)
+FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = timedelta(hours=1)
 """How long after its end a compile that was cut off is an anomaly: then it is history, which `fleet` and `cost` hold."""
 _BACK = timedelta(days=1)
 """How far back the beginning of a compile is looked for."""
-KILLED_COMPILE_SUGGESTIONS = (
-    "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as failed"
-    " and skips it later (Neuron's documentation of its persistent cache).",
-    "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one left in"
-    " the compile cache.",
-    "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
-    "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.",
-)
 EARLIER = timedelta(minutes=15)
-LONG_COMPILE_SUGGESTIONS = (
-    "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
-    "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
-    "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.",
-)
-COLD_CACHE_SUGGESTIONS = (
-    "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",
-    "Check what changed: batch size, optimizer, compiler flags and compiler version all miss the cache.",
-    "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.",
-)
 
 _COLD_WHY = (
     "the same nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer,"
@@ -82,8 +65,6 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(waste, "the compiler's log says that it goes on" if logged else "device memory not yet filled"),
         confidence=0.98 if logged else 0.8 if read else 0.5,
         runners_up=() if logged else ((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
-        suggestions=COLD_CACHE_SUGGESTIONS if cause is Cause.COLD_CACHE else LONG_COMPILE_SUGGESTIONS,
-        family=FAMILY,
     )
 
 
@@ -179,7 +160,6 @@ def _killed_anomaly(view: View, cut: Sequence[Compile]) -> Anomaly:
         score=0.8,
         evidence=(f"{sum(hours.values()):,.1f} node-hours of compiling lost", "no execution since"),
         confidence=0.7,
-        suggestions=KILLED_COMPILE_SUGGESTIONS,
         lost_hours=hours,
         family=_taken_over(view, rows),
     )

@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause, Family
 from bot.model.placement import scattered
 from detectors.arrays import Floats, Rows
 from detectors.nodes import cores
@@ -26,22 +26,10 @@ DIVERTED = 0.4
 """Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
 
 SENT = "efa_tx_bytes_per_second"
-FAMILY = (Cause.STARVED.value, Cause.NETWORK_BOUND.value, Cause.COLLECTIVE_PATH.value)
-STARVED_SUGGESTIONS = (
-    "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
-    "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.",
-)
+FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training nodes.",
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
-)
-NETWORK_BOUND_SUGGESTIONS = (
-    "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
-    "Check that all nodes of the job share one zone and placement group.",
-)
-COLLECTIVE_PATH_SUGGESTIONS = (
-    "Check that collectives go over NeuronLink within a node and EFA between nodes (FI_PROVIDER, security groups, launcher).",
-    "Use the launcher that the Neuron documentation names (`torchrun`).",
 )
 
 
@@ -88,8 +76,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(*_evidence(signs, len(rows)), *_zones(view, rows), *cores.core_evidence(view, rows)),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
-        suggestions=_suggestions(cause, signs),
-        family=FAMILY,
+        suggestions=STARVED_BUSY_SUGGESTIONS if cause is Cause.STARVED and signs.cpu >= 0.9 else None,
     )
 
 
@@ -207,11 +194,3 @@ def _zones(view: View, rows: Rows) -> tuple[str, ...]:
     """Say in which zones the job stands where it is more than one."""
     cluster = view.roster.labels[rows[0]].cluster
     return tuple(f"{one.job} stands in several zones: {one}" for one in scattered(view.reading) if one.cluster == cluster)
-
-
-def _suggestions(cause: Cause, signs: Signs) -> tuple[str, ...]:
-    if cause is Cause.NETWORK_BOUND:
-        return NETWORK_BOUND_SUGGESTIONS
-    if cause is Cause.COLLECTIVE_PATH:
-        return COLLECTIVE_PATH_SUGGESTIONS
-    return STARVED_BUSY_SUGGESTIONS if signs.cpu >= 0.9 else STARVED_SUGGESTIONS

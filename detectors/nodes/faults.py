@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Cause
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
@@ -24,14 +24,6 @@ _HARDWARE = (
     "status_check_failed_count",
 )
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
-HARDWARE_FAULT_SUGGESTIONS = (
-    "Cordon and replace the node; restart the job from its last checkpoint without it.",
-    "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.",
-)
-EXECUTION_ERRORS_SUGGESTIONS = (
-    "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
-    "If transient errors stay on one node, replace it.",
-)
 
 
 def find_hardware(view: View) -> RuleMatch:
@@ -90,9 +82,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         usual=(0.0, 0.0),
         score=0.97,
         evidence=(*parts, *devices, *cores.core_evidence(view, rows)),
-        suggestions=HARDWARE_FAULT_SUGGESTIONS,
-        metric="neuron_hardware_ecc_events_count" if ecc else "neuron_execution_errors_count",
-        severity=Severity.CRITICAL,
+        metric="neuron_hardware_ecc_events_count" if ecc else None,
     )
 
 
@@ -126,8 +116,6 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         usual=(0.0, 0.0),
         score=0.92,
         evidence=(kinds_seen, *cores.core_evidence(view, rows)),
-        suggestions=EXECUTION_ERRORS_SUGGESTIONS,
-        metric="neuron_execution_errors_count",
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),
         confidence=0.85,
     )

@@ -18,11 +18,6 @@ BOOT_SECONDS = 1800.0
 _STILL_COMPILING = 2
 """How many times its grace a compile may take that nothing shows."""
 LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile looks the same."
-IDLE_SUGGESTIONS = (
-    "Stop the nodes or scale the node group down.",
-    "If they wait for a job on purpose, silence them until it starts.",
-    "Let the autoscaler remove nodes without Neuron pods.",
-)
 
 
 def find(view: View) -> RuleMatch:
@@ -60,7 +55,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=tuple(evidence),
         confidence=0.6 if unsure else 0.95,
         runners_up=((Cause.COMPILING, 0.4),) if unsure else (),
-        suggestions=(LOOK_FIRST, *IDLE_SUGGESTIONS) if unsure else IDLE_SUGGESTIONS,
+        suggestions=(LOOK_FIRST, *Cause.IDLE.facts.suggestions) if unsure else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.anomaly import Cause
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
@@ -20,14 +20,6 @@ _BARE = 3
 """How many times as long cores must be pinned where nothing but their utilization is read."""
 _TRAFFIC = 1e8
 """Bytes a second under which a node's EFA says nothing about whether its work goes on."""
-ALLOCATED_UNUSED_SUGGESTIONS = (
-    "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
-    "Set an idle timeout on notebooks and interactive pods.",
-)
-HUNG_SUGGESTIONS = (
-    "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
-    "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.",
-)
 
 
 def find_unused(view: View) -> RuleMatch:
@@ -80,7 +72,6 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(memory, "no executions"),
         runners_up=((Cause.HUNG, 0.1),),
         confidence=0.85,
-        suggestions=ALLOCATED_UNUSED_SUGGESTIONS,
     )
 
 
@@ -105,8 +96,6 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,
-        suggestions=HUNG_SUGGESTIONS,
-        severity=Severity.CRITICAL,
     )
 
 

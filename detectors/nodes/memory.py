@@ -11,11 +11,6 @@ from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import count, percent, size
 
-MEMORY_PRESSURE_SUGGESTIONS = (
-    "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
-    "More nodes or a type with more device memory if it is to grow further.",
-)
-
 
 def find(view: View) -> RuleMatch:
     """Return nodes whose device memory is nearly full although it usually is not."""
@@ -46,8 +41,6 @@ def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         unit="ratio",
         usual=(float(finite.min()), float(finite.max())) if len(finite) else None,
         score=0.8,
-        suggestions=MEMORY_PRESSURE_SUGGESTIONS,
-        metric="neuroncore_memory_used_bytes",
     )
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly, Cause
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, distances, learn_scale, median_of, past_levels
@@ -29,7 +29,6 @@ MOST_ROWS = 20_000
 STAY = 0.04
 """How much under its threshold an open odd alert stays, and how much over an earlier one a new one must be."""
 LEAST_ROWS = 500
-ODD_SUGGESTIONS = ("Look whether the job changed; mark it as not an anomaly if it did.",)
 LEAST_SCORE = 0.6
 """No cluster, however calm, has a lower threshold: an average row scores about 0.4."""
 
@@ -129,9 +128,7 @@ def explain(view: View, model: OddModel, scores: Numbers, rows: Rows) -> Explana
         score=float(scores[worst]),
         evidence=tuple(deviations),
         confidence=0.5,
-        suggestions=ODD_SUGGESTIONS,
         metric=METRICS[guilty[0]] if guilty else METRICS[0],
-        severity=Severity.INFO,
     )
 
 

@@ -15,11 +15,6 @@ from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match
 from detectors.view import LOOKBACK, View
 from detectors.words import count, lasted
 
-NO_DATA_SUGGESTIONS = (
-    "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
-    "If the node was stopped on purpose, the next inventory will say so and this ends by itself.",
-)
-
 
 def find(view: View) -> RuleMatch:
     """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
@@ -51,7 +46,6 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         unit="seconds",
         score=0.9,
         evidence=(host,),
-        suggestions=NO_DATA_SUGGESTIONS,
     )
 
 
@@ -78,7 +72,6 @@ def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
         value=(view.now - start).total_seconds(),
         unit="seconds",
         score=0.8,
-        suggestions=NO_DATA_SUGGESTIONS,
     )
     subject = Subject(scope, Labels.shared(i.labels for i in instances), tuple(ids), start)
     return anomaly_of(view, Cause.NO_DATA, subject, explanation)

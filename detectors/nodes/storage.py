@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly, Cause
 from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
@@ -14,13 +14,8 @@ from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import count, lasted, percent
 
-VOLUME_SUGGESTIONS = ("Take a snapshot and delete the volume, or attach it where it is needed.",)
 FILE_SYSTEM_SUGGESTIONS = (
     "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",
-)
-UNUSED_CAPACITY_SUGGESTIONS = (
-    "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
-    "Move nodes of this type that run on demand elsewhere into it.",
 )
 _SOON = timedelta(hours=1)
 _CLIENTS = "fsx_client_connections_count"
@@ -32,7 +27,7 @@ def orphan_anomalies(view: View) -> Iterator[Anomaly]:
         since = detached_since(volume, view.reading.frame("volume"))
         if since is not None and _long_enough(view, volume.labels, since):
             name = f"Volume of {volume.size_gib:,} GiB"
-            yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing", VOLUME_SUGGESTIONS))
+            yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing"))
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
         if since is not None and _long_enough(view, system.labels, since):
@@ -50,7 +45,7 @@ class _Orphan:
     kind: str
     name: str
     symptom: str
-    suggestions: tuple[str, ...]
+    suggestions: tuple[str, ...] | None = None
     metric: str = ""
 
 
@@ -74,9 +69,6 @@ def _unused(view: View, one: Reservation) -> Anomaly:
         usual=(0.0, 0.0),
         score=0.9,
         evidence=(f"{percent(share)} of the reservation unused",),
-        suggestions=UNUSED_CAPACITY_SUGGESTIONS,
-        metric="",
-        kind="reservation",
     )
     resource, start = one.labels.resource, max(one.starts_at, view.now - timedelta(hours=1))
     subject = Subject(Labels(resource=resource), one.labels, (resource,), start, (share,))
@@ -93,7 +85,6 @@ def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
         suggestions=orphan.suggestions,
         metric=orphan.metric,
         kind=orphan.kind,
-        severity=Severity.INFO,
     )
     resource = orphan.labels.resource
     subject = Subject(Labels(resource=resource), orphan.labels, (resource,), orphan.since, (1.0,))
