@@ -4,6 +4,7 @@ import pytest
 
 from bot.model.causes import CAUSES, About, Cause, Family
 from bot.policy.schema import SETTINGS
+from detectors.diagnose import RULES
 
 MONEY = {Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.BUDGET_BURN, Cause.COMMITMENT_UNUSED, Cause.TRANSFER_ROUTE}
 
@@ -43,3 +44,9 @@ def test_the_causes_of_a_family_share_a_precedence():
 def test_people_read_words_and_no_underscores():
     assert Cause.KILLED_COMPILE.facts.words == "compile cut off"
     assert not [cause for cause in Cause if "_" in cause.facts.words]
+
+
+def test_every_rule_about_nodes_has_a_place_of_its_own_in_the_precedence():
+    places = [rule.cause.facts.precedence for rule in RULES]
+    assert places == sorted(set(places), key=lambda place: place or 0)
+    assert None not in places
