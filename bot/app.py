@@ -11,6 +11,7 @@ from functools import partial
 
 from bot.answers.digest import post_digests
 from bot.answers.line import Call, named, understand
+from bot.answers.registry import Needs
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Button, Buttons, Card, Form, Tone, text
@@ -109,7 +110,7 @@ class App:
         shared = request.line.strip().lower().startswith("share ")
         line = request.line.strip()[6:] if shared else request.line
         call, card = await self._called(replace(request, line=line))
-        if call.command.changes and not call.command.audited:
+        if call.command.changes and Needs.STATE in call.command.needs:
             await self.refresh(request.at)
         if shared:
             return call, replace(card, public=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.answers.registry import COMMANDS, Command
+from bot.answers.registry import Command, commands_by_name
 from bot.answers.values import type_name
 from bot.model.causes import CAUSES, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
@@ -14,8 +14,7 @@ from bot.policy.setting import Setting
 
 def commands_page() -> str:
     """Return docs/commands.md."""
-    product = [made for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")]
-    every = sorted({made.name: made for made in product}.items())
+    every = [made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.")]
     head = [
         "# Commands",
         "",
@@ -30,7 +29,7 @@ def commands_page() -> str:
         "",
         "In a terminal three options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME` and `--json`.",
     ]
-    return "\n".join([*head, *(line for _, made in every for line in _command(made))]) + "\n"
+    return "\n".join([*head, *(line for made in every for line in _command(made))]) + "\n"
 
 
 def settings_page() -> str:

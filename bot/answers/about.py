@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.answers.registry import COMMANDS, arg, command, find_command
+from bot.answers.registry import Needs, Topic, arg, command, commands_by_name, find_command
 from bot.answers.savings import digest
 from bot.answers.values import type_name
 from bot.cards.alert_words import cause_words, where, worth
@@ -102,18 +102,7 @@ def _month(tally: Tally) -> list[Block]:
     return [Table(columns, rows, ("total", usd(tally.total.net))), *dated]
 
 
-TOPICS: Mapping[str, frozenset[str]] = {
-    "What is wrong, and who looks after it": frozenset({"alerts", "feedback"}),
-    "What runs, and what it costs": frozenset({"cost", "credits", "digest", "fleet", "own", "runs", "savings", "storage"}),
-    "What to do next": frozenset(
-        {"breakeven", "capacity", "carbon", "checklist", "cuda", "decide", "migrate", "roadmap", "sizing", "spot", "tco"}
-    ),
-}
-"""The topics of help, by the files of the commands; what is in none is about the bot itself."""
-_REST = "Settings, and the bot itself"
-
-
-@command("help", "What you can type.", examples=("help", "help cost"))
+@command("help", "What you can type.", needs=Needs.NOTHING, examples=("help", "help cost"))
 async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
     """List the commands, or explain one with its arguments and examples."""
     if name:
@@ -121,16 +110,19 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
         rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
         notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in found.parameters) else []
         return command_card(found.name, found.summary, rows, found.examples, found.who.value, notes)
-    seen = {made.name: made for made in COMMANDS.values() if not made.hidden}
-    topics: dict[str, list[tuple[str, str, str]]] = {topic: [] for topic in (*TOPICS, _REST)}
-    for _, made in sorted(seen.items()):
-        family = made.handler.__module__.rpartition(".")[2]
-        topic = next((topic for topic, families in TOPICS.items() if family in families), _REST)
-        topics[topic].append((made.name, made.summary, made.examples[0] if made.examples else made.name))
-    return help_card({topic: found for topic, found in topics.items() if found})
+    topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
+    for made in commands_by_name():
+        topics[made.topic.value].append((made.name, made.summary, made.examples[0] if made.examples else made.name))
+    return help_card({topic: commands for topic, commands in topics.items() if commands})
 
 
-@command("about", "Which version this is, what it reads and how fresh that is.", examples=("about",))
+@command(
+    "about",
+    "Which version this is, what it reads and how fresh that is.",
+    needs=Needs.SOURCE,
+    may=Needs.BILL | Needs.METRICS | Needs.STATE,
+    examples=("about",),
+)
 async def about(ports: Ports, request: Request) -> Card:
     """Tell version, source, freshness and problems."""
     metrics, unread = await asyncio.to_thread(_metrics, ports)
@@ -150,7 +142,9 @@ def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
         return "", (str(error),)
 
 
-@command("home", "Open alerts and the month to date, at a glance.", examples=("home",), hidden=True)
+@command(
+    "home", "Open alerts and the month to date, at a glance.", needs=Needs.STATE, may=Needs.BILL, examples=("home",), hidden=True
+)
 async def home(ports: Ports, request: Request) -> Card:
     """Summarise for a person's home page."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -164,7 +158,14 @@ async def home(ports: Ports, request: Request) -> Card:
     return home_card([a for a in memory.alerts if a.firing], tally, request.at, digest(saved))
 
 
-@command("doctor", "What is reachable, permitted, missing, and what to do.", examples=("doctor",), who=Role.ADMIN)
+@command(
+    "doctor",
+    "What is reachable, permitted, missing, and what to do.",
+    needs=Needs.SOURCE,
+    may=Needs.BILL | Needs.METRICS,
+    examples=("doctor",),
+    who=Role.ADMIN,
+)
 async def doctor(ports: Ports, request: Request) -> Card:
     """Look at everything the bot needs."""
     checks = await asyncio.to_thread(ports.site.checks)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.alert_words import alert_data, cause_words, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.words import clock, counted, period
@@ -101,6 +101,8 @@ DAY = timedelta(days=1)
 @command(
     "backtest",
     "The watch over a recording: alerts, notices, and a grade where the truth is known.",
+    needs=Needs.REPLAY,
+    may=Needs.STATE,
     examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
     who=Role.ADMIN,
 )

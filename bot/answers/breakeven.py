@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Tone, quiet, text
 from bot.cards.words import counted
 from bot.errors import WrongInput, nearest
@@ -164,6 +164,8 @@ STACKS = {
 @command(
     "breakeven",
     "Whether porting to Trainium pays, and after how long.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
     examples=("breakeven 20000", "breakeven 20000 saving=33% preset=case", "breakeven 12500 saving=40% months=3 runs=1"),
 )
 async def breakeven(

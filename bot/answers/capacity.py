@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.tco import listed
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
@@ -95,6 +95,9 @@ def _row(price: Price, hours: int, used: Decimal, today: date, stale_days: float
 @command(
     "capacity",
     "Ways to be sure of capacity: reservation, Capacity Block, commitment; what a used hour costs.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
     examples=("capacity trn1.32xlarge nodes=16 days=14", "capacity trn2.48xlarge nodes=4 days=30 used=80"),
 )
 async def capacity(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import note_lines
 from bot.cards.words import period
@@ -97,6 +97,8 @@ _HOUR = timedelta(hours=1)
 @command(
     "carbon",
     "Energy and CO2 of the nodes that ran, as an estimate with its formula.",
+    needs=Needs.METRICS,
+    topic=Topic.PLANS,
     examples=("carbon 7d", "carbon 7d watts=500 cluster=llama"),
 )
 async def carbon(

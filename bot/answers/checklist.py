@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Code, Text, Tone, quiet, text
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Note
@@ -71,6 +71,8 @@ _MOST = 200
 @command(
     "checklist",
     "The steps of a migration, to be ticked off in the thread.",
+    needs=Needs.DATABASE,
+    topic=Topic.PLANS,
     examples=("checklist", "checklist llama kind=devops", "checklist llama"),
 )
 async def checklist(
@@ -84,7 +86,12 @@ async def checklist(
 
 
 @command(
-    "checklist done", "Tick a step off.", examples=("checklist done llama 2", "checklist done llama 2 kind=devops"), changes=True
+    "checklist done",
+    "Tick a step off.",
+    needs=Needs.DATABASE,
+    topic=Topic.PLANS,
+    examples=("checklist done llama 2", "checklist done llama 2 kind=devops"),
+    changes=True,
 )
 async def checklist_done(
     ports: Ports,
@@ -98,7 +105,14 @@ async def checklist_done(
     return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, by)
 
 
-@command("checklist reopen", "Take a tick back.", examples=("checklist reopen llama 2",), changes=True)
+@command(
+    "checklist reopen",
+    "Take a tick back.",
+    needs=Needs.DATABASE,
+    topic=Topic.PLANS,
+    examples=("checklist reopen llama 2",),
+    changes=True,
+)
 async def checklist_reopen(
     ports: Ports,
     request: Request,

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
 from bot.cards.money import amount_of, money_data
 from bot.cards.words import counted, period
@@ -140,6 +140,8 @@ _BURN = "14d"
 @command(
     "credits",
     "What credits paid, when they are gone, and which programmes there are.",
+    needs=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("credits", "credits 30d balance=50000"),
 )
 async def credits_(

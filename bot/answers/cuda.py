@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import counted
 from bot.errors import WrongInput
@@ -120,6 +120,8 @@ _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
 @command(
     "cuda",
     "Which packages of a requirements file or 'pip freeze' need CUDA.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
     examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),
 )
 async def cuda(

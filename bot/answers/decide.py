@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import (
     Align,
     Block,
@@ -170,6 +170,8 @@ _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 @command(
     "decide",
     "Trainium or GPUs: ten questions, one answer with its reasons.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
     examples=(
         "decide",
         "decide llama standard=yes stable=no repeated=yes",

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import cause_words, muted_words, where, worth
@@ -218,7 +218,14 @@ def _rest(n: int) -> str:
     return f"and {counted(n - _MOST, 'more alert')}" if n > _MOST else ""
 
 
-@command("digest", "What the last seven days saved, wasted and kept quiet.", examples=("digest",))
+@command(
+    "digest",
+    "What the last seven days saved, wasted and kept quiet.",
+    needs=Needs.STATE | Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("digest",),
+)
 async def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -230,6 +237,8 @@ async def digest(ports: Ports, request: Request) -> Card:
 @command(
     "subscribe digest",
     "Have the weekly digest posted in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
     examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
     who=Role.ADMIN,
     changes=True,
@@ -248,6 +257,8 @@ async def subscribe(
 @command(
     "unsubscribe digest",
     "Take the weekly digest back.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
     examples=("unsubscribe digest",),
     who=Role.ADMIN,
     changes=True,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.registry import command
+from bot.answers.registry import Needs, Topic, command
 from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
 from bot.model.durations import duration_text
 from bot.model.money import usd
@@ -154,7 +154,13 @@ def _watch_data(watched: Watched) -> dict[str, Any]:
     return {"ticked_at": watched.ticked_at, "lag_seconds": lag, "late": watched.late, **watched.facts}
 
 
-@command("self", "What the bot's own AWS calls cost, and how its watch stands.", examples=("self",))
+@command(
+    "self",
+    "What the bot's own AWS calls cost, and how its watch stands.",
+    needs=Needs.STATE | Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("self",),
+)
 async def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and the last tick, its age and what was missed."""
     bill = await asyncio.to_thread(ports.site.own_bill)

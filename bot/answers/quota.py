@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Align, Block, Card, Column, Link, Table, Text, Tone, quiet
 from bot.cards.words import day
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.model.fleet import InstanceType, Inventory, Quota
 from bot.model.request import Request
 from bot.ports import Ports
-from bot.watch.tick import Watch
 
 _COUNTED = ("pending", "running")
 """States that count against a quota (EC2 User Guide, On-Demand Instance quotas)."""
@@ -130,12 +129,14 @@ def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) 
 
 
 @command(
-    "quota", "vCPU quotas of accelerated instances, and how much room they leave.", examples=("quota", "quota trn1.32xlarge")
+    "quota",
+    "vCPU quotas of accelerated instances, and how much room they leave.",
+    needs=Needs.METRICS,
+    examples=("quota", "quota trn1.32xlarge"),
 )
 async def quota(ports: Ports, request: Request, instance_type: str = arg("", "how many more of this type fit")) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
-    reading = await asyncio.to_thread(Watch(ports, ()).read, request.at)
-    inventory = reading.inventory
+    inventory = (await asyncio.to_thread(ports.world.source.read, request.at)).inventory
     if instance_type and instance_type not in inventory.types:
         raise WrongInput(f"'{instance_type}' is not an instance type known here{nearest(instance_type, inventory.types)}.")
     uses = [use_of(quota, inventory) for quota in inventory.quotas]

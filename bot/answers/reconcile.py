@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.money import money_data
 from bot.cards.words import about, counted, day
@@ -105,6 +105,7 @@ def _data(one: Reconciled) -> dict[str, object]:
 @command(
     "reconcile",
     "What was estimated for each month against what it finally cost.",
+    needs=Needs.BILL | Needs.STATE,
     examples=("reconcile", "reconcile this-year"),
 )
 async def reconcile(ports: Ports, request: Request, window: Window = arg("90d", "months that it touches")) -> Card:

@@ -1,4 +1,4 @@
-"""Register commands: the signature is the specification of parser, help, docs, hints and forms."""
+"""Register commands: signature and `@command` are all that parser, help, docs, hints, forms and a terminal go by."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, Flag, auto
 from typing import Any
 
 from bot.cards.card import Card
@@ -13,6 +14,40 @@ from bot.errors import WrongInput, nearest
 from bot.model.request import Role
 
 Handler = Callable[..., Awaitable[Card]]
+
+
+class Needs(Flag):
+    """Name the parts of the world that a command opens, beside the dated facts that come with the bot."""
+
+    NOTHING = 0
+    BILL = auto()
+    """`ports.world.billing` and `outlook`."""
+    METRICS = auto()
+    """`ports.world.source` and `prices`: metrics, inventory and price lists."""
+    DETECTOR = auto()
+    """`ports.world.detect` and `compiles`."""
+    STATE = auto()
+    """`ports.stores`, as the watch of the source left them: alerts, the policy, documents. Of a named source, a replay's."""
+    DATABASE = auto()
+    """`ports.stores` of the installation's own database, whatever source is named: the policy and checklists."""
+    REPLAY = auto()
+    """`ports.world.replays`: the watch over recorded time."""
+    SOURCE = auto()
+    """A source must be named, and nothing of it need be readable."""
+
+    @property
+    def watched(self) -> bool:
+        """Return whether the command is about a source, whose end is the time that "now" means in a recording."""
+        return bool(self & (Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE))
+
+
+class Topic(Enum):
+    """Name a part of help's list, in its order."""
+
+    ALERTS = "What is wrong, and who looks after it"
+    COSTS = "What runs, and what it costs"
+    PLANS = "What to do next"
+    BOT = "Settings, and the bot itself"
 
 
 @dataclass(frozen=True)
@@ -54,15 +89,24 @@ class Command:
     summary: str
     handler: Handler
     parameters: tuple[Parameter, ...]
+    needs: Needs
+    may: Needs
+    """Opened only where the answer shows something of it, and answered without where it cannot be read."""
+    topic: Topic
     examples: tuple[str, ...] = ()
     who: Role = Role.ANYONE
     hidden: bool = False
     """Typed by buttons, not by people: left out of help's list, still documented."""
     changes: bool = False
-    """Changes state, so that open notices are drawn again after it."""
+    """Changes what is remembered; where that is state of the watch, open notices are drawn again after it."""
     audited: bool = False
     """Is about the policy: every attempt is kept, and what it changes holds from the next tick on."""
     aliases: tuple[str, ...] = field(default=())
+
+    @property
+    def opens(self) -> Needs:
+        """Return every part of the world that an answer may open."""
+        return self.needs | self.may
 
 
 COMMANDS: dict[str, Command] = {}
@@ -88,6 +132,9 @@ def command(
     name: str,
     summary: str,
     *,
+    needs: Needs,
+    may: Needs = Needs.NOTHING,
+    topic: Topic = Topic.BOT,
     examples: tuple[str, ...] = (),
     who: Role = Role.ANYONE,
     hidden: bool = False,
@@ -98,7 +145,8 @@ def command(
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: Handler) -> Handler:
-        made = Command(name, summary, handler, _parameters(handler), examples, who, hidden, changes, audited, aliases)
+        takes = _parameters(handler)
+        made = Command(name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, aliases)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")
@@ -106,6 +154,12 @@ def command(
         return handler
 
     return register
+
+
+def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
+    """Return each command once, by name; those that only buttons type where `hidden`."""
+    once = {made.name: made for made in COMMANDS.values() if hidden or not made.hidden}
+    return tuple(once[name] for name in sorted(once))
 
 
 def find_command(words: list[str], known: Mapping[str, Command] | None = None) -> tuple[Command, list[str]]:

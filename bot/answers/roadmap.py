@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import note_lines, notes_data
 from bot.errors import WrongInput
@@ -116,7 +116,13 @@ def _months(months: Decimal) -> str:
 _NOW, _LATER = "Trainium2", "Trainium3"
 
 
-@command("roadmap", "What AWS and others say of the next chips, with state, source and date.", examples=("roadmap",))
+@command(
+    "roadmap",
+    "What AWS and others say of the next chips, with state, source and date.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
+    examples=("roadmap",),
+)
 async def roadmap(ports: Ports, request: Request) -> Card:
     """List the sentences of others."""
     claims = ports.world.knowledge.claims()
@@ -126,6 +132,8 @@ async def roadmap(ports: Ports, request: Request) -> Card:
 @command(
     "wait",
     "Train on Trn2 now, or wait for Trn3: what each costs for the same work.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
     examples=("wait", "wait months=9 bill_usd=80000 for=4 precision=fp8 delay_usd=20000"),
 )
 async def wait(

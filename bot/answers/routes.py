@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.errors import WrongInput
 from bot.model.alert import Alert
@@ -70,7 +70,7 @@ def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
 _ASKED = "what is asked for: cluster=llama cause=idle severity=critical"
 
 
-@command("routes", "Which channels hear which alerts.", examples=("routes",))
+@command("routes", "Which channels hear which alerts.", needs=Needs.STATE, examples=("routes",))
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
     found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
@@ -80,6 +80,7 @@ async def routes(ports: Ports, request: Request) -> Card:
 @command(
     "routes test",
     "Where an alert with given labels would go.",
+    needs=Needs.STATE,
     examples=("routes test cluster=llama cause=idle severity=critical",),
 )
 async def routes_test(
@@ -102,6 +103,7 @@ async def routes_test(
 @command(
     "subscribe",
     "Let this channel hear alerts, all or those with some labels.",
+    needs=Needs.STATE,
     examples=("subscribe", "subscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
     changes=True,
@@ -120,6 +122,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
 @command(
     "unsubscribe",
     "Take back what this channel subscribed to, all or one of it.",
+    needs=Needs.STATE,
     examples=("unsubscribe", "unsubscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
     changes=True,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import cause_words, where
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import counted, period
@@ -70,7 +70,13 @@ def _data(one: Saving) -> dict[str, object]:
     }
 
 
-@command("savings", "What stopped because somebody acted, by estimate.", examples=("savings", "savings 7d"))
+@command(
+    "savings",
+    "What stopped because somebody acted, by estimate.",
+    needs=Needs.STATE | Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("savings", "savings 7d"),
+)
 async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended within it")) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
     known = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())

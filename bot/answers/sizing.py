@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.answers.cluster_use import Usage, usages
 from bot.answers.decide import parameter_count
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.tco import listed
 from bot.answers.values import no_cluster
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
@@ -213,6 +213,9 @@ STEADY = 0.15
 @command(
     "size",
     "Which size holds a model, or which smaller one would hold what runs.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
     examples=("size 7B", "size", "size llama"),
 )
 async def size(ports: Ports, request: Request, what: str = arg("", "a count of parameters such as 7B, or a cluster")) -> Card:
@@ -220,7 +223,14 @@ async def size(ports: Ports, request: Request, what: str = arg("", "a count of p
     return await asyncio.to_thread(_size, ports, request, what)
 
 
-@command("inference", "Clusters that serve on training chips, and what Inferentia2 would cost.", examples=("inference",))
+@command(
+    "inference",
+    "Clusters that serve on training chips, and what Inferentia2 would cost.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("inference",),
+)
 async def inference(ports: Ports, request: Request) -> Card:
     """Find steady inference; training and Trn3 are left alone."""
     return await asyncio.to_thread(_serve, ports, request)

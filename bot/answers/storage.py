@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import counted, day
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
@@ -119,6 +119,9 @@ _HOUR = timedelta(hours=1)
 @command(
     "storage",
     "Volumes attached to nothing and file systems nobody uses, with what each costs a month.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("storage", "storage llama"),
 )
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:

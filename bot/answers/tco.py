@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.migrate.comparison import SpeedRange, speed_range
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.costs.pricing import Pricing
@@ -137,6 +137,9 @@ _MOST = Decimal(10**9)
 @command(
     "tco",
     "A year of the same training on two types: instances, egress, compiling, engineering.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
     examples=("tco p5.48xlarge trn1.32xlarge", "tco p5.48xlarge trn2.48xlarge nodes=8 engineering_usd=50000 buy=capacity-block"),
 )
 async def tco(

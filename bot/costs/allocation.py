@@ -16,7 +16,7 @@ from bot.costs.occupancy import Occupancy, Shares, occupancy_of
 from bot.costs.owners import OwnerHint, derived_owner, owner_hints
 from bot.errors import TrnbotError, WrongInput
 from bot.model.labels import Labels
-from bot.model.reading import Reading
+from bot.model.reading import Reading, reaches
 from bot.model.spend import Derived, Filter, Money, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
@@ -179,7 +179,7 @@ _NOBODY = ("",)
 
 
 class Allocation:
-    """Answer tallies as `Billing` does, as of `at`; metrics are read only for a question about pods, or nodes of no team."""
+    """Answer tallies as `Billing` does, as of `at`; metrics are read only for what they reach of pods, or of nodes of no team."""
 
     def __init__(self, ports: Ports, at: datetime) -> None:
         self._ports, self._at = ports, at
@@ -206,7 +206,7 @@ class Allocation:
             except WrongInput:
                 # The bill does not tell hours, or clusters at all: it stands as it is.
                 continue
-            seen = self._seen if rows else None
+            seen = self._seen if rows and reaches(window, self._at) else None
             if seen is None:
                 return [], None
             return split_rows(rows, by, step, seen if step == "hour" else seen.by_day()), seen
@@ -235,16 +235,17 @@ class Allocation:
 
     def hints(self, window: Window, where: Sequence[Filter]) -> Sequence[OwnerHint]:
         """Return whose the cost of no team may be; nothing where the bill names no resources, or there is no inventory."""
-        if self._reading is None:
+        if self.reading is None:
             return ()
         try:
             rows = self.tally(window, ("resource", "cluster", "namespace"), [*where, Filter("team", _NOBODY)]).rows
         except WrongInput:
             return ()
-        return owner_hints(rows, self._reading.inventory)
+        return owner_hints(rows, self.reading.inventory)
 
     @cached_property
-    def _reading(self) -> Reading | None:
+    def reading(self) -> Reading | None:
+        """Return the metrics and the inventory, read once and when first asked; None where they cannot be read."""
         try:
             return self._ports.world.source.read(self._at)
         except TrnbotError:
@@ -253,7 +254,7 @@ class Allocation:
 
     @cached_property
     def _seen(self) -> Occupancy | None:
-        return occupancy_of(self._reading, self._ports.world.knowledge.types()) if self._reading else None
+        return occupancy_of(self.reading, self._ports.world.knowledge.types()) if self.reading else None
 
 
 def _dimensions_with(by: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.costs.pricing import Pricing, hours_of
-from bot.errors import Unavailable
 from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.fleet import Inventory
 from bot.model.money import cents
+from bot.model.reading import Reading, reaches
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
@@ -116,23 +116,19 @@ _KNOWN = ("cluster", "team", "project", "region", "zone", "account", "instance_t
 """Dimensions of the bill that an instance has too: only by these can its compiles be kept apart."""
 
 
-def compiling_within(ports: Ports, window: Window, where: Sequence[Filter], now: datetime) -> CompileBill | None:
-    """Return the cost of compiling within the part of the window that metrics reach; None where it is nothing or not known.
+def may_show_compiling(window: Window, where: Sequence[Filter], now: datetime) -> bool:
+    """Return whether metrics may tell of compiles in the window, and every filter is one that an instance can pass."""
+    return reaches(window, now) and all(one.dimension in _KNOWN for one in where)
 
-    May block.
-    """
-    if any(one.dimension not in _KNOWN for one in where):
-        return None
-    try:
-        reading = ports.world.source.read(now)
-    except Unavailable:
-        return None
+
+def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequence[Filter]) -> CompileBill | None:
+    """Return the cost of compiling within the part of the window that the reading reaches; None for nothing. May block."""
     frame = reading.frame("node")
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
     seen = Window(max(window.start, frame.start), min(window.end, frame.end))
     found = [x for x in ports.world.compiles(reading, ports.policy, seen.start) if _asked(x.instance, reading.inventory, where)]
-    bill = bill_of(found, seen, hours_of(Pricing(ports).at(now), reading.inventory))
+    bill = bill_of(found, seen, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.model.compile import CompileMark
 from bot.model.fleet import Inventory
@@ -12,6 +12,17 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding
 from bot.model.run import Run
+from bot.model.window import Window
+
+HISTORY = timedelta(days=15)
+"""How far back the frames of a reading reach."""
+_ROUNDED = timedelta(days=2)
+"""More than a frame's step and the rest of a whole day, by which sums of frames may begin earlier."""
+
+
+def reaches(window: Window, now: datetime) -> bool:
+    """Return whether a reading at `now` may tell something of the window."""
+    return window.start < now and window.end > now - HISTORY - _ROUNDED
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,10 @@ class Bot:
     listeners: list[Listener]
 
 
-def terminal_app(settings: Settings, source: str, replays: bool) -> tuple[App, OpenedSource]:
-    """Build the bot for one line: with `replays`, state is what a replay up to the asked time would know."""
+def terminal_app(settings: Settings, source: str, stores: Stores | None) -> tuple[App, OpenedSource]:
+    """Build the bot for one line: without stores, state is what a replay up to the asked time would know."""
     opened = OpenedSource(source, settings)
-    stores = _replayed(opened, settings) if replays else stores_in(_database(settings))
-    ports = opened.ports(stores, settings.policy)
+    ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
     site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), own_bill=opened.own_bill)
     app = App(replace(ports, site=site), site.channels, (*settings["admins"], terminal_user()), time.monotonic)
     return app, opened
@@ -51,12 +50,6 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
         replay(opened.ports(replayed, settings.policy), CONSOLE, now)
 
     return replace(stores, alerts=ReplayedStore(replayed.alerts, fill), persistent=False)
-
-
-def _database(settings: Settings) -> SqlStore:
-    from adapters.store.open import open_store
-
-    return open_store(settings.text("database_url"))
 
 
 def stores_in(store: SqlStore) -> Stores:

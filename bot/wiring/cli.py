@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.answers.line import Call, understand
+from bot.answers.registry import Command, Needs
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
@@ -21,36 +22,27 @@ from bot.model.durations import parse_duration
 from bot.model.request import Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_instant
+from bot.ports import Stores
 from bot.settings.options import Options, typed_line
 from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill
-from bot.wiring.build import terminal_app
+from bot.wiring.build import stores_in, terminal_app
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
-from bot.wiring.source import OpenedSource, open_account
+from bot.wiring.source import OpenedSource, memory_stores, open_account
 from bot.wiring.surfaces import command_hints
-
-SOURCELESS = {"breakeven", "checklist", "config", "cuda", "decide", "help", "roadmap", "wait"}
-"""Lines that need nothing to watch."""
-EXAMINING = {"about", "doctor"}
-"""Lines that say what is wrong with a source."""
-PREVIEWED = {"set", "import"}
-"""Lines about the policy that run the watch."""
 
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     options.words = options.words or ["help"]
-    understand(typed_line(options.words), wall_clock())  # a line that means nothing is told before a source is asked for
+    line = typed_line(options.words)
+    command = understand(line, wall_clock()).command  # a line that means nothing is told before a source is asked for
     settings = settings_of(options.values)
     named = options.values.get("source", "")
-    about = (options.words[1:2] or [""])[0].lower() if options.verb == "config" else ""
-    helped = {"--help", "-h"} & set(options.words)
-    needs = not helped and (about in PREVIEWED or options.verb not in {*SOURCELESS, "backtest"})
-    source = settings.source if needs else named or settings["source"]
-    state = has_database(settings, about) if options.verb == "config" else needs and not named
-    app, opened = terminal_app(settings, source, replays=not state)
-    at = _at(options) or (_end(opened, options.verb) if needs and source != "aws" else None) or wall_clock()
-    request = Request(typed_line(options.words), User(terminal_user(), ""), at, "terminal")
+    source = settings.source if command.needs.watched else named or settings["source"]
+    app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
+    at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
+    request = Request(line, User(terminal_user(), ""), at, "terminal")
     call, card = asyncio.run(app.run(request))
     if "json" in options.switches:
         print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
@@ -59,23 +51,29 @@ def answer_line(options: Options) -> int:
     return 0
 
 
-def _end(opened: OpenedSource, verb: str) -> datetime | None:
-    """Return the time that "now" means; a source of which nothing can be read has none, and is still looked at."""
+def _end(opened: OpenedSource, needs: Needs) -> datetime | None:
+    """Return the time that "now" means; None for a source of which nothing need be readable, and nothing is."""
     try:
         return opened.end()
     except Unavailable:
-        if verb in EXAMINING:
+        if Needs.SOURCE in needs:
             return None
         raise
 
 
-def has_database(settings: Settings, about: str) -> bool:
-    """Tell whether a line about the policy works on the database: one that only reads makes none."""
-    from adapters.store.open import file_of, read_address
+def _stores(settings: Settings, command: Command, named: bool) -> Stores | None:
+    """Return the database that a command works on, empty where one that only reads would make it; None where it works on none.
 
-    address = read_address(settings.text("database_url"))
-    reads = about in {"", "show", "export", "history"}
-    return not (reads and address.drivername == "sqlite" and not file_of(address).exists())
+    A named source is not the one whose watch the database remembers: a replay tells its state.
+    """
+    if Needs.DATABASE not in command.needs and (named or Needs.STATE not in command.opens or not command.needs.watched):
+        return None
+    from adapters.store.open import file_of, open_store, read_address
+
+    url = settings.text("database_url")
+    address = read_address(url)
+    missing = address.drivername == "sqlite" and not file_of(address).exists()
+    return memory_stores() if missing and not command.changes else stores_in(open_store(url))
 
 
 def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
 from bot.model.own import OwnBill
 from bot.model.policy import Policy
+from bot.model.reading import HISTORY
 from bot.model.route import Routes
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
@@ -59,9 +60,6 @@ def _simulated(seed: int, scenario: str) -> Path:
             generate(Path(made) / "recording", seed, scenario)
             (Path(made) / "recording").rename(target)
     return target
-
-
-HISTORY = timedelta(days=15)
 
 
 def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> ReadingConfig:

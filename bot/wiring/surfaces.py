@@ -7,7 +7,7 @@ from typing import Protocol
 from adapters.slack.config import SlackConfig
 from adapters.teams.config import TeamsConfig
 from bot.answers.all import ANSWERS
-from bot.answers.registry import COMMANDS
+from bot.answers.registry import commands_by_name
 from bot.model.delays import Delays
 from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
 from bot.settings.settings import Settings
@@ -65,5 +65,4 @@ def teams_config(settings: Settings) -> TeamsConfig:
 
 def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
-    commands = {made.name: made for made in COMMANDS.values() if not made.hidden}
-    return tuple(CommandHint(m.name, m.summary, m.examples[0], m.changes) for _, m in sorted(commands.items()))
+    return tuple(CommandHint(made.name, made.summary, made.examples[0], made.changes) for made in commands_by_name())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bot.answers import line, registry
 from bot.answers.line import split, understand
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.answers.values import filter_of
 from bot.cards.lines import form_line, quote
 from bot.errors import WrongInput
@@ -25,7 +25,7 @@ WEEK = Window(NOW - timedelta(days=7), NOW)
 PRODUCT = dict(registry.COMMANDS)
 
 
-@command("probe", "A command for these tests.", examples=("probe 7d by team",))
+@command("probe", "A command for these tests.", needs=Needs.BILL, examples=("probe 7d by team",))
 async def probe(
     ports: Ports,
     request: Request,
@@ -38,7 +38,7 @@ async def probe(
 ) -> Any: ...
 
 
-@command("note down", "Takes text.", examples=("note down a1 as it comes",))
+@command("note down", "Takes text.", needs=Needs.STATE, examples=("note down a1 as it comes",))
 async def note_down(
     ports: Ports, request: Request, name: str = arg(None, "its id"), words: str = arg("", "text", rest=True)
 ) -> Any: ...
@@ -182,5 +182,5 @@ def test_filters_round_trip(filters: dict[str, list[str]]) -> None:
 
 def test_no_two_commands_share_a_name() -> None:
     with pytest.raises(ValueError, match="two commands"):
-        registry.command("probe", "again")(probe)
+        registry.command("probe", "again", needs=Needs.NOTHING)(probe)
     assert line.LONGEST < 5_000

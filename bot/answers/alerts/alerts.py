@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.alerts.why import why_card
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, cause_words, muted_words, where, worth
 from bot.cards.card import (
@@ -114,7 +114,13 @@ def snooze_form(alert: Alert) -> Card:
 KEPT = timedelta(days=15)
 
 
-@command("alerts", "What is wrong now, dearest first.", examples=("alerts", "alerts llama", "alerts window=7d"))
+@command(
+    "alerts",
+    "What is wrong now, dearest first.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("alerts", "alerts llama", "alerts window=7d"),
+)
 async def alerts(
     ports: Ports,
     request: Request,
@@ -130,7 +136,14 @@ async def alerts(
     return alerts_card(found, request.at, window)
 
 
-@command("alert", "One alert with its chart and its buttons.", examples=("alert a1b2c3d4e",))
+@command(
+    "alert",
+    "One alert with its chart and its buttons.",
+    needs=Needs.STATE | Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.ALERTS,
+    examples=("alert a1b2c3d4e",),
+)
 async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Draw one alert as its notice."""
     found = await find_alert(ports, request, name)
@@ -139,7 +152,14 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
     return notice_card(Notification("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
 
 
-@command("why", "Why an alert fires, is muted, or ended: evidence, runner-up, price.", examples=("why llama", "why a1b2c3d4e"))
+@command(
+    "why",
+    "Why an alert fires, is muted, or ended: evidence, runner-up, price.",
+    needs=Needs.STATE | Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.ALERTS,
+    examples=("why llama", "why a1b2c3d4e"),
+)
 async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Explain one alert."""
     found = await find_alert(ports, request, name)
@@ -148,7 +168,14 @@ async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's
     return why_card(found, decisions, await _chart(ports, request, found), request.at, memory.silences)
 
 
-@command("ack", "Say that you look after an alert.", examples=("ack a1b2c3d4e",), changes=True)
+@command(
+    "ack",
+    "Say that you look after an alert.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("ack a1b2c3d4e",),
+    changes=True,
+)
 async def ack(
     ports: Ports,
     request: Request,
@@ -159,7 +186,14 @@ async def ack(
     return await decide(ports, request, name, Doing.ACKNOWLEDGE, note)
 
 
-@command("unack", "Hand an alert back.", examples=("unack a1b2c3d4e",), changes=True)
+@command(
+    "unack",
+    "Hand an alert back.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("unack a1b2c3d4e",),
+    changes=True,
+)
 async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Take an acknowledgement back."""
     return await decide(ports, request, name, Doing.UNACKNOWLEDGE)
@@ -168,6 +202,8 @@ async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert
 @command(
     "snooze",
     "Mute an alert for a time, or until it has cost too much.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
     examples=(
         "snooze a1b2c3d4e 1h",
         "snooze a1b2c3d4e 1d ceiling=500 reason=migration",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.answers.alerts.alerts import decide, find_alert
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import cause_words, pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
 from bot.cards.words import clock, counted, period
@@ -138,6 +138,8 @@ _SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=180)
 @command(
     "not-an-anomaly",
     "Say that an alert was wrong: its like stays muted for a while, in the open.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
     examples=("not-an-anomaly a1b2c3d4e", "not-an-anomaly a1b2c3d4e 90d"),
     changes=True,
 )
@@ -159,7 +161,9 @@ async def not_an_anomaly(
     return await decide(ports, request, found.id, Doing.NOT_AN_ANOMALY, words=words)
 
 
-@command("useful", "Say that an alert helped.", examples=("useful a1b2c3d4e",), changes=True)
+@command(
+    "useful", "Say that an alert helped.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
+)
 async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     found = await find_alert(ports, request, name)
@@ -171,7 +175,13 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
     return await decide(ports, request, found.id, Doing.USEFUL, words=words)
 
 
-@command("silences", "What is muted by people: by whom, until when, and what it keeps quiet now.", examples=("silences",))
+@command(
+    "silences",
+    "What is muted by people: by whom, until when, and what it keeps quiet now.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("silences",),
+)
 async def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -180,7 +190,14 @@ async def silences(ports: Ports, request: Request) -> Card:
     return silences_card(rows)
 
 
-@command("silences drop", "Let what is muted speak again.", examples=("silences drop m1b2c3d4e",), changes=True)
+@command(
+    "silences drop",
+    "Let what is muted speak again.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("silences drop m1b2c3d4e",),
+    changes=True,
+)
 async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "the silence's id")) -> Card:
     """End one silence."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -192,7 +209,13 @@ async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "t
     return dropped_card(found)
 
 
-@command("feedback", "How people judged each rule's alerts, and what would make a wrong one quieter.", examples=("feedback 30d",))
+@command(
+    "feedback",
+    "How people judged each rule's alerts, and what would make a wrong one quieter.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("feedback 30d",),
+)
 async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "alerts that were open within it")) -> Card:
     """Count useful and wrong alerts by rule; suggest a line for rules that are mostly wrong, and change nothing."""
     judged = await asyncio.to_thread(_judged, ports, window)

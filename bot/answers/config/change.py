@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.answers.config.history import applied_card, cancelled_card
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, SCOPES, form_card, scopes, settings_of
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
 from bot.model.labels import Labels
@@ -30,6 +30,7 @@ _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": 
 @command(
     "config set",
     "Try other thresholds on the last 14 days; nothing changes before you apply them.",
+    needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
     examples=("config set idle.below 15% for 30m cluster=llama", "config set idle.below=default cluster=llama"),
     who=Role.ADMIN,
     changes=True,
@@ -55,6 +56,7 @@ async def config_set(
 @command(
     "config change",
     "The form of a preview, to try other values.",
+    needs=Needs.DATABASE,
     examples=("config change p1234abcd",),
     who=Role.ADMIN,
     hidden=True,
@@ -73,6 +75,7 @@ async def config_change(ports: Ports, request: Request, name: str = arg(None, "t
 @command(
     "config apply",
     "Make a previewed change; it holds from the next look at the fleet.",
+    needs=Needs.DATABASE,
     examples=("config apply p1234abcd",),
     who=Role.ADMIN,
     changes=True,
@@ -86,6 +89,7 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
 @command(
     "config cancel",
     "Forget a preview.",
+    needs=Needs.DATABASE,
     examples=("config cancel p1234abcd",),
     who=Role.ADMIN,
     changes=True,
@@ -100,6 +104,7 @@ async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "t
 @command(
     "config undo",
     "Go back to the version before, at once; the next undo goes back further.",
+    needs=Needs.DATABASE,
     examples=("config undo", "config undo to=3", "config undo to=0"),
     who=Role.ADMIN,
     changes=True,
@@ -117,6 +122,7 @@ async def config_undo(
 @command(
     "config import",
     "Try a whole policy as TOML, from a file or pasted; what it does not say stands at its default.",
+    needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
     examples=("config import policy.toml",),
     who=Role.ADMIN,
     changes=True,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from bot.answers.config.history import history_card, version_card
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, arg, command
 from bot.cards.card import (
     Align,
     Block,
@@ -142,6 +142,8 @@ _KNOWN = 90
 @command(
     "config",
     "A form with the thresholds that apply, to change them; a preview comes first.",
+    needs=Needs.DATABASE,
+    may=Needs.METRICS,
     examples=("config", "config idle", "config idle cluster=llama"),
     who=Role.ADMIN,
 )
@@ -167,6 +169,7 @@ async def config(
 @command(
     "config show",
     "Which thresholds apply, and why they stand so.",
+    needs=Needs.DATABASE,
     examples=("config show idle", "config show idle llama"),
 )
 async def config_show(
@@ -187,6 +190,7 @@ async def config_show(
 @command(
     "config export",
     "The policy in force as a TOML file, to be kept in git or read by 'backtest policy=FILE'.",
+    needs=Needs.DATABASE,
     examples=("config export", "config export changed"),
 )
 async def config_export(
@@ -202,6 +206,7 @@ async def config_export(
 @command(
     "config history",
     "Who changed the policy, when, from what to what, and who was refused.",
+    needs=Needs.DATABASE,
     examples=("config history", "config history 3"),
 )
 async def config_history(

@@ -9,10 +9,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.cost.card import CostAnswer, cost_card
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Card
 from bot.costs.allocation import Allocation
-from bot.costs.compiling import compiling_within
+from bot.costs.compiling import compiling_within, may_show_compiling
 from bot.costs.nowcast import Expected, Nowcast, expected, month_end
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, comparable, settled_until, untagged
@@ -28,6 +28,9 @@ _TIME = ("hour", "day", "month")
 @command(
     "cost",
     "What was spent: gross, credits, net and amortised, by any dimension of the bill.",
+    needs=Needs.BILL,
+    may=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    topic=Topic.COSTS,
     examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=search"),
 )
 async def cost(
@@ -40,9 +43,16 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    asked = _Asked(Allocation(ports, request.at), ports.world.billing.problems, ports.world.outlook, window, by, where)
-    answer = await asyncio.to_thread(asked.answer, request)
-    return cost_card(replace(answer, compiling=await asyncio.to_thread(compiling_within, ports, window, where, request.at)))
+    return cost_card(await asyncio.to_thread(_answer, ports, request, window, by, where))
+
+
+def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]) -> CostAnswer:
+    """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
+    allocation = Allocation(ports, request.at)
+    answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, window, by, where).answer(request)
+    if not answer.tally.rows or not may_show_compiling(window, where, request.at) or allocation.reading is None:
+        return answer
+    return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from bot.answers.compiling import CompileNote
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
 from bot.answers.fleet.zones import Spread
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import no_cluster
 from bot.cards.card import Card
 from bot.costs.compiling import batches, sharing
@@ -39,7 +39,13 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 
 @command(
-    "fleet", "What runs: nodes by cluster, state, utilization and price.", examples=("fleet", "fleet llama"), aliases=("status",)
+    "fleet",
+    "What runs: nodes by cluster, state, utilization and price.",
+    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("fleet", "fleet llama"),
+    aliases=("status",),
 )
 async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """Summarise the fleet, or list one cluster's nodes."""
@@ -68,7 +74,14 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
     return Spread(job)
 
 
-@command("idle", "Nodes that do nothing, and what they cost an hour.", examples=("idle", "idle llama"))
+@command(
+    "idle",
+    "Nodes that do nothing, and what they cost an hour.",
+    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("idle", "idle llama"),
+)
 async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)

@@ -16,7 +16,7 @@ from bot.answers.fleet.command import look_over
 from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import Recompile, compare, default_target, speed_range
 from bot.answers.migrate.obstacles import Standing, doubts, refusals
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type, no_cluster
 from bot.cards.card import Card
 from bot.costs.pricing import Pricing
@@ -36,6 +36,9 @@ _USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 @command(
     "migrate",
     "What a cluster's work would cost on another instance type.",
+    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
     examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000"),
 )
 async def migrate(

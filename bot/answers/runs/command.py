@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.card import run_card, runs_card
 from bot.answers.runs.compare import compare_card, sentence
 from bot.answers.runs.costed import BASELINES, MIGRATIONS, MOST, Costed, costed_runs, find_run, kept, sample, side
@@ -26,6 +26,9 @@ _NODES = {"EC2", "commitment"}
 @command(
     "runs",
     "What training runs cost: an epoch, tokens, parameters, checkpoints.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("runs", "runs llama-8b", "runs llama-8b storage=off"),
 )
 async def runs(
@@ -41,6 +44,9 @@ async def runs(
 @command(
     "compare",
     "Two runs or baselines: the cost of an epoch and of an equal loss, and how sure that is.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("compare vit-2b llama-8b",),
 )
 async def compare(
@@ -52,7 +58,9 @@ async def compare(
     return await asyncio.to_thread(_compare, ports, request, before, after)
 
 
-@command("baselines", "Costs of runs that were kept to compare with.", examples=("baselines",))
+@command(
+    "baselines", "Costs of runs that were kept to compare with.", needs=Needs.STATE, topic=Topic.COSTS, examples=("baselines",)
+)
 async def baselines(ports: Ports, request: Request) -> Card:
     """List what is kept, the newest first."""
     known = [key for key, _ in await asyncio.to_thread(ports.stores.documents.newest, BASELINES, MOST)]
@@ -63,6 +71,9 @@ async def baselines(ports: Ports, request: Request) -> Card:
 @command(
     "baseline keep",
     "Keep a run's costs, to compare with when its metrics are gone.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("baseline keep gpu-run", "baseline keep gpu-run as before-port"),
     changes=True,
 )
@@ -79,6 +90,9 @@ async def baseline_keep(
 @command(
     "migration open",
     "Follow a migration: the weekly digest compares its run with a baseline.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
     examples=("migration open llama-8b baseline=gpu-run",),
     changes=True,
 )
@@ -105,7 +119,14 @@ async def migration_open(
     return await asyncio.to_thread(begin)
 
 
-@command("migration close", "Stop following a migration.", examples=("migration close llama-8b",), changes=True)
+@command(
+    "migration close",
+    "Stop following a migration.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("migration close llama-8b",),
+    changes=True,
+)
 async def migration_close(ports: Ports, request: Request, name: str = arg(None, "the run on the new chips")) -> Card:
     """Forget it; baselines stay."""
 

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.answers.registry import arg, command
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.spot.card import SpotAnswer, spot_card
 from bot.answers.spot.ranking import Job, offer, ranked, zones
 from bot.answers.values import known_type
@@ -25,6 +25,9 @@ _MOST = Decimal(10**9)
 @command(
     "spot",
     "Where a type is cheapest on spot, what a reclaim loses, and what a cap on the price would do.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
     examples=(
         "spot trn1.32xlarge",
         "spot trn1.32xlarge nodes=16 hours=100 checkpoint=30m",
