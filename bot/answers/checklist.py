@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Code, Text, Tone, quiet, text
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Note
 from bot.model.request import Request
-from bot.ports import Ports
+from bot.ports import Documents, Ports
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,23 @@ def _line(step: Step) -> Text:
     return text(f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof}).{by}")
 
 
-SHELF = "checklists"
+@dataclass(frozen=True)
+class Tick:
+    """State who ticked a step off, and when."""
+
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Checklist:
+    """Hold what is ticked of a kind of checklist, by the number of the step."""
+
+    kind: str
+    done: Mapping[int, Tick] = field(default_factory=dict)
+
+
+CHECKLISTS = Documents("checklists", Checklist)
 KINDS = {"start": "steps", "devops": "devops"}
 """What can be ticked off: five steps to begin with, or the four of a whole port."""
 _MOST = 200
@@ -101,8 +116,8 @@ async def checklist_done(
     kind: str = arg("", "which steps, where none is ticked yet", choices=("", *KINDS), keyword=True),
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
-    by = {"by": request.user.name or request.user.id, "at": request.at.isoformat()}
-    return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, by)
+    tick = Tick(request.user.name or request.user.id, request.at)
+    return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, tick)
 
 
 @command(
@@ -133,36 +148,34 @@ def _shown(ports: Ports, name: str, kind: str) -> Card:
     return _card(ports, name, _kept(ports, name, kind))
 
 
-def _kept(ports: Ports, name: str, kind: str) -> Mapping[str, Any]:
-    """Return what was ticked, nothing for a name that is new; raise `WrongInput` where that is of another kind."""
-    kept = ports.stores.documents.get(SHELF, name)
-    if kept is None or not kept["done"]:
-        return {"kind": kind or (kept or {}).get("kind", "start"), "done": {}}
-    if kind and kept["kind"] != kind:
-        raise WrongInput(f"The checklist '{name}' is of kind {kept['kind']} and begun; take another name.")
+def _kept(ports: Ports, name: str, kind: str) -> Checklist:
+    """Return the checklist, an empty one for a name that is new; raise `WrongInput` where it is of another kind."""
+    kept = CHECKLISTS.get(ports.stores.documents, name)
+    if kept is None or not kept.done:
+        return Checklist(kind or (kept.kind if kept else "start"))
+    if kind and kept.kind != kind:
+        raise WrongInput(f"The checklist '{name}' is of kind {kept.kind} and begun; take another name.")
     return kept
 
 
-def _ticked(ports: Ports, name: str, number: int, kind: str, by: Mapping[str, str] | None) -> Card:
-    if by is None and ports.stores.documents.get(SHELF, name) is None:
-        known = [key for key, _ in ports.stores.documents.newest(SHELF, _MOST)]
-        raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, known)}.")
+def _ticked(ports: Ports, name: str, number: int, kind: str, tick: Tick | None) -> Card:
+    documents = ports.stores.documents
+    if tick is None and CHECKLISTS.get(documents, name) is None:
+        raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, CHECKLISTS.keys(documents, _MOST))}.")
     kept = _kept(ports, name, kind)
-    count = len(ports.world.knowledge.claims().of(KINDS[kept["kind"]]))
+    count = len(ports.world.knowledge.claims().of(KINDS[kept.kind]))
     if not 1 <= number <= count:
         raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
-    done = {key: value for key, value in kept["done"].items() if key != str(number)}
-    if by:
-        done[str(number)] = kept["done"].get(str(number), dict(by))
-    made = {"kind": kept["kind"], "done": done}
-    ports.stores.documents.put(SHELF, name, made)
+    others = {step: done for step, done in kept.done.items() if step != number}
+    made = replace(kept, done=others | {number: kept.done.get(number, tick)} if tick else others)
+    CHECKLISTS.put(documents, name, made)
     return _card(ports, name, made)
 
 
-def _card(ports: Ports, name: str, kept: Mapping[str, Any]) -> Card:
-    notes = ports.world.knowledge.claims().of(KINDS[kept["kind"]])
-    return checklist_card(name, kept["kind"], [_step(n, note, kept["done"].get(str(n))) for n, note in enumerate(notes, 1)])
+def _card(ports: Ports, name: str, kept: Checklist) -> Card:
+    notes = ports.world.knowledge.claims().of(KINDS[kept.kind])
+    return checklist_card(name, kept.kind, [_step(n, note, kept.done.get(n)) for n, note in enumerate(notes, 1)])
 
 
-def _step(number: int, note: Any, done: Mapping[str, str] | None) -> Step:
-    return Step(number, note, done["by"], datetime.fromisoformat(done["at"])) if done else Step(number, note)
+def _step(number: int, note: Note, tick: Tick | None) -> Step:
+    return Step(number, note, tick.by, tick.at) if tick else Step(number, note)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.compare import compare_data, sentence
@@ -26,12 +25,30 @@ from bot.model.money import usd
 from bot.model.request import Request, Role
 from bot.model.state import State
 from bot.model.window import Window
-from bot.ports import DocumentStore, Ports
+from bot.ports import Documents, DocumentStore, Ports
 from bot.watch.deliver import surface_of
 from bot.watch.savings import Saving, saved_within
 
 log = logging.getLogger("trnbot.digest")
-SENT, SUBSCRIBED = "digests", "digest.subscriptions"
+
+
+@dataclass(frozen=True)
+class SentDigest:
+    """State which moment's digest a channel got, by which message; "" while it is being sent."""
+
+    moment: datetime
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class DigestSubscription:
+    """State the time of the week at which a channel wants the digest."""
+
+    at: str
+
+
+SENT = Documents("digests", SentDigest)
+SUBSCRIBED = Documents("digest.subscriptions", DigestSubscription)
 WEEK = timedelta(days=7)
 LATE = timedelta(days=1)
 """How long after its moment a digest is still worth sending, where nobody ticked in time."""
@@ -55,7 +72,7 @@ class Due:
 
 def wanted(ports: Ports) -> dict[str, str]:
     """Return each channel that wants a digest and the time of the week it comes at; may block."""
-    subscribed = {channel: str(document["at"]) for channel, document in ports.stores.documents.newest(SUBSCRIBED, MOST)}
+    subscribed = {channel: one.at for channel, one in SUBSCRIBED.newest(ports.stores.documents, MOST)}
     return {**dict.fromkeys(ports.site.routes.digest, ports.site.routes.digest_at), **subscribed}
 
 
@@ -64,10 +81,10 @@ def due(ports: Ports, now: datetime) -> list[Due]:
     found = []
     for channel, at in wanted(ports).items():
         moment = read_weekly(at).latest(now)
-        sent = ports.stores.documents.get(SENT, channel) or {}
-        this = sent.get("moment") == moment.isoformat()
-        if now - moment < LATE and not (this and sent.get("message")):
-            found.append(Due(channel, moment, this))
+        sent = SENT.get(ports.stores.documents, channel)
+        begun = sent is not None and sent.moment == moment
+        if now - moment < LATE and not (begun and sent and sent.message):
+            found.append(Due(channel, moment, begun))
     return found
 
 
@@ -94,8 +111,8 @@ async def _post(one: Due, ports: Ports, memory: State, inventory: Inventory, now
     await _note(ports.stores.documents, one, message)
 
 
-async def _note(shelf: DocumentStore, one: Due, message: str) -> None:
-    await asyncio.to_thread(shelf.put, SENT, one.channel, {"moment": one.moment.isoformat(), "message": message})
+async def _note(store: DocumentStore, one: Due, message: str) -> None:
+    await asyncio.to_thread(SENT.put, store, one.channel, SentDigest(one.moment, message))
 
 
 def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
@@ -106,13 +123,12 @@ def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, n
     return Week(window, saved, firing, memory.silences, parities(ports, now))
 
 
-def subscribe_digest(shelf: DocumentStore, channel: str, at: str) -> None:
+def subscribe_digest(store: DocumentStore, channel: str, at: str) -> None:
     """Write when a channel gets the digest; "" for never, by subscription."""
-    document: Mapping[str, Any] = {"at": at}
     if at:
-        shelf.put(SUBSCRIBED, channel, document)
+        SUBSCRIBED.put(store, channel, DigestSubscription(at))
     else:
-        shelf.drop(SUBSCRIBED, channel)
+        SUBSCRIBED.drop(store, channel)
 
 
 _MOST = 5

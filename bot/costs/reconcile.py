@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 from bot.costs.nowcast import Nowcast, month_end
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
 from bot.model.spend import Money, Tally
 from bot.model.window import NO_TIME, Window, month_of
-from bot.ports import Billing, DocumentStore, Ports
+from bot.ports import Billing, Documents, DocumentStore, Ports
 
 MIDDLE = timedelta(days=15)
 """When in a month its estimate is taken: late enough for settled days, early enough to act on."""
@@ -74,7 +73,23 @@ def of_nowcast(found: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
     return Estimate(at, found.forecast, found.low, found.high, remembered)
 
 
-SHELF = "estimates"
+@dataclass(frozen=True)
+class MonthForecast:
+    """State what one day expected of its month, nothing where too little was billed."""
+
+    at: datetime
+    forecast: Decimal | None = field(default=None, metadata={"optional": True})
+    low: Decimal | None = field(default=None, metadata={"optional": True})
+    high: Decimal | None = field(default=None, metadata={"optional": True})
+
+    def estimate(self) -> Estimate | None:
+        """Return it as an estimate that was remembered, None where it holds none."""
+        if self.forecast is None or self.low is None or self.high is None:
+            return None
+        return Estimate(self.at, self.forecast, self.low, self.high, remembered=True)
+
+
+ESTIMATES = Documents("estimates", MonthForecast)
 _BEFORE = timedelta(days=14)
 _MOST = 1000
 log = logging.getLogger("trnbot.reconcile")
@@ -84,23 +99,23 @@ def remember_estimate(ports: Ports, now: datetime) -> None:
     """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block."""
     day = f"{now:%Y-%m-%d}"
     try:
-        if ports.stores.documents.get(SHELF, day) is None:
-            ports.stores.documents.put(SHELF, day, {"at": now.isoformat(), **_expected(ports.world.billing, now)})
+        if ESTIMATES.get(ports.stores.documents, day) is None:
+            ESTIMATES.put(ports.stores.documents, day, _expected(ports.world.billing, now))
     except TrnbotError as error:
         log.info("the month is not estimated: %s", error)
 
 
-def _expected(billing: Billing, now: datetime) -> dict[str, str]:
-    """Return the forecast of the month with its range, nothing where too little is billed."""
+def _expected(billing: Billing, now: datetime) -> MonthForecast:
+    """Return the forecast of the month with its range."""
     through = billing.tally(NO_TIME, ()).billed_through
     month = month_of(now)
     found = through and month_end(_daily(billing, month)[0], month, settled_until(min(through, now)))
-    return {"forecast": str(found.forecast), "low": str(found.low), "high": str(found.high)} if found else {}
+    return MonthForecast(now, found.forecast, found.low, found.high) if found else MonthForecast(now)
 
 
-def reconciled(billing: Billing, shelf: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
+def reconciled(billing: Billing, store: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
     """Return every month that the window touches and that has begun, oldest first; may block."""
-    kept = [_kept(document) for _, document in shelf.newest(SHELF, _MOST) if "forecast" in document]
+    kept = [estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())]
     return [_month(billing, month, kept) for month in _months(window, now)]
 
 
@@ -127,8 +142,3 @@ def _months(window: Window, now: datetime) -> Iterator[Window]:
     while month.start < min(window.end, now):
         yield month
         month = month_of(month.end)
-
-
-def _kept(document: Mapping[str, Any]) -> Estimate:
-    forecast, low, high = (Decimal(document[name]) for name in ("forecast", "low", "high"))
-    return Estimate(datetime.fromisoformat(document["at"]), forecast, low, high, remembered=True)

@@ -4,6 +4,7 @@ A document is made of dict, list, str, int, float, bool and None. Times are ISO 
 length of time is seconds, a number that JSON cannot hold (nan, inf) is a string. Where a hint leaves a choice of classes,
 the chosen one is named under `class`, a word that no field can have. What is hinted `Any` comes back as the document itself.
 A field is written under its own name, or under the one of its metadata `stored`: so a field can be renamed, and documents stay.
+One whose metadata say `optional` is not written where it is None.
 """
 
 from __future__ import annotations
@@ -66,7 +67,13 @@ def _encode_choice(value: Any) -> Any:
 
 def _encode_fields(value: Any) -> dict[str, Any]:
     hints = _hints(value.__class__)
-    return {_key(field): _encode(getattr(value, field.name), hints[field.name]) for field in _stored(value.__class__)}
+    written = [field for field in _stored(value.__class__) if _says(value, field)]
+    return {_key(field): _encode(getattr(value, field.name), hints[field.name]) for field in written}
+
+
+def _says(value: Any, field: Field[Any]) -> bool:
+    """Return whether a field is written: one that is left out where it is None is not."""
+    return getattr(value, field.name) is not None or not field.metadata.get("optional")
 
 
 def _encode_plain(value: Any) -> Any:

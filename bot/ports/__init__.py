@@ -7,6 +7,7 @@ need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here a
 from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
 from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
+from bot.ports.documents import Documents
 from bot.ports.records import Ports, Replays, Site, Stores, World
 from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
@@ -23,6 +24,7 @@ __all__ = [
     "Deduplicator",
     "Detect",
     "DocumentStore",
+    "Documents",
     "Draw",
     "IdempotencyKeys",
     "Knowledge",

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.errors import WrongInput, nearest
 from bot.model.anomaly import Cause, Severity
-from bot.model.codec import decode, encode
 from bot.model.labels import NAMES, Labels
 from bot.model.route import Route, Routes
-from bot.ports import DocumentStore
+from bot.ports import Documents, DocumentStore
 
-SHELF = "subscriptions"
+
+@dataclass(frozen=True)
+class Subscription:
+    """Hold the routes that one channel subscribed to."""
+
+    routes: tuple[Route, ...] = ()
+
+
+SUBSCRIPTIONS = Documents("subscriptions", Subscription)
 MOST = 200
 """Subscriptions that are read; nobody follows more channels."""
 _CAUSES, _SEVERITIES = tuple(cause.value for cause in Cause), tuple(severity.value for severity in Severity)
@@ -86,24 +93,20 @@ def _listed(to: Any) -> str:
     return ", ".join(map(str, to)) if isinstance(to, list) else str(to)
 
 
-def routes_now(routes: Routes, shelf: DocumentStore) -> Routes:
+def routes_now(routes: Routes, store: DocumentStore) -> Routes:
     """Return the routes with every subscription that holds now; may block."""
-    subscribed = (one for _, document in shelf.newest(SHELF, MOST) for one in _subscribed(document))
+    subscribed = (route for _, subscription in SUBSCRIPTIONS.newest(store, MOST) for route in subscription.routes)
     return replace(routes, routes=(*routes.routes, *subscribed))
 
 
-def subscriptions(shelf: DocumentStore, channel: str) -> tuple[Route, ...]:
+def subscriptions(store: DocumentStore, channel: str) -> tuple[Route, ...]:
     """Return what one channel subscribed to."""
-    return _subscribed(shelf.get(SHELF, channel) or {})
+    return (SUBSCRIPTIONS.get(store, channel) or Subscription()).routes
 
 
-def subscribe(shelf: DocumentStore, channel: str, wanted: Sequence[Route]) -> None:
+def subscribe(store: DocumentStore, channel: str, wanted: Sequence[Route]) -> None:
     """Write what a channel is subscribed to, in place of what it was."""
     if wanted:
-        shelf.put(SHELF, channel, {"routes": [encode(one) for one in wanted]})
+        SUBSCRIPTIONS.put(store, channel, Subscription(tuple(wanted)))
     else:
-        shelf.drop(SHELF, channel)
-
-
-def _subscribed(document: Mapping[str, Any]) -> tuple[Route, ...]:
-    return tuple(decode(Route, one) for one in document.get("routes", ()))
+        SUBSCRIPTIONS.drop(store, channel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from bot.errors import Refused
 from bot.model.alert import Alert
 from bot.model.delays import Delays
-from bot.ports import DocumentStore
+from bot.ports import Documents, DocumentStore
 from bot.watch.deliver import Delivered
 
 _METRICS = (
@@ -98,26 +98,33 @@ class Health:
         return "\n".join(lines) + "\n"
 
 
-SHELF = "troubles"
+@dataclass(frozen=True)
+class Trouble:
+    """State since when nothing reaches a channel, and whether a person was told."""
+
+    since: datetime
+    told: bool = False
+
+
+TROUBLES = Documents("troubles", Trouble)
 PATIENCE = timedelta(minutes=15)
 """How long a platform may be away before a person is told; what only a person can mend is told at once."""
 MOST = 100
 
 
-async def watch_channels(sent: Delivered, shelf: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]) -> None:
+async def watch_channels(sent: Delivered, store: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]) -> None:
     """Tell of channels that took nothing, each once, and of those that took something again."""
     if not sent.entries and not sent.failures:
         return
-    known = dict(await asyncio.to_thread(shelf.newest, SHELF, MOST))
+    troubled = dict(await asyncio.to_thread(TROUBLES.newest, store, MOST))
     for channel, error in sent.failures.items():
-        trouble = {"since": now.isoformat(), "told": False, **known.get(channel, {})}
-        late = now - datetime.fromisoformat(trouble["since"]) >= PATIENCE
-        due = not trouble["told"] and (late or isinstance(error, Refused))
-        if channel not in known or due:
-            await asyncio.to_thread(shelf.put, SHELF, channel, {**trouble, "told": trouble["told"] or due})
+        trouble = troubled.get(channel, Trouble(now))
+        due = not trouble.told and (now - trouble.since >= PATIENCE or isinstance(error, Refused))
+        if channel not in troubled or due:
+            await asyncio.to_thread(TROUBLES.put, store, channel, replace(trouble, told=trouble.told or due))
         if due:
             await tell(f"Nothing reaches {channel}: {error}")
-    for channel in {one.channel for one in sent.entries} & known.keys():
-        await asyncio.to_thread(shelf.drop, SHELF, channel)
-        if known[channel]["told"]:
+    for channel in {one.channel for one in sent.entries} & troubled.keys():
+        await asyncio.to_thread(TROUBLES.drop, store, channel)
+        if troubled[channel].told:
             await tell(f"Messages reach {channel} again.")

@@ -14,14 +14,13 @@ from typing import Any
 
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Silence
-from bot.model.codec import decode, encode
 from bot.model.policy import Policy
 from bot.model.request import Request
 from bot.model.state import ReplayResult, StateUpdate
 from bot.model.version import Doing, Draft, Override
 from bot.model.window import Window
 from bot.policy.change import applied, edits
-from bot.ports import Ports
+from bot.ports import Documents, Ports
 from bot.settings.routes import routes_now
 from bot.watch.replay import ticking
 from bot.watch.tick import grid
@@ -128,7 +127,7 @@ def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -
 
 
 SPAN = timedelta(days=14)
-SHELF = "previews"
+PREVIEWS = Documents("previews", Draft)
 KEPT = 50
 """Previews that can still be applied; older ones are forgotten."""
 _RUNNING = Lock()
@@ -193,16 +192,16 @@ def held_since(silence: Silence, start: datetime) -> Silence:
 
 def kept_draft(ports: Ports, name: str) -> Draft:
     """Return a preview that can still be applied; raise `WrongInput` for any other."""
-    document = ports.stores.documents.get(SHELF, name)
-    if document is None:
+    made = PREVIEWS.get(ports.stores.documents, name)
+    if made is None:
         raise WrongInput(f"There is no preview '{name}' to apply; it was cancelled, is too old, or never was. Preview it again.")
-    return decode(Draft, document)
+    return made
 
 
 def _keep(ports: Ports, made: Draft) -> None:
-    ports.stores.documents.put(SHELF, made.id, encode(made))
-    for name, _ in ports.stores.documents.newest(SHELF, 2 * KEPT)[KEPT:]:
-        ports.stores.documents.drop(SHELF, name)
+    PREVIEWS.put(ports.stores.documents, made.id, made)
+    for name in PREVIEWS.keys(ports.stores.documents, 2 * KEPT)[KEPT:]:
+        PREVIEWS.drop(ports.stores.documents, name)
 
 
 def _window(extent: Window | None, until: datetime) -> Window:

@@ -21,7 +21,7 @@ from bot.policy.change import BACK, applied, edits, read_changes, replaced, show
 from bot.policy.file import read_policy
 from bot.policy.schema import SETTINGS
 from bot.ports import Ports
-from bot.watch.preview import SHELF, draft, kept_draft
+from bot.watch.preview import PREVIEWS, draft, kept_draft
 
 _EVER = 100_000
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "})
@@ -97,7 +97,7 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
 )
 async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Drop it; nothing changes."""
-    await asyncio.to_thread(ports.stores.documents.drop, SHELF, name)
+    await asyncio.to_thread(PREVIEWS.drop, ports.stores.documents, name)
     return cancelled_card(name)
 
 
@@ -192,7 +192,7 @@ def _apply(ports: Ports, request: Request, name: str) -> Card:
     number = made.over + 1
     version = Version(number, request.at, who.id, who.name, made.doing, made.edits, made.overrides, made.id, made.shown)
     ports.stores.versions.add(version)
-    ports.stores.documents.drop(SHELF, name)
+    PREVIEWS.drop(ports.stores.documents, name)
     return applied_card(version)
 
 

@@ -10,7 +10,17 @@ from decimal import Decimal
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.card import run_card, runs_card
 from bot.answers.runs.compare import compare_card, sentence
-from bot.answers.runs.costed import BASELINES, MIGRATIONS, MOST, Costed, costed_runs, find_run, kept, sample, side
+from bot.answers.runs.costed import (
+    BASELINES,
+    MIGRATIONS,
+    MOST,
+    Baseline,
+    Costed,
+    OpenMigration,
+    costed_runs,
+    find_run,
+    side,
+)
 from bot.cards.card import Card, Tone, quiet, text
 from bot.costs.compare import compare as compared
 from bot.errors import Unavailable, WrongInput, nearest
@@ -63,7 +73,7 @@ async def compare(
 )
 async def baselines(ports: Ports, request: Request) -> Card:
     """List what is kept, the newest first."""
-    known = [key for key, _ in await asyncio.to_thread(ports.stores.documents.newest, BASELINES, MOST)]
+    known = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
     words = text(f"Kept: {', '.join(known)}." if known else "None is kept yet; 'baseline keep RUN' keeps one.")
     return Card("Baselines", Tone.INFO, (words,), {"baselines": known})
 
@@ -107,7 +117,7 @@ async def migration_open(
     def begin() -> Card:
         found = costed_runs(ports, request.at)
         sides = side(ports, found, baseline), side(ports, found, name)
-        ports.stores.documents.put(MIGRATIONS, name, {"baseline": baseline, "opened": request.at.isoformat()})
+        MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
         line = sentence(compared(*sides))
         return Card(
             f"Migration {name} is open",
@@ -131,10 +141,10 @@ async def migration_close(ports: Ports, request: Request, name: str = arg(None, 
     """Forget it; baselines stay."""
 
     def end() -> Card:
-        known = dict(ports.stores.documents.newest(MIGRATIONS, MOST))
+        known = MIGRATIONS.keys(ports.stores.documents, MOST)
         if name not in known:
             raise WrongInput(f"No migration '{name}' is open{nearest(name, known)}.")
-        ports.stores.documents.drop(MIGRATIONS, name)
+        MIGRATIONS.drop(ports.stores.documents, name)
         return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
 
     return await asyncio.to_thread(end)
@@ -175,9 +185,7 @@ def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
     if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
         raise WrongInput(f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes.")
     one = find_run(costed_runs(ports, request.at), name)
-    ports.stores.documents.put(
-        BASELINES, kept_as, kept(sample(one)) | {"at": request.at.isoformat(), "types": list(one.instance_types)}
-    )
+    BASELINES.put(ports.stores.documents, kept_as, Baseline.of(one, request.at))
     types = ", ".join(one.instance_types)
     told = text(f"{len(one.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
     return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (told,), {"name": kept_as, "epochs": len(one.cost.epochs)})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from decimal import Decimal
-from typing import Any
 
 from bot.costs.compare import Comparison, Sample, compare
 from bot.costs.pricing import Pricing
@@ -16,10 +14,37 @@ from bot.model.fleet import Instance
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.run import Run
-from bot.ports import Ports
+from bot.ports import Documents, Ports
 from bot.watch.tick import Watch
 
-BASELINES, MIGRATIONS = "baselines", "migrations"
+
+@dataclass(frozen=True)
+class Baseline(Sample):
+    """Hold one side of a comparison as it was kept, when, and on which instance types it ran."""
+
+    at: datetime | None = None
+    types: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, costed: Costed, at: datetime) -> Baseline:
+        """Return a run as a baseline."""
+        return cls(**vars(sample(costed)), at=at, types=costed.instance_types)
+
+    def named(self, name: str) -> Sample:
+        """Return it as a side of that name."""
+        return Sample(**{one.name: getattr(self, one.name) for one in fields(Sample)} | {"name": name})
+
+
+@dataclass(frozen=True)
+class OpenMigration:
+    """State which baseline a run on new chips is compared with every week."""
+
+    baseline: str
+    opened: datetime
+
+
+BASELINES = Documents("baselines", Baseline)
+MIGRATIONS = Documents("migrations", OpenMigration)
 MOST = 500
 
 
@@ -71,51 +96,24 @@ def sample(one: Costed) -> Sample:
     )
 
 
-def kept(side: Sample) -> dict[str, Any]:
-    """Return a side as a document for the shelf."""
-    return {
-        "name": side.name,
-        "usd": [str(x) for x in side.usd],
-        "hours": list(side.hours),
-        "tokens_per_epoch": side.tokens_per_epoch,
-        "usd_per_billion_tokens": str(side.usd_per_billion_tokens) if side.usd_per_billion_tokens is not None else None,
-        "losses": [[loss, str(usd), hours] for loss, usd, hours in side.losses],
-    }
-
-
-def unkept(document: Mapping[str, Any]) -> Sample:
-    """Return the side that a document holds."""
-    tokens = document["usd_per_billion_tokens"]
-    return Sample(
-        document["name"],
-        tuple(Decimal(x) for x in document["usd"]),
-        tuple(document["hours"]),
-        document["tokens_per_epoch"],
-        Decimal(tokens) if tokens is not None else None,
-        tuple((loss, Decimal(usd), hours) for loss, usd, hours in document["losses"]),
-    )
-
-
 def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
     """Return a run that reports, else a baseline of that name; raise `WrongInput` for neither."""
     if any(x.name == name for x in runs):
         return sample(find_run(runs, name))
-    document = ports.stores.documents.get(BASELINES, name)
-    if document is None:
-        known = [x.name for x in runs] + [key for key, _ in ports.stores.documents.newest(BASELINES, MOST)]
-        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{nearest(name, known)}.")
-    return replace(unkept(document), name=name)
+    baseline = BASELINES.get(ports.stores.documents, name)
+    if baseline is None:
+        choices = [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST)
+        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{nearest(name, choices)}.")
+    return baseline.named(name)
 
 
 def parities(ports: Ports, at: datetime) -> tuple[tuple[str, Comparison | None], ...]:
     """Return each open migration with its comparison, None where a side no longer tells; may block."""
-    opened = ports.stores.documents.newest(MIGRATIONS, MOST)
+    opened = MIGRATIONS.newest(ports.stores.documents, MOST)
     if not opened:
         return ()
     runs = costed_runs(ports, at)
-    return tuple(
-        (name, _parity(ports, runs, name, document["baseline"])) for name, document in sorted(opened, key=lambda x: x[0])
-    )
+    return tuple((name, _parity(ports, runs, name, migration.baseline)) for name, migration in sorted(opened, key=lambda x: x[0]))
 
 
 def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> Comparison | None:
