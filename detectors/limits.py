@@ -9,25 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from bot.model.policy import Policy
+from bot.model.causes import CAUSES, About
+from bot.model.policy import Policy, Value
 from detectors.arrays import Mask, Numbers
 from detectors.roster import Roster
 
-_SPANS = (
-    "idle.for",
-    "allocated_unused.for",
-    "hung.for",
-    "no_data.for",
-    "compiling.grace",
-    "cold_cache.again",
-    "killed_compile.after",
-    "starved.for",
-    "starved.shallow_for",
-    "memory_pressure.for",
-    "execution_errors.within",
-    "hardware_fault.within",
-    "odd.for",
-)
+_OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
+
+
+def _looks_back(key: str, value: Value) -> bool:
+    """Return whether a setting is a length of time of a cause about nodes: some rule looks back as long."""
+    return isinstance(value, timedelta) and key.partition(".")[0] in _OF_NODES
 
 
 @dataclass
@@ -59,7 +51,8 @@ class Limits:
         """Return the longest span that any rule looks back over."""
         policies = set(map(id, self._policies))
         chosen = [p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy]
-        return max(p.duration(key) for p in chosen for key in _SPANS)
+        spans = [key for key, value in self.policy.values.items() if _looks_back(key, value)]
+        return max(p.duration(key) for p in chosen for key in spans)
 
     def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
         if (key, step) not in self._cache:
