@@ -23,7 +23,7 @@ import numpy as np
 
 from adapters.aws.live.record import record
 from adapters.simulator.generate import generate
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.reading import Reading
 from bot.model.state import ReplayResult
 from bot.model.window import Window

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Cause, Detection
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.causes import Cause
 from bot.model.compile import Compile
 from bot.model.fleet import Instance
 from bot.model.frame import Frame

@@ -26,7 +26,8 @@ from pkgutil import iter_modules
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, NodeState
+from bot.model.anomaly import Anomaly, NodeState
+from bot.model.causes import Cause
 from detectors import nodes
 from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling

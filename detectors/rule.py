@@ -9,7 +9,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.arrays import Mask, Numbers, Rows

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from bot.model.alert import Alert, Waste
-from bot.model.anomaly import Anomaly, Cause, Detection
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.causes import Cause
 from bot.model.fleet import Instance, Inventory, Market
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price

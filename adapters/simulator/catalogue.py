@@ -11,7 +11,7 @@ from importlib import resources
 
 from adapters.simulator.scenario import Cluster, PlannedIncident
 from bot.errors import WrongInput, nearest
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 Row = Mapping[str, str]
 

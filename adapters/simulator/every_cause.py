@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 DAY = 24.0
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from adapters.simulator.catalogue import Hardware, hardware
 from adapters.simulator.scenario import FOREVER, Cluster, Job, PlannedIncident, Scenario
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 ACCOUNT = "111122223333"
 SPOT_WAIT_MINUTES = 6

@@ -10,7 +10,7 @@ import numpy as np
 from adapters.simulator.scenario import Job, PlannedIncident
 from adapters.simulator.signals import Signals, wander
 from adapters.simulator.workload import compile_graph, restart, stand_still
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 FOREVER = 1e9
 

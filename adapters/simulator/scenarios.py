@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from adapters.simulator.every_cause import CAUSES
 from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
 from bot.errors import WrongInput, nearest
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 COMPILES = Scenario(
     "Three days of compiles: one within its grace, one past it, a cache that went cold, and one that somebody cut off.",

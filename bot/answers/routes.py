@@ -10,7 +10,8 @@ from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.errors import WrongInput
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause, Severity
 from bot.model.request import Request, Role
 from bot.model.route import Route, Routes
 from bot.model.spend import Filter

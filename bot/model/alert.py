@@ -7,7 +7,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from bot.model.anomaly import Anomaly, Cause, Severity
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.request import SignedBy
 

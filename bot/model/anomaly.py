@@ -11,8 +11,6 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 
-__all__ = ["Anomaly", "Cause", "Detection", "NodeState", "Severity"]
-
 
 class NodeState(StrEnum):
     """Name the state of a node as `fleet` shows it; zero with and without a runtime are two states."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.errors import WrongInput, nearest
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.model.labels import NAMES, Labels
 from bot.model.route import Route, Routes
 from bot.ports import Documents, DocumentStore

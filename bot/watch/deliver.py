@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from bot.cards.card import Card
 from bot.errors import Refused, TrnbotError, Unanswered
 from bot.model.alert import Notification, NotificationLogEntry, Reason
-from bot.model.anomaly import Severity
+from bot.model.causes import Severity
 from bot.ports import AlertStore, StateUpdate, Surface
 from bot.watch.notify import log_entry_of
 

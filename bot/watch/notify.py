@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason
-from bot.model.anomaly import Severity
+from bot.model.causes import Severity
 from bot.model.policy import Policy
 from bot.watch.group import Incident
 

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Peak
-from bot.model.anomaly import Anomaly, Cause, Detection, NodeState
+from bot.model.anomaly import Anomaly, Detection, NodeState
+from bot.model.causes import Cause
 from bot.model.fleet import LauncherKind
 from bot.model.reading import Reading
 from bot.model.window import Window

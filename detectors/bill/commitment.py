@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import BILLED_METRIC

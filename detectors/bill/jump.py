@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Numbers

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.outlook import Commitment, Finding

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Floats, Mask

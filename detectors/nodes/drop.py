@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers
 from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, explain, middle_of, middling, ratio_to
 from detectors.rule import Rule, RuleMatch

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, Rule, RuleMatch, no_match

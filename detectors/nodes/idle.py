@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from detectors.arrays import Floats, Rows
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes

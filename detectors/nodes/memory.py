@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from detectors.arrays import Rows
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing

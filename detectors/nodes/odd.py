@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, distances, learn_scale, median_of, past_levels

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from detectors.arrays import Mask, Numbers, Rows

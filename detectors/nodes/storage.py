@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps

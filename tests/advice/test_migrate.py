@@ -8,7 +8,8 @@ import pytest
 from bot.answers.migrate.comparison import break_even_hours, compare, default_target, fp8_gain, speed_range
 from bot.answers.migrate.obstacles import doubts, refusals
 from bot.errors import WrongInput
-from bot.model.anomaly import Cause, NodeState
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause
 from bot.model.claims import ClaimKind
 from bot.model.fleet import Market
 from bot.model.price import Basis

@@ -13,7 +13,8 @@ from bot.answers.migrate.command import migrate
 from bot.cards.card import Chart, Facts, Table, Text, Tone, plain
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
-from bot.model.anomaly import Cause, Detection, NodeState
+from bot.model.anomaly import Detection, NodeState
+from bot.model.causes import Cause
 from bot.model.codec import encode
 from bot.model.compile import Compile, Ending
 from bot.model.fleet import Instance, Inventory

@@ -9,7 +9,7 @@ import pytest
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.knowledge import load_knowledge
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.watch.tick import Watch
 from detectors import Detector
 from tests.aws_live.serialize import validated

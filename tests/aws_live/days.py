@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 DAY = Scenario(
     "Six nodes for twenty-eight hours: an input that is too slow, idle nodes, a broken device, and one that falls silent.",

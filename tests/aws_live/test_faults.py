@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.window import Window
 from tests.aws_live.conftest import open_tiny
 from tests.aws_live.ordeal import Lines, Watched, ports_of, repeated, told, unlike, watch

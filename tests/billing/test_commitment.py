@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.policy.schema import default_policy

@@ -43,7 +43,8 @@ from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence, Waste
-from bot.model.anomaly import Cause, NodeState, Severity
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels

@@ -5,7 +5,7 @@ import pytest
 from bot.cards.alert import notice_card
 from bot.cards.card import Card
 from bot.model.alert import Notification, Reason
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from tests.builders import NOON, alert, anomaly, waste
 
 

@@ -10,7 +10,7 @@ from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, chooser_card, form_card, settings_of
 from bot.cards.card import Card
 from bot.model.alert import Alert, Notification, Reason
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.state import ReplayResult
 from bot.model.version import Attempt, Doing, Draft, Version

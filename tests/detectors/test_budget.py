@@ -9,7 +9,7 @@ import pytest
 from builder import START, Fleet, World, only
 
 from bot.model.alert import Alert, Waste
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC

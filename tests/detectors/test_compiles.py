@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from builder import HBM, START, Fleet, World, hours, only
 
-from bot.model.anomaly import Cause, NodeState
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause
 from bot.model.compile import CompileMark, Ending, Mark
 from bot.policy.schema import default_policy
 

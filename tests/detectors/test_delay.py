@@ -6,7 +6,7 @@ import pytest
 from crew import DAY, START, Crew
 from minutes import Fleet, spoken
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 
 ONSET = DAY + 400
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from builder import STEP, Fleet, World, hours, only
 
-from bot.model.anomaly import Cause, NodeState
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 

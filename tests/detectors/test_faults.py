@@ -3,7 +3,7 @@
 import pytest
 from builder import HBM, STEP, Fleet, World, hours, only
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from builder import Fleet, World, only
 from test_spend import NOW, bill, usual
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Plan
 from detectors import Detector

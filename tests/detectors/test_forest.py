@@ -5,7 +5,7 @@ import pytest
 from builder import Fleet, World, hours
 from sklearn.ensemble import IsolationForest
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.policy.schema import default_policy
 from detectors.features import FAR, Scale, distances, median_of
 from detectors.forest import MANY, SAMPLE, TREES, fit, with_background

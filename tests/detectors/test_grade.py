@@ -4,7 +4,8 @@ import pytest
 from builder import hours
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.grade import grade

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builder import START, Fleet, World, only
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from builder import HBM, START, STEP, Fleet, World, hours, only
 
-from bot.model.anomaly import Cause, NodeState
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import RUN_METRICS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from builder import START, Fleet, World, hours, only
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.frame import Frame
 from bot.model.labels import Labels

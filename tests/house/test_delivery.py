@@ -16,7 +16,8 @@ from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, Tone
 from bot.errors import Refused, Unavailable
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Cause, Detection, Severity
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.causes import Cause, Severity
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from tests.builders import NOON, anomaly

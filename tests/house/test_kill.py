@@ -30,7 +30,8 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.card import Card
 from bot.model.alert import Alert
-from bot.model.anomaly import Cause, Detection, Severity
+from bot.model.anomaly import Detection
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading

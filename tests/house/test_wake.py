@@ -9,7 +9,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.cards.card import Card, Mention
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.fakes import Chat, Script, app, ask
 

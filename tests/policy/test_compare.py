@@ -2,7 +2,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.model.alert import Notification, Reason
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.watch.preview import compare, digest, summary

@@ -13,7 +13,7 @@ from adapters.simulator.__main__ import main
 from adapters.simulator.plot import draw
 from adapters.simulator.scenarios import COMPILES
 from bot.errors import WrongInput
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import NAMES
 
 CORES, DEVICES, INTERFACES = 32, 16, 8

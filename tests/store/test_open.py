@@ -20,7 +20,8 @@ from adapters.store.open import masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Waste
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

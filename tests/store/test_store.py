@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from bot.model.alert import Alert, Decision, Doing, NotificationLogEntry, Reason, Silence, Waste
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

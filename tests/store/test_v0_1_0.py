@@ -59,7 +59,8 @@ from bot.costs.compare import Sample
 from bot.costs.reconcile import reconciled
 from bot.model.alert import Doing as Deciding
 from bot.model.alert import Pattern, Reason, Waste
-from bot.model.anomaly import Anomaly, Cause, Detection, Severity
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.route import Route, Routes
 from bot.model.spend import Money, Spend, Tally

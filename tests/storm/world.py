@@ -22,7 +22,8 @@ from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
 from bot.app import App
 from bot.model.alert import Alert
-from bot.model.anomaly import Cause, Detection, Severity
+from bot.model.anomaly import Detection
+from bot.model.causes import Cause, Severity
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy

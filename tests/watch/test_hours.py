@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import WrongInput
-from bot.model.anomaly import Severity
+from bot.model.causes import Severity
 from bot.model.hours import read_moment, read_quiet_hours
 from bot.model.policy import Policy
 from bot.policy.schema import SETTINGS, default_policy

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from bot.model.alert import Silence
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from bot.watch.mute import mute

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bot.model.alert import Alert, Decision, Doing, Notification, Reason
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group
 from bot.watch.notify import log_entry_of, notification_of

@@ -6,7 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly, Cause
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
 from bot.watch.track import at_peak
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 

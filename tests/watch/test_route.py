@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import WrongInput
 from bot.model.alert import Decision, Doing, Notification, Reason
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.model.route import Routes
 from bot.model.state import State
 from bot.policy.schema import default_policy

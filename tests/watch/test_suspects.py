@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.model.anomaly import Cause
+from bot.model.causes import Cause
 from bot.watch.tick import drill_targets
 from tests.builders import alert, anomaly
 

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bot.model.anomaly import Cause, Detection, NodeState
+from bot.model.anomaly import Detection, NodeState
+from bot.model.causes import Cause
 from bot.model.fleet import Launcher, LauncherKind
 from bot.model.labels import Labels
 from bot.model.reading import Gap

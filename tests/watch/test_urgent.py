@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.model.anomaly import Cause, Severity
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.policy.change import applied
 from bot.policy.schema import default_policy
