@@ -15,9 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
         return chosen(options)(options)
     except WrongInput as error:
-        return _told(error, 2)
+        return _failed(error, 2)
     except TrnbotError as error:
-        return _told(error, 1)
+        return _failed(error, 1)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -27,18 +27,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--verbose" in (sys.argv if arguments is None else arguments):
             raise
         fault = TrnbotError(f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where.")
-        return _told(fault, 1)
+        return _failed(fault, 1)
 
 
 def chosen(options: Options) -> Callable[[Options], int]:
-    """Return what runs the words: a verb (or its explanation), else any command line."""
+    """Return the function that runs the words: a verb (or its explanation), else any command line."""
     verb = VERBS.get(options.verb, line)
     asked = {"--help", "-h"} & set(options.words)
     return explain if asked and options.verb in OPTIONS else verb
 
 
 def explain(options: Options) -> int:
-    """Say what a verb does and takes."""
+    """Explain a verb and its options."""
     print(f"trnbot {options.verb}: {VERBS[options.verb].__doc__}\n\n{OPTIONS[options.verb]}")
     return 0
 
@@ -126,7 +126,7 @@ OPTIONS: Mapping[str, str] = {
 }
 
 
-def _told(error: TrnbotError, code: int) -> int:
+def _failed(error: TrnbotError, code: int) -> int:
     print(f"trnbot: {error}", file=sys.stderr)
     return code
 

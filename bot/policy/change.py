@@ -1,4 +1,4 @@
-"""Change a policy: read what a person wrote, lay it over what holds, and say what it changes."""
+"""Change a policy: read the text of a change, lay it over the policy in force, and list the edits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Overr
 
 
 def canonical(key: str, text: str, scope: Labels = _EVERYWHERE) -> str:
-    """Return a value as it is stored, so that what is read back later is what was tried; raise `WrongInput`."""
+    """Return a value as it is stored, so that the value read back later is the one that was tried; raise `WrongInput`."""
     setting = setting_of(key)
     setting.fits(scope)
     if text.strip().lower() == BACK:
@@ -70,7 +70,7 @@ def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
 
 
 def edits(before: Policy, after: Policy, overrides: Iterable[Override]) -> tuple[Edit, ...]:
-    """Return what differs at the scopes and keys of `overrides`, each once."""
+    """Return the differences at the scopes and keys of `overrides`, each once."""
     places = dict.fromkeys((scope, key) for scope, key, _ in overrides if key in SETTINGS)
     found = (Edit(scope, key, shown(before, scope, key), shown(after, scope, key)) for scope, key in places)
     return tuple(edit for edit in found if edit.before != edit.after)

@@ -27,7 +27,7 @@ Override = tuple[Labels, str, Value]
 
 
 def read_policy(text: str) -> Policy:
-    """Return the policy of a TOML text, or of its `[policy]` table; what is not said keeps its default.
+    """Return the policy of a TOML text, or of its `[policy]` table; every setting left out keeps its default.
 
     Raises one `WrongInput` that names every mistake.
     """
@@ -54,7 +54,7 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
 
 
 def write_policy(policy: Policy, *, every: bool = True) -> str:
-    """Return TOML that `read_policy` reads the same back, each setting with what it means; `every` one or the changed ones."""
+    """Return TOML that `read_policy` reads the same back, each setting with its meaning; `every` one or the changed ones."""
     parts = []
     wanted = [key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default]
     for table, keys in groupby(sorted(wanted, key=_table), key=_table):
@@ -83,7 +83,7 @@ def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: li
 
 
 def _words(key: str, raw: Any) -> str:
-    """Return what a person would have typed for a TOML value."""
+    """Return a TOML value as a person would have typed it."""
     if isinstance(raw, bool):
         return "on" if raw else "off"
     if isinstance(raw, str | int | float):

@@ -40,8 +40,8 @@ def _share(key: str, default: float, meaning: str, source: str = _OWN, high: flo
     return Setting(key, Unit.RATIO, default, meaning, source, 0.0, high)
 
 
-def _number(key: str, default: float, meaning: str, low: float, high: float, source: str = _OWN) -> Setting:
-    return Setting(key, Unit.NUMBER, default, meaning, source, low, high)
+def _number(key: str, default: float, meaning: str, bounds: tuple[float, float], source: str = _OWN) -> Setting:
+    return Setting(key, Unit.NUMBER, default, meaning, source, *bounds)
 
 
 _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
@@ -61,7 +61,9 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.COLD_CACHE: (
         _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes"),
         _after("cold_cache.again", 60, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
-        _number("compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", 2, 1e5),
+        _number(
+            "compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", (2, 1e5)
+        ),
     ),
     Cause.KILLED_COMPILE: (
         _after("killed_compile.after", 15, "how long nothing executes after its process is gone before it is told", high=_DAY),
@@ -76,14 +78,14 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     ),
     Cause.NETWORK_BOUND: (_share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),),
     Cause.COLLECTIVE_PATH: (
-        _number("collective_path.growth", 3, "growth of ENA or EFA traffic over its usual that speaks for it", 1.2, 100),
+        _number("collective_path.growth", 3, "growth of ENA or EFA traffic over its usual that speaks for it", (1.2, 100)),
     ),
     Cause.MEMORY_PRESSURE: (
         _share("memory_pressure.above", 0.95, "share of the device memory in use"),
         _after("memory_pressure.for", 15, "how long before it is told", high=_DAY),
     ),
     Cause.EXECUTION_ERRORS: (
-        _number("execution_errors.above", 5, "errors of one node within the span that are told", 1, 1e6),
+        _number("execution_errors.above", 5, "errors of one node within the span that are told", (1, 1e6)),
         _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
     ),
     Cause.HARDWARE_FAULT: (
@@ -91,13 +93,12 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "hardware_fault.ecc_events",
             10,
             "ECC events of one node within the span that are told, where kinds are not told apart",
-            1,
-            1e6,
+            (1, 1e6),
         ),
         _after("hardware_fault.within", 30, "the span that hardware events are counted in", high=_DAY),
     ),
     Cause.CHECKPOINT_AT_RISK: (
-        _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", 1.1, 100),
+        _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", (1.1, 100)),
     ),
     Cause.ORPHANED_STORAGE: (
         _after("orphaned_storage.for", 3 * 1440, "how long without a use before it is told", high=90 * _DAY),
@@ -107,15 +108,19 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
         Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
         _number(
-            "spend_jump.hours", 3, "hours in a row out of their usual that are told before their day has settled", 1, 24, _SETTLE
+            "spend_jump.hours",
+            3,
+            "hours in a row out of their usual that are told before their day has settled",
+            (1, 24),
+            _SETTLE,
         ),
     ),
-    Cause.SPEND_NEW: (_number("spend_new.least", 20, "USD a day under which nothing is told", 0, 1e7, _SETTLE),),
+    Cause.SPEND_NEW: (_number("spend_new.least", 20, "USD a day under which nothing is told", (0, 1e7), _SETTLE),),
     Cause.COMMITMENT_UNUSED: (
         _share(
             "commitment_unused.below", 0.70, "share of a plan or reservation used under which it is told, however long it is so"
         ),
-        _number("commitment_unused.days", 7, "settled days that it must be so", 2, 30, _SETTLE),
+        _number("commitment_unused.days", 7, "settled days that it must be so", (2, 30), _SETTLE),
     ),
     Cause.BUDGET_BURN: (
         Setting(
@@ -131,17 +136,16 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "budget_burn.fast_rate",
             2,
             "times the pace that the rest allows, on the newest settled day, that is told",
-            1,
-            100,
+            (1, 100),
             _BURN,
         ),
-        _number("budget_burn.slow_rate", 1.1, "the same over the slow window", 1, 100, _BURN),
-        _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", 2, 28, _BURN),
+        _number("budget_burn.slow_rate", 1.1, "the same over the slow window", (1, 100), _BURN),
+        _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", (2, 28), _BURN),
     ),
     Cause.ODD: (
-        _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", 0.001, 50),
+        _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", (0.001, 50)),
         replace(_after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY), scoped=False),
-        replace(_number("odd.silent_days", 2, "days of history before the forest speaks", 1, 14), scoped=False),
+        replace(_number("odd.silent_days", 2, "days of history before the forest speaks", (1, 14)), scoped=False),
     ),
 }
 """The settings of each cause beside its switch, in the order of the table of causes."""

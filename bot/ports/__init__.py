@@ -1,4 +1,4 @@
-"""Say what the bot asks of the world: each port at most four methods, each call one question.
+"""Declare the ports that the bot asks the world through: each has at most four methods, each call is one question.
 
 Calls that are plain `def` may block (files, SQL, HTTP): the doors run them off the event loop. The nouns that a port's callers
 need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here as well.

@@ -1,4 +1,4 @@
-"""Say what the bot asks of the places where people are, and what they are handed."""
+"""Declare the ports to people: surfaces, listeners and groups, and the parts of the bot that they are given."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Surface(Protocol):
 
 
 class Listener(Protocol):
-    """Live with the process: what a surface (or a timer) starts, serves and stops."""
+    """Start, serve and stop with the process, as surfaces and timers do."""
 
     def routes(self) -> Sequence[Any]:
         """Return the aiohttp route definitions it serves on the one HTTP port; empty when none."""
@@ -68,7 +68,7 @@ class Listener(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Disconnect and finish what is under way."""
+        """Disconnect and finish the work under way."""
         ...
 
 
@@ -76,4 +76,4 @@ class People(Protocol):
     """Know who is in which group on one platform; both are addresses without the platform."""
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Tell whether a person is in a group; False for what names no group. Raises `Unavailable` when it cannot be told."""
+        """Return whether a person is in a group, False where there is no such group; raise `Unavailable` when nobody can tell."""

@@ -40,7 +40,7 @@ class Replays(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """Hold what is watched: metrics, the bill, prices and dated facts, and what detects anomalies in them."""
+    """Hold the world that is watched: metrics, the bill, prices and dated facts, and the detector of their anomalies."""
 
     source: Source
     billing: Billing
@@ -56,7 +56,7 @@ class World:
 
 @dataclass(frozen=True)
 class Stores:
-    """Hold what is remembered, in whichever database it lies."""
+    """Hold the stores of everything that is remembered, in whichever database."""
 
     alerts: AlertStore
     versions: Versions
@@ -67,7 +67,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class Site:
-    """Hold how this installation is set up, and what it knows of itself."""
+    """Hold the set-up of this installation, and its facts about itself."""
 
     base: Policy
     """The settings file's policy, under every stored change."""

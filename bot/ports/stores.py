@@ -22,7 +22,7 @@ class AlertStore(Protocol):
     """Keep state."""
 
     def load(self, now: datetime) -> State:
-        """Return what the watch needs at `now`."""
+        """Return the state that the watch needs at `now`."""
         ...
 
     def save(self, changes: StateUpdate) -> None:
@@ -34,7 +34,7 @@ class AlertStore(Protocol):
         ...
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
-        """Return what people decided about these alert ids, oldest first of each."""
+        """Return people's decisions about these alert ids, oldest first of each."""
         ...
 
 

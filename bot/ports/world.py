@@ -1,4 +1,4 @@
-"""Say what the bot asks of the world it watches: metrics, the bill, prices, dated facts, and what is strange in them."""
+"""Declare the ports to the watched world: metrics, the bill, prices, dated facts, the provider's outlook, and detection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source(Protocol):
     """Read metrics and inventory; the same for a recording and a live account."""
 
     def read(self, now: datetime) -> Reading:
-        """Return what was visible at `now`, frames reaching back over the history kept."""
+        """Return everything visible at `now`, with frames that reach back over the history kept."""
         ...
 
     def extent(self) -> Window | None:

@@ -16,7 +16,7 @@ from bot.settings.secret import Secret
 
 @dataclass(frozen=True)
 class Key:
-    """Describe one setting: name in the file, variable, default as text, what it means, how it is read."""
+    """Describe one setting: name in the file, variable, default as text, meaning, and reader."""
 
     name: str
     variable: str

@@ -1,4 +1,4 @@
-"""Read what was typed in a terminal: words of a line, and options of the terminal itself."""
+"""Read the arguments of a terminal: words of a line, and options of the terminal itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SWITCHES = ("json", "verbose", "no-browser", "light")
 
 @dataclass
 class Options:
-    """Hold what was typed in a terminal: words, options with a value, switches."""
+    """Hold the arguments of a terminal: words, options with a value, switches."""
 
     words: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
@@ -34,25 +34,25 @@ class Options:
 
 def read_options(arguments: Sequence[str]) -> Options:
     """Split options of the terminal from the words of the line; unknown `--name` stay with the line."""
-    found, queue = Options(), list(arguments)
+    options, queue = Options(), list(arguments)
     while queue:
         word = queue.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and name in _SWITCHES and not equals:
-            found.switches.add(name)
+            options.switches.add(name)
         elif word.startswith("--") and name in _VALUED:
             if not equals and not queue:
                 raise WrongInput(f"'--{name}' needs a value after it.")
-            found.values[name] = value if equals else queue.pop(0)
+            options.values[name] = value if equals else queue.pop(0)
         else:
-            found.words.append(word)
-    if found.words[:1] in (["--help"], ["-h"]):
-        found.words[0] = "help"
-    return found
+            options.words.append(word)
+    if options.words[:1] in (["--help"], ["-h"]):
+        options.words[0] = "help"
+    return options
 
 
 def typed_line(words: Sequence[str]) -> str:
-    """Write the words of a terminal as one line: what the shell kept together stays together."""
+    """Return the words of a terminal as one line; an argument that the shell kept together stays together."""
     return " ".join(_requoted(word) for word in words)
 
 

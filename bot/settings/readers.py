@@ -20,7 +20,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def source(text: str) -> str:
-    """Read what is watched; raise `WrongInput` for another kind."""
+    """Read the address of a source; raise `WrongInput` for another kind."""
     kind, _, rest = text.partition(":")
     if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
         raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
@@ -28,7 +28,7 @@ def source(text: str) -> str:
 
 
 def metric_names(text: str) -> tuple[Meaning, ...]:
-    """Read what metrics of a chosen namespace mean: `NAME -> METRIC in UNIT`, a comma list; raise `WrongInput`."""
+    """Read the meanings of metrics of a chosen namespace: `NAME -> METRIC in UNIT`, a comma list; raise `WrongInput`."""
     return tuple(_meaning(one) for one in words(text))
 
 

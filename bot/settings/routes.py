@@ -1,4 +1,4 @@
-"""Read routes: from the settings, from tables of a TOML file, and what channels subscribed to."""
+"""Read routes: from the settings, from tables of a TOML file, and from subscriptions of channels."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ def routes_now(routes: Routes, store: DocumentStore) -> Routes:
 
 
 def subscriptions(store: DocumentStore, channel: str) -> tuple[Route, ...]:
-    """Return what one channel subscribed to."""
+    """Return the subscriptions of one channel."""
     return (SUBSCRIPTIONS.get(store, channel) or Subscription()).routes
 
 
 def subscribe(store: DocumentStore, channel: str, wanted: Sequence[Route]) -> None:
-    """Write what a channel is subscribed to, in place of what it was."""
+    """Replace the subscriptions of a channel."""
     if wanted:
         SUBSCRIPTIONS.put(store, channel, Subscription(tuple(wanted)))
     else:

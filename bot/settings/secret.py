@@ -15,7 +15,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself: only where it is handed to what needs it."""
+        """Return the secret itself, only where it is handed to its user."""
         return self._value
 
     def __str__(self) -> str:

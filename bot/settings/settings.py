@@ -54,7 +54,7 @@ class Settings:
 
     @property
     def source(self) -> str:
-        """Return what is watched; raise `WrongInput` when nobody said."""
+        """Return the address of the source; raise `WrongInput` where none is set."""
         if not self.values["source"]:
             raise WrongInput(
                 f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
@@ -86,7 +86,7 @@ class Settings:
 
     @property
     def own_names(self) -> OwnNames | None:
-        """Return the namespace that this installation chose for neuron-monitor and what its metrics mean, None without one."""
+        """Return the namespace chosen for neuron-monitor and the meanings of its metrics, None without one."""
         if not self["monitor.namespace"]:
             return None
         return OwnNames(self["monitor.namespace"], self["monitor.metrics"], self["monitor.instance"], self["monitor.core"])
@@ -96,7 +96,7 @@ class Settings:
         return {name.removeprefix("tags."): value for name, value in self.values.items() if name.startswith("tags.")}
 
     def facts(self) -> Mapping[str, str]:
-        """Return what an answer may show of this installation: no secret, no address of a database."""
+        """Return the facts of this installation that an answer may show: no secret, no address of a database."""
         database = self.text("database_url").partition(":")[0].partition("+")[0]
         listening = [name for name, on in (("Slack", self.slack), ("Teams", self.teams)) if on]
         shown = {"source": self.values["source"], "database": database, "chat": ", ".join(listening) or "none"}

@@ -1,4 +1,4 @@
-"""Learn from what people judged, in the open: patterns that stay muted for a while, and how often each rule was right."""
+"""Learn from judgements of people, in the open: patterns that stay muted for a while, and how often each rule was right."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Score:
 
 
 def pattern_of(alert: Alert) -> Pattern:
-    """Return what is remembered of an alert that was no anomaly: rule, place, level, and what an hour of it costs."""
+    """Return the pattern of an alert that was no anomaly: rule, place, level, and the cost of an hour."""
     anomaly = alert.anomaly
     low = high = None
     if anomaly.unit != "seconds" and not anomaly.kind.startswith("spend"):  # a length of time grows, money is bounded below

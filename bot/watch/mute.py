@@ -94,7 +94,7 @@ def _lot(alert: Alert) -> Labels:
 
 
 def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the dearest alert about nodes that did nothing, when such alerts hold half of what more hours of their type cost."""
+    """Return the dearest alert about idle nodes, when such alerts hold half of the cost of more hours of their type."""
     kind = alert.anomaly.labels.instance_type
     if not alert.cause.facts.buys_hours or not kind or alert.waste is None:
         return None
@@ -105,7 +105,7 @@ def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
 
 
 def _meets(nodes: Alert, spend: Alert) -> bool:
-    """Tell whether nodes could be what was bought: no label contradicts, and they were there since the bill grew."""
+    """Return whether the nodes may be the hours bought: no label contradicts, and they were there since the bill grew."""
     one, other = nodes.anomaly.labels, spend.anomaly.labels
     places = ("region", "account", "cluster", "team")
     there = all(one.get(name) in ("", other.get(name)) or not other.get(name) for name in places)

@@ -28,7 +28,7 @@ from bot.watch.tick import grid
 
 @dataclass(frozen=True)
 class Side:
-    """Hold what one policy came to."""
+    """Hold the outcome of one policy."""
 
     told: tuple[Alert, ...]
     """Alerts that some channel heard of, oldest first."""
@@ -87,12 +87,12 @@ def digest(seen: ReplayResult) -> str:
 
 
 def spent(alerts: Iterable[Alert]) -> Decimal:
-    """Return what alerts have wasted so far."""
+    """Return the waste of alerts so far."""
     return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
 
 
 def summary(seen: Comparison) -> dict[str, Any]:
-    """Return what a version remembers of its preview; lists hold the value before and after."""
+    """Return the summary that a version keeps of its preview; lists hold the value before and after."""
     before, after = seen.before, seen.after
     channels = sorted({*before.notices, *after.notices})
     return {
@@ -136,7 +136,7 @@ _RUNNING = Lock()
 def draft(
     ports: Ports, request: Request, doing: Doing, changes: Sequence[Override], overrides: Sequence[Override]
 ) -> tuple[Draft, Comparison]:
-    """Preview what `overrides` would do in place of those that stand, and keep it to be applied; may run for a minute.
+    """Preview `overrides` in place of those in force, and keep the draft to be applied; may run for a minute.
 
     Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
     """
@@ -186,7 +186,7 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> C
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:
-    """Return a remembered pattern as if it had been judged by `start`: it tells what people want to hear, at any time."""
+    """Return a remembered pattern as if it had been judged by `start`: a judgement holds at any time."""
     return replace(silence, starts=min(silence.starts, start)) if silence.pattern else silence
 
 

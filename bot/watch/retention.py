@@ -1,4 +1,4 @@
-"""Drop what nobody will ask for again: now and then, in whichever process, asking nothing of the watch."""
+"""Drop old documents now and then, in whichever process, apart from the watch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from bot.errors import TrnbotError
 
-log = logging.getLogger("trnbot.tidy")
+log = logging.getLogger("trnbot.retention")
 EVERY_S = 6 * 3600.0
 REPEATED = timedelta(days=1)
 """How long a platform may repeat an event, with much to spare."""
 
 
 class Prunes(Protocol):
-    """Drop what is old."""
+    """Drop old documents."""
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
         """Drop documents of these shelves written longer ago, and return how many."""
@@ -25,7 +25,7 @@ class Prunes(Protocol):
 
 
 class Retention:
-    """Implement `bot.ports.Listener`: `repeats` are shelves of what came already, `messages` those of messages."""
+    """Implement `bot.ports.Listener`: `repeats` are the shelves of keys that come once, `messages` those of messages."""
 
     def __init__(self, store: Prunes, retention: timedelta, repeats: Sequence[str], messages: Sequence[str]) -> None:
         self._store, self._retention = store, retention
@@ -38,7 +38,7 @@ class Retention:
 
     async def start(self) -> None:
         """Begin."""
-        self._task = asyncio.create_task(self._go(), name="tidy")
+        self._task = asyncio.create_task(self._go(), name="retention")
 
     async def stop(self) -> None:
         """End between two rounds, or with the one under way."""

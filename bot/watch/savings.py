@@ -1,4 +1,4 @@
-"""Count what stopped because somebody acted: an estimate, by what each alert wasted an hour at its worst."""
+"""Count the waste that stopped because somebody acted: an estimate, by the waste of each alert an hour at its peak."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _most(names: Iterable[str]) -> str:
 
 
 def launcher_of(things: Iterable[str], reading: Reading) -> str:
-    """Return in words who or what launched most of the things, "" where nobody tells."""
+    """Return in words the person or machine that launched most of the things, "" where nobody tells."""
     return _most(str(by) for thing in things if (by := reading.inventory.launcher(thing)))
 
 

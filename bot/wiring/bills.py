@@ -34,7 +34,7 @@ _LOOK_SECONDS = 1.0
 
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
-    """Return the bill of a recording: its exports, or what Cost Explorer answered where it has none."""
+    """Return the bill of a recording: its exports, or the answers of Cost Explorer where it has none."""
     from adapters.billing.open import has_only_answers, open_billing, open_explorer
 
     options = _bill_options(settings)
@@ -53,7 +53,7 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
 
 
 def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> ExplorerAnswers:
-    """Return what keeps Cost Explorer's answers, for the bill and for what AWS itself says of it."""
+    """Return the keeper of Cost Explorer's answers, for the bill and for AWS's own outlook."""
     from adapters.aws.api.calls import Place
     from adapters.aws.bill.answers import ExplorerAnswers
 
@@ -61,7 +61,7 @@ def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Explo
 
 
 def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
-    """Return what AWS itself says of the bill: asked once a day of a live account, else read from a recording's `folder`."""
+    """Return AWS's own outlook on the bill: asked once a day of a live account, else read from a recording's `folder`."""
     from adapters.aws.bill.outlook import RecordedOutlook
 
     services = load_knowledge().services()
@@ -76,7 +76,7 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
 
 def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> tuple[int, list[str]]:
-    """Write the bill and what AWS says of it into a recording that ends at `end`; return how many files, and what is missing."""
+    """Write the bill and AWS's outlook into a recording that ends at `end`; return the count of files, and the failures."""
     billed = open_account_bill(settings, live)
     outlook = open_outlook(settings, live, FOLDER)
     missing = []
@@ -169,5 +169,5 @@ class FreshBilling:
         return self._bill.rates(now)
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read, and why the copy is old where it is."""
+        """Return the failures of reading, and why the copy is old where it is."""
         return (*self._also(), *self._bill.problems())

@@ -34,7 +34,7 @@ class Bot:
 
 
 def terminal_app(settings: Settings, source: str, stores: Stores | None) -> tuple[App, OpenedSource]:
-    """Build the bot for one line: without stores, state is what a replay up to the asked time would know."""
+    """Build the bot for one line: without stores, the alerts are those of a replay up to the time asked about."""
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
     site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), own_bill=opened.own_bill)
@@ -108,7 +108,7 @@ def _serving_app(
 
 
 def facts(settings: Settings) -> dict[str, str]:
-    """Return what an answer may show of this installation."""
+    """Return the facts of this installation that an answer may show."""
     return {"version": product_version(), **{name: str(value) for name, value in settings.facts().items()}}
 
 
@@ -121,4 +121,4 @@ def checks(settings: Settings, opened: OpenedSource) -> list[Check]:
     """Look at everything the bot needs; may block."""
     from bot.wiring.checks import examine
 
-    return examine(settings, opened.account if opened.live else opened.recording, opened.bill)
+    return examine(settings, opened)

@@ -1,23 +1,25 @@
-"""Look at what the bot needs, and say what to do about what is missing."""
+"""Check everything that the bot needs, each with its remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bot.errors import TrnbotError
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
 from bot.settings.settings import Settings
 
+if TYPE_CHECKING:
+    from bot.wiring.source import OpenedSource
 
-def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[], Billing]) -> list[Check]:
-    """Return every check; a part that fails becomes its own sentence. A live source examines itself."""
-    live = settings["source"] == "aws"
-    export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if live else "Put a CUR or FOCUS export under billing/ of it."
+
+def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
+    """Return every check; a part that fails becomes its own sentence. An account examines itself."""
+    export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if opened.live else "Put a CUR or FOCUS export under billing/ of it."
     return [
-        *(_account(recording) if live else [_metrics(recording)]),
-        _billing(bill, export),
+        *(_account(opened) if opened.live else [_metrics(opened.recording)]),
+        _billing(opened.bill, export),
         *_serving(settings),
         _slack(settings),
         _teams(settings),
@@ -26,9 +28,9 @@ def examine(settings: Settings, recording: Callable[[], Any], bill: Callable[[],
     ]
 
 
-def _account(source: Callable[[], Any]) -> Sequence[Check]:
+def _account(opened: OpenedSource) -> Sequence[Check]:
     try:
-        return list(source().examine())
+        return opened.account().examine()
     except TrnbotError as error:
         return [Check("AWS", False, str(error), "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.")]
 

@@ -12,9 +12,9 @@ from bot.settings.settings import Settings, read_settings, settings_text
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:
-    """Read the environment, the settings file, and what the terminal said over both."""
-    said = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
-    environ = {**os.environ, **{name: value for name, value in said.items() if value is not None}}
+    """Read the environment, the settings file, and the options of the terminal over both."""
+    typed = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
+    environ = {**os.environ, **{name: value for name, value in typed.items() if value is not None}}
     return read_settings(environ, settings_text(environ, Path.cwd()))
 
 

@@ -58,7 +58,7 @@ class LazySource:
         self._opened = opened
 
     def read(self, now: datetime) -> Reading:
-        """Return what was visible at `now`."""
+        """Return the reading of `now`."""
         return self._opened().read(now)
 
     def extent(self) -> Window | None:
@@ -66,19 +66,19 @@ class LazySource:
         return self._opened().extent()
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read."""
+        """Return the failures of reading."""
         return self._opened().problems()
 
 
 class SharedSource:
-    """Implement `Source` for several replays that go on side by side: what one read, the next is given."""
+    """Implement `Source` for several replays side by side: a reading serves them all."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._latest: tuple[datetime, Reading] | None = None
 
     def read(self, now: datetime) -> Reading:
-        """Return what was visible at `now`."""
+        """Return the reading of `now`."""
         if self._latest is None or self._latest[0] != now:
             self._latest = now, self._source.read(now)
         return self._latest[1]
@@ -88,7 +88,7 @@ class SharedSource:
         return self._source.extent()
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read."""
+        """Return the failures of reading."""
         return self._source.problems()
 
 
@@ -124,7 +124,7 @@ class ReplayedStore:
         self._filled = False
 
     def load(self, now: datetime) -> State:
-        """Return what the watch would have known at `now`."""
+        """Return the state that the watch would have had at `now`."""
         return self._ready(now).load(now)
 
     def save(self, changes: StateUpdate) -> None:
@@ -136,7 +136,7 @@ class ReplayedStore:
         return self._ready(window.end).history(window, selector)
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
-        """Return what people decided about some alerts."""
+        """Return people's decisions about some alerts."""
         return self._store.decisions(*alerts)
 
     def _ready(self, now: datetime) -> AlertStore:
@@ -165,7 +165,7 @@ class LazyBilling:
         return self._opened().rates(now)
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be read."""
+        """Return the failures of reading."""
         return self._opened().problems()
 
 
@@ -184,9 +184,9 @@ class LazyOutlook:
         return self._opened().commitments(now)
 
     def findings(self, now: datetime, /) -> Sequence[Finding]:
-        """Return what the provider found."""
+        """Return the provider's findings."""
         return self._opened().findings(now)
 
     def problems(self) -> Sequence[str]:
-        """Return what could not be had or read."""
+        """Return the failures of asking and reading."""
         return self._opened().problems()

@@ -73,7 +73,7 @@ async def _serve(settings: Settings, plan: Plan) -> None:
     play.app = bot.app
     try:
         await serve(
-            [*bot.listeners, play, tidy(settings, store)],
+            [*bot.listeners, play, retention_of(settings, store)],
             settings["host"],
             settings["port"],
             lambda address: _ready(address, plan),
@@ -88,8 +88,8 @@ def _tempo(settings: Settings, plan: Plan) -> Tempo:
     return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], DEMO_SHOWN)
 
 
-def tidy(settings: Settings, store: Prunes) -> Retention:
-    """Return what keeps the database small: events of a day, messages of the retention."""
+def retention_of(settings: Settings, store: Prunes) -> Retention:
+    """Return the job that keeps the database small: it keeps events for a day, messages for the retention."""
     repeats = ("slack.seen", "slack.oauth", "teams.seen")
     return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 

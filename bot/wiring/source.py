@@ -202,7 +202,7 @@ class OpenedSource:
 
 
 def _no_drill(_: Sequence[str], __: datetime) -> None:
-    """Read nothing in detail: a recording has what it has."""
+    """Read nothing in detail: a recording holds no more."""
 
 
 class Replays:

@@ -1,4 +1,4 @@
-"""Join settings and the chat platforms: the surfaces that are configured, and what they announce. A part of `build`."""
+"""Join settings and the chat platforms: the surfaces that are configured, and the commands that they announce."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Leading(Protocol):
     """Share state between processes of which one leads."""
 
     def load(self, now: datetime) -> State:
-        """Return what the watch remembers."""
+        """Return the state of the watch."""
         ...
 
     def acquire_lead(self) -> bool:
@@ -70,7 +70,7 @@ class ReplayServer:
         self._task = asyncio.create_task(self._go(), name="play")
 
     async def stop(self) -> None:
-        """Let what is being said be finished."""
+        """Let the messages under way be finished."""
         if self.app:
             self.app.leave()
         if self._task:
@@ -158,7 +158,7 @@ class LiveServer:
         await self._timer.start()
 
     async def stop(self) -> None:
-        """Let what is being said be finished."""
+        """Let the messages under way be finished."""
         if self.app:
             self.app.leave()
         await self._timer.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,18 @@ def nothing() -> Any:
     raise Unavailable("There is nothing here.")
 
 
+class Opened:
+    """A recording of which nothing can be opened but the bill that is given."""
+
+    live = False
+    account = recording = staticmethod(nothing)
+
+    def __init__(self, bill: Callable[[], Any] = nothing) -> None:
+        self.bill = bill
+
+
 def found(environ: dict[str, str], name: str) -> list[tuple[bool, str]]:
-    return [(one.ok, one.found) for one in examine(read_settings(environ), nothing, nothing) if one.name == name]
+    return [(one.ok, one.found) for one in examine(read_settings(environ), Opened()) if one.name == name]
 
 
 def test_what_would_not_be_served_is_named() -> None:
@@ -44,7 +55,7 @@ def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
 
     def billing() -> tuple[bool, str]:
         bill = open_billing(tmp_path)
-        (check,) = (x for x in examine(read_settings({}), nothing, lambda: bill) if x.name == "billing")
+        (check,) = (x for x in examine(read_settings({}), Opened(lambda: bill)) if x.name == "billing")
         bill.close()
         return check.ok, check.found
 
