@@ -1,4 +1,4 @@
-"""Answer about the bot itself: help, about, home, and what the doctor finds missing."""
+"""Answer about the bot itself: help, about, home, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Row = tuple[str, str, str | None, str]
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
-    """List every command with what it does and one example; a table a topic, as a platform cuts tables that are long."""
+    """List every command with its summary and one example; a table a topic, as a platform cuts tables that are long."""
     blocks: list[Block] = []
     for topic, commands in topics.items():
         blocks += [text(Strong(topic))] if topic else []
@@ -67,7 +67,7 @@ def command_card(
 
 
 def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]) -> Card:
-    """Tell what runs here, how fresh it is, and what could not be read."""
+    """Tell which version runs here, how fresh its metrics are, and the problems of reading them."""
     blocks: list[Block] = [Facts(tuple((name, value or "not set") for name, value in settings.items()))]
     blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not ticked yet.")]
     blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
@@ -78,7 +78,7 @@ def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems
 
 
 def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved: str = "") -> Card:
-    """Show open alerts, what the last week saved, and the month to date."""
+    """Show open alerts, the savings of the last week, and the month to date."""
     speaking = sorted((a for a in alerts if not a.muted_by), key=worth, reverse=True)
     per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
     title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
@@ -134,7 +134,7 @@ async def about(ports: Ports, request: Request) -> Card:
 
 
 def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
-    """Return which time the metrics tell, "" where there is none, and what could not be read of them."""
+    """Return which time the metrics tell, "" where there is none, and the problems of reading them."""
     try:
         extent = ports.world.source.extent()
         return period(extent) if extent else "live", ports.world.source.problems()

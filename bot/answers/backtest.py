@@ -1,4 +1,4 @@
-"""Answer what the watch would have said over a recording, and how well that meets the truth."""
+"""Answer which alerts the watch would have told over a recording, and how well they meet the truth."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _run(
 
 
 def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
-    """Return what people judged no anomaly, as if they had before the recording began."""
+    """Return the patterns that people judged no anomaly, as if they had before the recording began."""
     extent = over.world.source.extent()
     if not ports.stores.persistent or extent is None:
         return []

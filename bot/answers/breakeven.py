@@ -21,7 +21,7 @@ _TENTH = Decimal("0.1")
 
 @dataclass(frozen=True)
 class Porting:
-    """State a port: engineer-months, USD of an engineer a year, what compiling anew costs, and the GPU bill that it would cut."""
+    """State a port: engineer-months, USD of an engineer a year, the cost of compiling anew, and the GPU bill it would cut."""
 
     months: Decimal
     usd_per_year: Decimal
@@ -35,7 +35,7 @@ class Porting:
 
     @property
     def cost(self) -> Decimal:
-        """Return what the port costs in USD, compiling anew included."""
+        """Return the cost of the port in USD, compiling anew included."""
         return cents(self.months * self.usd_per_year / 12 + self.recompile_usd)
 
 
@@ -181,7 +181,7 @@ async def breakeven(
     recompile_usd: Decimal = arg("0", "what compiling anew costs, as compiled artifacts do not move", keyword=True),
     horizon: int = arg("12", "months that the answer looks ahead", keyword=True),
 ) -> Card:
-    """Join what was typed with a preset's effort."""
+    """Join the typed arguments with a preset's effort."""
     claims = ports.world.knowledge.claims()
     for name, amount in (
         ("bill_usd", bill_usd),

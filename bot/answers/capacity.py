@@ -1,4 +1,4 @@
-"""Answer how capacity for a large run can be had, and what an hour that is really used costs each way."""
+"""Answer how capacity for a large run can be had, and the cost of an hour that is really used each way."""
 
 from __future__ import annotations
 

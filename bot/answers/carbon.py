@@ -1,4 +1,4 @@
-"""Answer the energy and the emissions of what ran: an estimate by a formula."""
+"""Answer the energy and the emissions of the nodes that ran: an estimate by a formula."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def carbon_card(
     notes: Sequence[Note],
     assumed: bool,
 ) -> Card:
-    """Draw a row for each type and region; what no vendor states stays unknown."""
+    """Draw a row for each type and region; a figure that no vendor states stays unknown."""
     rows = tuple(
         (x.instance_type, x.region, f"{x.node_hours:,.0f}", _or(x.watts, "W"), _or(x.kwh, "kWh"), _or(x.kg, "kg")) for x in found
     )

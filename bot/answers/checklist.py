@@ -18,7 +18,7 @@ from bot.ports import Documents, Ports
 
 @dataclass(frozen=True)
 class Step:
-    """State one step: what it is, and who did it when ("" and None while it is open)."""
+    """State one step: its note, and who did it when ("" and None while it is open)."""
 
     number: int
     note: Note
@@ -71,7 +71,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Checklist:
-    """Hold what is ticked of a kind of checklist, by the number of the step."""
+    """Hold the ticks of a kind of checklist, by the number of the step."""
 
     kind: str
     done: Mapping[int, Tick] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Say what compiles: for how long, what it has cost, whether to wait, and what would spare it next time."""
+"""Name the nodes that compile: for how long, at which cost, whether to wait, and how to spare it next time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST = 4
 
 @dataclass(frozen=True)
 class CompileNote:
-    """Hold one batch with what applies where it is: the grace, and from how many nodes on to compile on one first."""
+    """Hold one batch with the settings that apply to it: the grace, and from how many nodes on to compile on one first."""
 
     batch: Batch
     grace: timedelta
@@ -46,7 +46,7 @@ class CompileNote:
 
 
 def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
-    """Say what compiles now, then what was cut off lately."""
+    """Name the nodes that compile now, then the compiles that were cut off lately."""
     going = [x for x in notes if x.batch.ending is Ending.GOING]
     cut = [x for x in notes if x.batch.ending is Ending.CUT]
     blocks: list[Block] = []
@@ -58,7 +58,7 @@ def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
 
 
 def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
-    """Say what compilers' logs complain of: graphs cached as failed, and waits for a lock though nothing compiles."""
+    """Repeat the complaints of compilers' logs: graphs cached as failed, and waits for a lock though nothing compiles."""
     skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
     going = any(note.batch.ending is Ending.GOING for note in notes)
     waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
@@ -79,7 +79,7 @@ def _nodes(names: Collection[str], verb: str = "skip") -> str:
 
 
 def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:
-    """Return what scripts read of every batch."""
+    """Return every batch for scripts."""
     return [
         {
             "scope": dict(note.batch.compiles[0].scope),
@@ -103,7 +103,7 @@ def compile_fact(bill: CompileBill) -> tuple[str, str]:
 
 
 def compile_text(bill: CompileBill) -> Text:
-    """Say what the estimate rests on, what was for nothing, and what could have been spared."""
+    """Say how the estimate was made, how much was for nothing, and how much could have been spared."""
     parts = [
         f"Compiling: {bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')} since {_at(bill.window.start)}"
     ]

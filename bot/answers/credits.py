@@ -1,4 +1,4 @@
-"""Answer what credits paid, how fast they burn, when they are gone, and which programmes there are."""
+"""Answer how much credits paid, how fast they burn, when they are gone, and which programmes there are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Burn:
-    """State the mean of credits used a day over settled days, and where given what is left and until when it lasts."""
+    """State the mean of credits used a day over settled days, and where given the rest and until when it lasts."""
 
     usd_per_day: Decimal
     days: int
@@ -54,7 +54,7 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
 
 
 def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> Card:
-    """Draw what was used first, then what could be asked for."""
+    """Draw the credits that were used, then the programmes that could be asked for."""
     blocks: list[Block] = []
     if tally is not None:
         blocks += [_parts(tally), _burn(burn)]
@@ -150,7 +150,7 @@ async def credits_(
     window: Window = arg("mtd", "which days"),
     balance: Decimal | None = arg("", "what is left, in USD, as the billing console shows it", keyword=True),
 ) -> Card:
-    """Sum gross, credits and net apart, and divide what is left by the rate of settled days."""
+    """Sum gross, credits and net apart, and divide the rest by the rate of settled days."""
     if balance is not None and not 0 <= balance < 10**12:
         raise WrongInput(f"balance is an amount of USD, such as 50000; got {balance}.")
     return await asyncio.to_thread(_answer, ports, request, window, balance)

@@ -22,7 +22,7 @@ _CUDA = re.compile(r"\+cu\d+|\bcuda\d*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Requirement:
-    """Name one package as pip writes it; `build` is what follows `+` or stands in its extras."""
+    """Name one package as pip writes it; `build` follows `+` or stands in its extras."""
 
     name: str
     text: str
@@ -48,7 +48,7 @@ def requirements(text: str) -> tuple[Requirement, ...]:
 
 
 def audit(wanted: Sequence[Requirement], known: Sequence[Package]) -> tuple[Blocked, ...]:
-    """Return what needs CUDA, in the order of the file; a CUDA build of anything does."""
+    """Return the packages that need CUDA, in the order of the file; a CUDA build of any does."""
     return tuple(found for one in wanted if (found := _blocked(one, known)))
 
 
@@ -86,7 +86,7 @@ _MOST = 40
 
 
 def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card:
-    """List what has to go, with what to take instead."""
+    """List the packages that have to go, with their replacements."""
     buttons = Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide")))
     data = {
         "packages": len(wanted),
@@ -109,7 +109,7 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
 
 
 def cuda_help_card() -> Card:
-    """Say what to paste."""
+    """Ask for the text of a requirements file."""
     say = text("Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file: cuda requirements.txt.")
     return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
@@ -137,7 +137,7 @@ async def cuda(
 
 
 def _text(request: Request, words: str) -> str:
-    """Return what was pasted, its lines kept, or the text of a file where a terminal asks."""
+    """Return the pasted text, its lines kept, or the text of a file where a terminal asks."""
     if not _FILE.fullmatch(words.strip()):
         return re.split(r"\bcuda\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1].strip().strip("`")
     if request.surface != "terminal":

@@ -35,7 +35,7 @@ SMALL_PARAMETERS = 100_000_000
 
 
 class Choice(StrEnum):
-    """Name what is advised."""
+    """Name the advice."""
 
     TRAINIUM = "trainium"
     GPU = "gpu"
@@ -44,7 +44,7 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True)
 class Reason:
-    """State what one answer adds: points for Trainium (> 0) or against it."""
+    """State the points that one answer adds for Trainium (> 0) or against it."""
 
     question: Question
     answer: bool
@@ -92,7 +92,7 @@ _YES_NO = (("yes", "yes"), ("no", "no"))
 
 
 def questions_card(questions: Sequence[Question], answers: Mapping[str, bool], workload: str, parameters: str) -> Card:
-    """Ask what is not answered yet; the answers so far are filled in."""
+    """Ask the questions that are not answered yet; the answers so far are filled in."""
     fields = [
         Field(q.key, q.asks, FieldKind.CHOICE, _word(answers.get(q.key)), _YES_NO, hint=q.why, required=True) for q in questions
     ]

@@ -66,7 +66,7 @@ class Due:
 
     @property
     def key(self) -> str:
-        """Return what the message is found again by."""
+        """Return the key by which the message is found again."""
         return f"digest-{self.moment:%Y%m%dT%H%M}-{self.channel}"
 
 
@@ -89,7 +89,7 @@ def due(ports: Ports, now: datetime) -> list[Due]:
 
 
 async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: datetime) -> tuple[str, ...]:
-    """Send what is due, and return a sentence for each that could not be sent: it stays due, and the next tick tries again."""
+    """Send the digests that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
     failed = []
     for one in await asyncio.to_thread(due, ports, now):
         try:
@@ -101,7 +101,7 @@ async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: d
 
 
 async def _post(one: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
-    """Write the intent, send, write what was sent; after a crash in between the message is looked for, not repeated."""
+    """Write the intent, send, write the message's id; after a crash in between the message is looked for, not repeated."""
     surface, channel = surface_of(one.channel, ports.site.surfaces)
     message = await surface.find(channel, one.key) if one.begun else ""
     if not message:
@@ -116,7 +116,7 @@ async def _note(store: DocumentStore, one: Due, message: str) -> None:
 
 
 def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
-    """Return what a digest of the window tells at `now`; may block."""
+    """Return the content of a digest of the window at `now`; may block."""
     known = ports.stores.alerts.history(window, Labels())
     saved = saved_within(known, window, inventory.running, now)
     firing = [alert for alert in memory.alerts if alert.firing]
@@ -139,7 +139,7 @@ _MUTED = (Column("kept quiet"), Column("where"), Column("why"), Column("$/h", Al
 
 @dataclass(frozen=True)
 class Week:
-    """Hold what a digest tells: a week, what it saved, and the alerts that fire at its end."""
+    """Hold the content of a digest: a week, its savings, and the alerts that fire at its end."""
 
     window: Window
     saved: Sequence[Saving]
@@ -280,7 +280,7 @@ async def subscribe(
     changes=True,
 )
 async def unsubscribe(ports: Ports, request: Request) -> Card:
-    """Drop what this channel subscribed to; one that the settings name keeps getting it."""
+    """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
     here = request.channel
     if here not in await asyncio.to_thread(wanted, ports):
         raise WrongInput("This channel gets no weekly digest.")

@@ -32,12 +32,12 @@ class Word:
 
     @property
     def name(self) -> str:
-        """Return what stands before `=` (or `!=`), without leading dashes."""
+        """Return the text before `=` (or `!=`), without leading dashes."""
         return self.text[: self.equals].removesuffix("!").lstrip("-") if self.equals > 0 else ""
 
     @property
     def value(self) -> str:
-        """Return what stands after `=`."""
+        """Return the text after `=`."""
         return self.text[self.equals + 1 :]
 
     @property

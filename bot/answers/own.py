@@ -1,4 +1,4 @@
-"""Answer what the bot itself costs at AWS, and how its watch stands."""
+"""Answer the cost of the bot itself at AWS, and how its watch stands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class Watched:
-    """Hold how the watch stands: the last whole tick, now, the interval, and what this process counted."""
+    """Hold how the watch stands: the last whole tick, now, the interval, and the counters of this process."""
 
     ticked_at: datetime | None
     now: datetime
@@ -47,7 +47,7 @@ class Watched:
 
 
 def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) -> Card:
-    """Draw the watch's standing, then what was called, what it cost, and what the budget stopped."""
+    """Draw the watch's standing, then the calls, their cost, and those that the budget stopped."""
     blocks: list[Block] = [
         _watch(watched),
         *(_bill(bill) if bill else [quiet("No AWS account is read here, so no call is made.")]),
@@ -162,7 +162,7 @@ def _watch_data(watched: Watched) -> dict[str, Any]:
     examples=("self",),
 )
 async def self_(ports: Ports, request: Request) -> Card:
-    """Tell the bot's own bill by API with its budget, and the last tick, its age and what was missed."""
+    """Tell the bot's own bill by API with its budget, and the last tick, its age and the ticks that were missed."""
     bill = await asyncio.to_thread(ports.site.own_bill)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     facts = {name: value for name, value in ports.site.health().items() if name not in _SAID}

@@ -21,7 +21,7 @@ _COUNTED = ("pending", "running")
 
 @dataclass(frozen=True)
 class QuotaUse:
-    """Join a quota with what counts against it; `unknown` are running types whose vCPUs no table knows."""
+    """Join a quota with its use; `unknown` are running types whose vCPUs no table knows."""
 
     quota: Quota
     used: int
@@ -62,7 +62,7 @@ TIGHT_SHARE = 0.9
 
 
 def quota_card(uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str = "") -> Card:
-    """Draw the quotas, the tightest first; `instance_type` is what room is asked for, else what runs most."""
+    """Draw the quotas, the tightest first; room is counted in `instance_type`, else in the type that runs most."""
     shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][:_MOST] or list(uses[:_MOST])
     tight = [use for use in uses if is_tight(use, types, instance_type)]
     rest = f"and {len(uses) - len(shown)} more that nothing runs against" if len(uses) > len(shown) else ""
@@ -150,6 +150,6 @@ async def quota(ports: Ports, request: Request, instance_type: str = arg("", "ho
 
 
 def _tightest(use: QuotaUse) -> tuple[bool, float, str]:
-    """Order: what is used first, the least free share before the rest."""
+    """Order quotas: those in use first, the least free share before the rest."""
     share = use.used / use.quota.vcpus if use.quota.vcpus else 0.0
     return not use.used, -share, use.quota.name

@@ -83,7 +83,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """Hold one command: what is typed, who may, and the function that answers."""
+    """Hold one command: its name and arguments, who may type it, and the function that answers."""
 
     name: str
     summary: str

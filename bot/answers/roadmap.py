@@ -1,4 +1,4 @@
-"""Answer what is known of the next chips, and whether to wait for them."""
+"""Answer with the dated facts about the next chips, and whether to wait for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bot.ports import Ports
 
 @dataclass(frozen=True)
 class Waiting:
-    """State both ways for the same work: USD and months, and what Trainium3 may cost an hour of a chip, Trainium2 = 1."""
+    """State both ways for the same work: USD and months, and the most an hour of a Trainium3 chip may cost, Trainium2 = 1."""
 
     speedup: float
     now_usd: Decimal

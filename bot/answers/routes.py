@@ -61,7 +61,7 @@ def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner
 
 
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
-    """Confirm what a channel hears from the next look at the fleet on."""
+    """Confirm which alerts a channel hears from the next look at the fleet on."""
     words = "; ".join(map(str, routes))
     title = f"This channel hears {words}" if routes else "This channel is subscribed to nothing"
     told = "From the next look at the fleet on. " if routes else "What it was told of is still told to its end. "
@@ -129,7 +129,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     changes=True,
 )
 async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
-    """Drop subscriptions; what was told here already is still told to its end."""
+    """Drop subscriptions; an alert that was told here already is still told to its end."""
     channel = _here(request)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
     unwanted = str(_asked(where))

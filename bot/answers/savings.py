@@ -1,4 +1,4 @@
-"""Answer what stopped because somebody acted: an estimate."""
+"""Answer which alerts ended because somebody acted, and the savings: an estimate."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def right_size_card(rows: Sequence[tuple[Usage, InstanceType | None, Price | Non
 
 
 def serve_card(rows: Sequence[tuple[Usage, InstanceType, Price | None]], notes: Sequence[Note]) -> Card:
-    """List clusters that seem to serve on training chips, with what Inferentia2 would cost."""
+    """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = [*note_lines(notes, "What others report; not applied to the numbers above")]
     if not rows:
         told = text("No cluster on trn1 or trn2 serves steadily: none says so by name or tag, or all of them train.")
@@ -219,7 +219,7 @@ STEADY = 0.15
     examples=("size 7B", "size", "size llama"),
 )
 async def size(ports: Ports, request: Request, what: str = arg("", "a count of parameters such as 7B, or a cluster")) -> Card:
-    """Judge a model by its parameters, clusters by what they used."""
+    """Judge a model by its parameters, clusters by their use."""
     return await asyncio.to_thread(_size, ports, request, what)
 
 

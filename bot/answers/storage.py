@@ -33,7 +33,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Unused:
-    """Hold one volume or file system, since when nobody used it as far as is known, and what an hour of it costs."""
+    """Hold one volume or file system, since when nobody used it as far as is known, and the price of an hour of it."""
 
     thing: Volume | FileSystem
     since: datetime
@@ -41,7 +41,7 @@ class Unused:
 
     @property
     def usd_per_month(self) -> Decimal:
-        """Return what it costs in a month of 730 hours, to the cent; 0 where no price is known."""
+        """Return its cost in a month of 730 hours, to the cent; 0 where no price is known."""
         return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
@@ -94,7 +94,7 @@ def _whose(thing: Volume | FileSystem) -> str:
 
 
 def _basis(found: Sequence[Unused]) -> str:
-    """Say what the prices rest on, and how many have none."""
+    """Name the sources of the prices, and how many volumes have none."""
     bases = sorted({f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in found if x.price})
     said = f"An estimate at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "An estimate."
     missing = sum(one.price is None for one in found)
@@ -125,7 +125,7 @@ _HOUR = timedelta(hours=1)
     examples=("storage", "storage llama"),
 )
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
-    """List them all, however small or young: alerts tell only of what is worth one."""
+    """List them all, however small or young: alerts tell only of those worth one."""
     found = await asyncio.to_thread(_look, ports, request.at)
     return storage_card([one for one in found if cluster in ("", one.thing.labels.cluster)], cluster)
 
@@ -137,7 +137,7 @@ def _look(ports: Ports, at: datetime) -> list[Unused]:
 
 
 def _unused(reading: Reading) -> Iterator[tuple[Volume | FileSystem, datetime]]:
-    """Yield what nobody used in the last hour that was read, and since when."""
+    """Yield the storage that nobody used in the last hour that was read, and since when."""
     for volume in reading.inventory.volumes:
         if (since := detached_since(volume, reading.frame("volume"))) is not None:
             yield volume, since

@@ -1,4 +1,4 @@
-"""Answer what a year of the same training costs on two instance types, line by line."""
+"""Answer the cost of a year of the same training on two instance types, line by line."""
 
 from __future__ import annotations
 

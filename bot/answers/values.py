@@ -1,4 +1,4 @@
-"""Turn the text of an argument into the type its signature asks for, and look up what it names."""
+"""Turn the text of an argument into the type its signature asks for, and refuse a name that is unknown."""
 
 from __future__ import annotations
 
@@ -129,5 +129,5 @@ def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
 
 
 def no_cluster(name: str, known: Iterable[str]) -> WrongInput:
-    """Return what to raise for a cluster that does not run."""
+    """Return the refusal of a cluster that does not run."""
     return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(known))}.")

@@ -77,7 +77,7 @@ def _stores(settings: Settings, command: Command, named: bool) -> Stores | None:
 
 
 def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
-    """Return what `--json` prints; a backtest's keys stand at the top as well, where scripts look for them."""
+    """Return the object that `--json` prints; a backtest's keys stand at the top as well, where scripts look for them."""
     data = dict(card.data)
     drawn = encode(card)
     drawn.pop("data", None)
@@ -86,7 +86,7 @@ def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON has no word for: money as strings, times as ISO 8601 UTC."""
+    """Return a value that JSON has no word for: money as a string, a time as ISO 8601 UTC."""
     match value:
         case Decimal():
             return f"{value:f}"
@@ -132,7 +132,7 @@ def score_files(options: Options) -> int:
 
 
 def _drawing(folder: Path, truth: Path | None) -> Any:
-    """Return what leaves one picture a series in the folder."""
+    """Return the function that leaves one picture a series in the folder."""
     from adapters.charts.scored import ScoredSeries, draw_scored
     from adapters.series_csv import read_truth
     from detectors.series.score import THRESHOLD

@@ -234,7 +234,7 @@ async def snooze(
 
 
 async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: str = "", words: str = "") -> Card:
-    """Keep what a person decided about an alert, and confirm it."""
+    """Keep a person's decision about an alert, and confirm it."""
     found = await find_alert(ports, request, name)
     stamp = f"{found.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
     made = Decision(

@@ -85,7 +85,7 @@ def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[
 
 
 def _what(silence: Silence, alert: Alert | None) -> str:
-    """Say what is muted: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
+    """Name the muted pattern: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
     if silence.pattern:
         place = " ".join(value for _, value in silence.pattern.scope)
         return " · ".join(part for part in (silence.pattern.rule, place) if part)
@@ -149,7 +149,7 @@ async def not_an_anomaly(
     name: str = arg(None, "the alert's id"),
     length: timedelta | None = arg("", "how long its like stays muted; the setting alert.not_an_anomaly_for when left out"),
 ) -> Card:
-    """Record the judgement, and mute what is of the same rule, place and level and no dearer, until a time."""
+    """Record the judgement, and mute alerts of the same rule, place and level that are no dearer, until a time."""
     found = await find_alert(ports, request, name)
     policy = await asyncio.to_thread(lambda: ports.policy)
     span = length or policy.duration("alert.not_an_anomaly_for")

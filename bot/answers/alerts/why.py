@@ -1,4 +1,4 @@
-"""Explain an alert: symptom, evidence, what else it could be, what it costs and on what price, who decided what."""
+"""Explain an alert: symptom, evidence, the other causes it may have, its cost and the price, and the decisions of people."""
 
 from __future__ import annotations
 

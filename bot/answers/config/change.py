@@ -62,7 +62,7 @@ async def config_set(
     hidden=True,
 )
 async def config_change(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
-    """Fill the form with what was tried."""
+    """Fill the form with the values that were tried."""
     made = await asyncio.to_thread(kept_draft, ports, name)
     policy = applied(ports.site.base, made.overrides)
     scope = made.changes[0][0]
@@ -226,7 +226,7 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
 
 
 def _origin(versions: dict[int, Version], number: int) -> int:
-    """Return the version whose content a version has: an undo's is that of what it went back to."""
+    """Return the version whose content a version has: an undo has that of the version it went back to."""
     while number in versions:
         restores = versions[number].restores
         if restores is None:

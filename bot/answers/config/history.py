@@ -1,4 +1,4 @@
-"""Show who changed the policy, when, and from what to what."""
+"""Show who changed the policy, when, and each value before and after."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
 
 
 def version_card(version: Version) -> Card:
-    """Show one version with what its preview said."""
+    """Show one version with the summary of its preview."""
     blocks: list[Block] = [*edit_lines(version.edits), quiet(*_who(version))]
     blocks += [Facts(_preview_facts(version.shown))] if version.shown else []
     blocks.append(Buttons((Button("Go back to before it", f"config undo to={version.number - 1}"),)))

@@ -1,4 +1,4 @@
-"""Show what a change would have done, before it is made."""
+"""Show the effect of a change of the policy before it is made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EDITS = 12
 
 
 def preview_card(draft: Draft, seen: Comparison, notes: Sequence[str] = ()) -> Card:
-    """Show both sides, what only one of them tells, and the buttons to apply, change or cancel."""
+    """Show both sides, the alerts that only one of them tells, and the buttons to apply, change or cancel."""
     blocks: list[Block] = [*edit_lines(draft.edits), *(text(note) for note in notes), _sides(seen), _verdict(seen)]
     blocks += [_listed("Alerts that appear", seen.appear)] if seen.appear else []
     blocks += [_listed("Alerts that disappear", seen.disappear)] if seen.disappear else []
@@ -101,7 +101,7 @@ def _delay(side: Side) -> str:
 
 
 def _verdict(seen: Comparison) -> Block:
-    """Say in dollars what would be missed and what found."""
+    """Say in dollars how much would be missed and how much found."""
     missed, found = spent(seen.disappear), spent(seen.appear)
     if not seen.appear and not seen.disappear:
         return text("No alert appears or disappears", _sooner(seen), ".")

@@ -73,7 +73,7 @@ def truth(newest: Version | None) -> Block:
 def chooser_card(
     families: Sequence[str], known: Mapping[str, Sequence[str]], changed: Sequence[tuple[str, ...]], newest: Version | None
 ) -> Card:
-    """Ask which settings shall change, and for whom; show what differs from the defaults."""
+    """Ask which settings shall change, and for whom; show those that differ from the defaults."""
     rules = tuple((family, family.replace("_", " ")) for family in families)
     fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
     fields += [_scope_field(name, known.get(name, ())) for name in SCOPES]
@@ -87,7 +87,7 @@ def chooser_card(
 
 
 def form_card(rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = "") -> Card:
-    """Ask for the values of one rule at one scope; what is left as it stands changes nothing."""
+    """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
     title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
     fields = tuple(_field(setting, values[setting.key]) for setting in settings)
     form = Form(title, _typed("config set", "", scope), fields, "Preview")
@@ -249,7 +249,7 @@ def _values(policy: Policy, scope: Labels) -> dict[str, str]:
 
 
 def _changed(policy: Policy) -> Sequence[tuple[str, ...]]:
-    """Return what differs from the defaults: key, scope, value, default."""
+    """Return the settings that differ from the defaults: key, scope, value, default."""
     everywhere = [(s.key, "everywhere", s.show(policy.values[s.key]), s.show(s.default)) for s in SETTINGS.values()]
     scoped = [
         (key, str(scope), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))

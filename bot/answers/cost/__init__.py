@@ -1,1 +1,1 @@
-"""Answer what was spent."""
+"""Answer the cost: gross, credits, net and amortised."""

@@ -57,7 +57,7 @@ _DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 
 @dataclass(frozen=True)
 class CostAnswer:
-    """Hold what the card is drawn from; `over_time` is keyed by a time dimension and the first dimension asked for."""
+    """Hold the parts of the card; `over_time` is keyed by a time dimension and the first dimension asked for."""
 
     tally: Tally
     filters: tuple[Filter, ...] = ()
@@ -197,7 +197,7 @@ def _named(row: Spend, dimension: str) -> str:
 
 
 def _unused(answer: CostAnswer) -> list[Text]:
-    """Say apart what was committed to and used by nothing: it is in the amortised sum, in nobody's usage."""
+    """State apart the commitment that nothing used: it is in the amortised sum, in nobody's usage."""
     if answer.unused <= 0:
         return []
     amount = amount_of(answer.unused, answer.tally)

@@ -1,4 +1,4 @@
-"""Draw cost over time: bars by hour, day or month, stacked by the largest of what was asked for."""
+"""Draw cost over time: bars by hour, day or month, stacked by the largest values of a dimension."""
 
 from __future__ import annotations
 

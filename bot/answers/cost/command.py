@@ -1,4 +1,4 @@
-"""Answer what was spent."""
+"""Answer the cost: gross, credits, net and amortised."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class _Asked:
         )
 
     def _unused(self) -> Decimal:
-        """Return what was committed to and not used: the amortised part of fees; 0 where the bill does not tell lines."""
+        """Return the commitment that nothing used: the amortised part of fees; 0 where the bill does not tell lines."""
         try:
             return self.billing.tally(self.window, (), [*self.where, Filter("line", ("commitment",))]).total.amortised
         except WrongInput:
@@ -122,7 +122,7 @@ class _Asked:
         return month_end(daily, month, settled_until(known))
 
     def _expected(self, tally: Tally, request: Request) -> Expected | None:
-        """Return where the provider itself expects this month to end: what is billed before its forecast begins, and that."""
+        """Return where the provider itself expects this month to end: the bill before its forecast begins, and the forecast."""
         month = month_of(request.at)
         if self.where or self.window.start != month.start or not request.at <= self.window.end <= month.end:
             return None

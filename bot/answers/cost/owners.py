@@ -1,4 +1,4 @@
-"""Say beside a cost what was split among pods, what is derived, whose untagged cost may be, and what the sum does not hold."""
+"""Say beside a cost which part was split among pods or derived, whose untagged cost may be, and which cost is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNUSED = "held, unused"
 
 
 def split_texts(tally: Tally) -> list[Text]:
-    """Say what rests on requests of pods instead of the bill, and which teams are derived."""
+    """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
     every = [row.derived for row in tally.rows if row.derived]
     found = []
     if tally.split is not None:
@@ -58,7 +58,7 @@ def _things(hint: OwnerHint) -> str:
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
-    """Write what cores cost that the pods of some rows held and did not use, "" where none is known."""
+    """Write the cost of cores that the pods of some rows held and did not use, "" where none is known."""
     lost = sum((row.derived.unused for row in rows if row.derived), Decimal(0))
     return amount_of(lost, tally) if lost else ""
 
@@ -69,7 +69,7 @@ def is_derived(row: Spend, dimension: str) -> bool:
 
 
 def derived_data(row: Spend) -> dict[str, Any]:
-    """Return what a row says beyond the bill, {} where it is all from there."""
+    """Return the derived part of a row, {} where all of it is on the bill."""
     if row.derived is None:
         return {}
     one = row.derived

@@ -1,1 +1,1 @@
-"""Answer what runs and what stands still."""
+"""Answer which nodes run and which stand still."""

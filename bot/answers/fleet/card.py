@@ -79,7 +79,7 @@ def fleet_card(
     spread: Sequence[Spread] = (),
     compiles: Sequence[CompileNote] = (),
 ) -> Card:
-    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` what compiles."""
+    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` those that compile."""
     if not rows:
         return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
     per_hour = _sum(rows)
@@ -135,7 +135,7 @@ def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
 
 
 def _eks(cluster: Cluster) -> str:
-    """Say what EKS tells of a cluster: version, and what its node groups want."""
+    """State the EKS version of a cluster, and the sizes that its node groups want."""
     groups = [f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}" for x in cluster.node_groups]
     told = f"; {'; '.join(groups[:3])}" if groups else ""
     more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
@@ -143,7 +143,7 @@ def _eks(cluster: Cluster) -> str:
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
-    """Say how many nodes do nothing, starve or cannot be seen, and what they cost; "" when all is well."""
+    """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" when all is well."""
     still = [row for row in rows if row.state in _STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
     unseen = [row for row in rows if row.state is NodeState.NO_DATA]
@@ -188,7 +188,7 @@ def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
 
 
 def _money_chart(rows: Sequence[NodeRow]) -> Chart:
-    """Draw what each cluster costs an hour, coloured by what its nodes do."""
+    """Draw the cost of an hour of each cluster, coloured by the state of its nodes."""
     groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(

@@ -1,4 +1,4 @@
-"""Answer what runs and what stands still."""
+"""Answer which nodes run and which stand still."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only thi
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
-    """Return jobs in several zones with what the bill says of crossing them; may block."""
+    """Return jobs in several zones with the cost of crossing them by the bill; may block."""
     return [_crossing(billing, job, Window(at - _WEEK, at)) for job in jobs]
 
 
@@ -107,7 +107,7 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
 
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
-    """Return what compiles, and what was cut off lately, with the grace and the advice that hold there."""
+    """Return the compiles that go on or were cut off lately, with the grace and the advice that hold there."""
     found = [x for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
     before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in found) else frozenset()

@@ -1,4 +1,4 @@
-"""Say which jobs stand in several zones, and what crossing them costs."""
+"""Say which jobs stand in several zones, and the cost of crossing them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class Spread:
-    """Hold one scattered job, and what cross-zone traffic cost within `window`: of its cluster, else of all; None: not known."""
+    """Hold one scattered job, and the cost of cross-zone traffic within `window`, None where it is not known."""
 
     job: Scattered
     usd: Decimal | None = None

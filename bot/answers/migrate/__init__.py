@@ -1,1 +1,1 @@
-"""Answer what the same work would cost on another instance type."""
+"""Answer the cost of the same work on another instance type."""

@@ -1,4 +1,4 @@
-"""Show what a move to another instance type would cost for the same work, or why it is too early to ask."""
+"""Show the cost of the same work on another instance type, or why it is too early to ask."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def refused_card(standing: Standing, to: InstanceType, reasons: Sequence[str]) -
 
 
 def migration_card(found: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None) -> Card:
-    """Show every way to buy, each at the low, middle and high speed-up, with what the numbers rest on."""
+    """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
     blocks: list[Block] = [text(_verdict(found)), *(text(doubt) for doubt in (*doubts, *found.cautions))]
     blocks += [_today(found.standing), _table(found, stale_days)]
     if found.options:
@@ -215,7 +215,7 @@ def _break_even(found: Migration, port_usd: Decimal) -> Table:
 
 
 def _recompile(found: Migration) -> Text:
-    """Say what compiling anew costs: compiled artifacts do not move."""
+    """State the cost of compiling anew: compiled artifacts do not move."""
     assert found.recompile
     scenario, again = found.moves()[0].scenarios[1], found.recompile
     rests = "as the longest compile seen here" if again.seen else "an assumption, as long as compiling.grace allows"

@@ -1,4 +1,4 @@
-"""Answer what the same work would cost on another instance type."""
+"""Answer the cost of the same work on another instance type."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _price(rows: Sequence[NodeRow]) -> Price | None:
 
 
 def _utilization(reading: Reading, cluster: str) -> float | None:
-    """Return the mean of what was read over 24 hours, None where nothing was."""
+    """Return the mean of the readings of 24 hours, None where there is none."""
     frame = reading.frame("node")
     if frame is None:
         return None

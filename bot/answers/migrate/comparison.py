@@ -93,7 +93,7 @@ class Recompile:
     seen: bool = False
 
     def usd(self, scenario: Scenario) -> Decimal:
-        """Return what it costs on the new nodes."""
+        """Return the cost on the new nodes."""
         return cents(scenario.usd_per_hour * Decimal(str(self.hours)))
 
 
@@ -120,7 +120,7 @@ class Migration:
         return tuple(option for option in self.options if option.stays)
 
     def alike(self) -> Alike | None:
-        """Return the cheapest move against staying, both bought the same way: what the chip alone changes."""
+        """Return the cheapest move against staying, both bought the same way: the effect of the chip alone."""
         assert self.standing.price
         staying = {option.price.market: option.middle for option in self.stays()} | {self.standing.price.market: 1.0}
         for move in self.moves():
@@ -216,7 +216,7 @@ def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
 
 
 def _foundation(price: Price) -> tuple[int, int]:
-    """Order prices by what they rest on, the newest first."""
+    """Order prices by their basis, the newest first."""
     return list(Basis).index(price.basis), -price.asof.toordinal()
 
 

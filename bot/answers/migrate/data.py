@@ -10,7 +10,7 @@ from bot.answers.migrate.comparison import Alike, Migration, Option, SpeedRange
 
 
 def migration_data(found: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
-    """Return where the cluster stands, every option and its scenarios, whose speed-ups they rest on, what speaks against."""
+    """Return where the cluster stands, every option and its scenarios, whose speed-ups they rest on, and the doubts."""
     standing = found.standing
     return {
         "cluster": standing.cluster,

@@ -1,4 +1,4 @@
-"""Tell what speaks against a faster chip: a cluster that stands, starves or cannot be seen would wait just as long."""
+"""List the reasons against a faster chip: a cluster that stands, starves or cannot be seen would wait just as long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Standing:
 
     @property
     def usd_per_hour(self) -> Decimal:
-        """Return what the nodes of the type cost an hour, 0 where no price is known."""
+        """Return the cost of an hour of the type's nodes, 0 where no price is known."""
         return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
 
 
@@ -52,7 +52,7 @@ def refusals(standing: Standing) -> tuple[str, ...]:
 
 
 def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
-    """Return what speaks against moving without forbidding it, each a sentence."""
+    """Return the doubts about moving, none of which forbids it, each a sentence."""
     found = []
     if standing.utilization is not None and standing.utilization < least_utilization:
         used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"

@@ -1,1 +1,1 @@
-"""Answer what training runs cost a unit, and compare two of them."""
+"""Answer the cost of training runs by unit, and compare two of them."""

@@ -1,4 +1,4 @@
-"""Show what training runs cost: all of them in a table, or one with every unit."""
+"""Show the cost of training runs: all of them in a table, or one with every unit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run_card(
     unpriced: int,
     storage: Mapping[str, Decimal] | None,
 ) -> Card:
-    """Show one run with every unit, what is in it, and what is not."""
+    """Show one run with every unit, the costs in it, and those that are not."""
     extra = sum((storage or {}).values(), Decimal(0))
     blocks: list[Block] = [text(_lead(cost, extra)), _units(cost)]
     if storage:

@@ -1,4 +1,4 @@
-"""Answer what training runs cost a unit, compare two of them, keep baselines, and follow migrations week by week."""
+"""Answer the cost of training runs by unit, compare two of them, keep baselines, and follow migrations week by week."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def compare(
     "baselines", "Costs of runs that were kept to compare with.", needs=Needs.STATE, topic=Topic.COSTS, examples=("baselines",)
 )
 async def baselines(ports: Ports, request: Request) -> Card:
-    """List what is kept, the newest first."""
+    """List the baselines, the newest first."""
     known = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
     words = text(f"Kept: {', '.join(known)}." if known else "None is kept yet; 'baseline keep RUN' keeps one.")
     return Card("Baselines", Tone.INFO, (words,), {"baselines": known})
@@ -160,7 +160,7 @@ def _runs(ports: Ports, request: Request, name: str, storage: bool) -> Card:
 
 
 def _beside(ports: Ports, one: Costed, found: tuple[Costed, ...]) -> dict[str, Decimal] | None:
-    """Return what the bill holds of the cluster beside its nodes, an equal part for each of its runs; None without a bill."""
+    """Return the bill of the cluster beside its nodes, an equal part for each of its runs; None without a bill."""
     cluster = one.cost.run.labels.cluster
     sharers = sum(x.cost.run.labels.cluster == cluster for x in found)
     window = Window(_hour(one.cost.since), max(_hour(one.cost.until), _hour(one.cost.since) + timedelta(hours=1)))

@@ -50,7 +50,7 @@ MOST = 500
 
 @dataclass(frozen=True)
 class Costed:
-    """State a run with what it cost, whose nodes were counted by what, and the prices of their hours."""
+    """State a run with its cost, how its nodes were found, and the prices of their hours."""
 
     cost: RunCost
     instance_types: tuple[str, ...]

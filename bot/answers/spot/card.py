@@ -1,4 +1,4 @@
-"""Show where spot is cheapest for a job, with the odds, the loss by reclaims, and what caps would have done."""
+"""Show where spot is cheapest for a job, with the odds, the loss by reclaims, and the effect of caps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _R = Align.RIGHT
 
 @dataclass(frozen=True)
 class SpotAnswer:
-    """Hold what `spot` found: offers, the cheapest first."""
+    """Hold the answer to `spot`: offers, the cheapest first."""
 
     instance_type: str
     window: Window

@@ -1,4 +1,4 @@
-"""Answer where spot capacity is cheapest for a job, and what a cap on the price would do."""
+"""Answer where spot capacity is cheapest for a job, and the effect of a cap on the price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rank where to run on spot: what the last weeks cost, what a reclaim loses, and what moving the data costs.
+"""Rank where to run on spot: by the prices of the last weeks, the loss by a reclaim, and the cost of moving the data.
 
 Prices are weighted by time: a price stands until the next change, so a spike of a minute weighs a minute.
 """
@@ -31,7 +31,7 @@ _UPPER: Mapping[str, tuple[float, bool]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """State what shall run: nodes, hours of work, and what a reclaim of any of them loses."""
+    """State a job: nodes, hours of work, and the loss by a reclaim of any of them."""
 
     nodes: int = 1
     hours: Decimal = Decimal(168)
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Zone:
-    """State one zone's spot prices over a window, by time: `median` and `p95` are prices that stood, `mean` is what was paid."""
+    """State one zone's spot prices over a window, by time: `median` and `p95` are prices that stood, `mean` is the one paid."""
 
     region: str
     zone: str
@@ -78,7 +78,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Offer:
-    """State what a job is expected to cost in one zone, in USD."""
+    """State the expected cost of a job in one zone, in USD."""
 
     zone: Zone
     lost_share: float | None
@@ -93,7 +93,7 @@ class Offer:
 
     @property
     def expected(self) -> Decimal:
-        """Return compute with what is lost, and moving the data."""
+        """Return the cost of compute with the loss, and of moving the data."""
         return cents(self.compute * (1 + Decimal(str(self.lost_share or 0))) + self.transfer)
 
     @property
@@ -117,7 +117,7 @@ def offer(
     on_demand: Price | None,
     usd_per_gb: Decimal,
 ) -> Offer:
-    """Return what the job is expected to cost there, at the window's mean price."""
+    """Return the expected cost of the job there, at the window's mean price."""
     band = next((x for x in bands if x.region == zone.region), None)
     share, at_least = lost_share(band.band, job) if band else (None, False)
     score = max((x for x in scores if x.region == zone.region), key=lambda x: x.score, default=None)
