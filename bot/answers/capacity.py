@@ -9,11 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.answers.tco import listed
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import note_lines
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Note
 from bot.model.fleet import Market
@@ -118,7 +117,7 @@ async def capacity(
 def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, used: Decimal, region: str) -> Card:
     known_type(name, ports.world.knowledge.types())
     quotes = Pricing(ports).at(request.at).quotes(name, "")
-    prices = [price for market in Market if (price := listed(quotes, market, region))]
+    prices = [price for market in Market if (price := listed_price(quotes, market, region))]
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")

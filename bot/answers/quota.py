@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.answers.registry import Needs, arg, command
+from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Card, Column, Link, Table, Text, Tone, quiet
 from bot.cards.words import day
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable
 from bot.model.fleet import InstanceType, Inventory, Quota
 from bot.model.request import Request
 from bot.ports import Ports
@@ -137,8 +138,8 @@ def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) 
 async def quota(ports: Ports, request: Request, instance_type: str = arg("", "how many more of this type fit")) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
     inventory = (await asyncio.to_thread(ports.world.source.read, request.at)).inventory
-    if instance_type and instance_type not in inventory.types:
-        raise WrongInput(f"'{instance_type}' is not an instance type known here{nearest(instance_type, inventory.types)}.")
+    if instance_type:
+        instance_type = known_type(instance_type, inventory.types).name
     uses = [use_of(quota, inventory) for quota in inventory.quotas]
     fitting = [use for use in uses if use.quota.counts(instance_type)] if instance_type else uses
     if not fitting:

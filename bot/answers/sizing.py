@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bot.answers.cluster_use import Usage, usages
+from bot.answers.cluster_use import ClusterUse, usages
 from bot.answers.decide import parameter_count
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.answers.tco import listed
 from bot.answers.values import no_cluster
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import note_lines
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Pricing, listed_price
 from bot.model.claims import Note
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents, usd
@@ -123,7 +122,7 @@ def size_card(
     )
 
 
-def right_size_card(rows: Sequence[tuple[Usage, InstanceType | None, Price | None]]) -> Card:
+def right_size_card(rows: Sequence[tuple[ClusterUse, InstanceType | None, Price | None]]) -> Card:
     """List clusters with the smaller size that would hold them, or that none would."""
     columns = (
         Column("cluster"),
@@ -147,7 +146,7 @@ def right_size_card(rows: Sequence[tuple[Usage, InstanceType | None, Price | Non
     return Card(title, Tone.INFO, (Table(columns, tuple(drawn)), notes), data)
 
 
-def serve_card(rows: Sequence[tuple[Usage, InstanceType, Price | None]], notes: Sequence[Note]) -> Card:
+def serve_card(rows: Sequence[tuple[ClusterUse, InstanceType, Price | None]], notes: Sequence[Note]) -> Card:
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = [*note_lines(notes, "What others report; not applied to the numbers above")]
     if not rows:
@@ -170,7 +169,7 @@ def serve_card(rows: Sequence[tuple[Usage, InstanceType, Price | None]], notes: 
     return Card(title, Tone.INFO, (Table(columns, drawn), note, *quoted), {"clusters": [_data(*row) for row in rows]})
 
 
-def saving(usage: Usage, price: Price | None) -> Decimal | None:
+def saving(usage: ClusterUse, price: Price | None) -> Decimal | None:
     """Return USD a month that the other size saves, None where a price is missing or nothing is saved."""
     if usage.price is None or price is None or price.usd_per_hour >= usage.price.usd_per_hour:
         return None
@@ -182,11 +181,11 @@ def _fit(fit: Fit, price: Price | None) -> tuple[str, ...]:
     return fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %", *cost
 
 
-def _share(usage: Usage) -> str:
+def _share(usage: ClusterUse) -> str:
     return "no reading" if usage.utilization is None else f"{usage.utilization * 100:.0f} %"
 
 
-def _peak(usage: Usage) -> str:
+def _peak(usage: ClusterUse) -> str:
     return "no reading" if usage.peak_gib is None else f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
 
 
@@ -194,7 +193,7 @@ def _count(parameters: float) -> str:
     return f"{parameters / 1e9:g} billion" if parameters >= 1e9 else f"{parameters / 1e6:g} million"
 
 
-def _data(usage: Usage, kind: InstanceType | None, price: Price | None) -> dict[str, object]:
+def _data(usage: ClusterUse, kind: InstanceType | None, price: Price | None) -> dict[str, object]:
     return {
         "cluster": usage.cluster,
         "runs": usage.type.name,
@@ -252,7 +251,7 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
     return right_size_card(list(zip(mine, sizes, quoted, strict=True)))
 
 
-def _less(usage: Usage, types: Iterable[InstanceType]) -> InstanceType | None:
+def _less(usage: ClusterUse, types: Iterable[InstanceType]) -> InstanceType | None:
     """Return the smallest size that would hold a node's work; None where none does or too little was read."""
     if usage.utilization is None or usage.peak_gib is None or usage.utilization + (usage.spread or 0) <= 0:
         return None
@@ -272,7 +271,7 @@ def _serve(ports: Ports, request: Request) -> Card:
     return serve_card(rows, ports.world.knowledge.claims().of("serve"))
 
 
-def _serves(usage: Usage) -> bool:
+def _serves(usage: ClusterUse) -> bool:
     """Tell whether it says that it serves, or works steadily and lightly without any training run."""
     steady = usage.spread is not None and usage.spread < STEADY and 0.02 < (usage.utilization or 0) < 0.5
     return not usage.trains and (usage.named_serving or steady)
@@ -280,4 +279,4 @@ def _serves(usage: Usage) -> bool:
 
 def _quoted(ports: Ports, request: Request, name: str, region: str) -> Price | None:
     quotes = Pricing(ports).at(request.at).quotes(name, "")
-    return listed(quotes, Market.ON_DEMAND, region) or listed(quotes, Market.CAPACITY_BLOCK, region)
+    return listed_price(quotes, Market.ON_DEMAND, region) or listed_price(quotes, Market.CAPACITY_BLOCK, region)

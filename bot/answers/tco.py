@@ -13,13 +13,13 @@ from bot.answers.migrate.comparison import SpeedRange, speed_range
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import SpeedUp, Transfer
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
-from bot.model.price import Basis, Price
+from bot.model.price import Price
 from bot.model.request import Request
 from bot.ports import Ports
 
@@ -63,13 +63,6 @@ def total(work: Work, price: Price, speed: float, usd_per_gb: Decimal, compiles:
     egress = work.egress_gb_a_month * work.months * usd_per_gb
     parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
     return Total(price, speed, hours, *(cents(x) for x in parts))
-
-
-def listed(quotes: Sequence[Price], market: Market, region: str) -> Price | None:
-    """Return the best-founded price of a market, of the region where there is one; None where nobody states one."""
-    mine = [x for x in quotes if x.market is market]
-    order = list(Basis)
-    return min(mine, key=lambda x: (x.region != region, order.index(x.basis), -x.asof.toordinal()), default=None)
 
 
 _LINES = ("instances", "egress", "compiling", "engineering")
@@ -191,7 +184,7 @@ def _answer(
 
 
 def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) -> Price:
-    found = listed(pricing.quotes(kind.name, ""), market, region)
+    found = listed_price(pricing.quotes(kind.name, ""), market, region)
     if found is None:
         raise Unavailable(f"No {market.value} price of {kind.name} is known; try buy=capacity-block, or another type.")
     return found

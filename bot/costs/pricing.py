@@ -41,6 +41,12 @@ def blended(quotes: Iterable[Price], region: str) -> Price | None:
     return replace(most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours))
 
 
+def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
+    """Return the best-founded price of a market, of the region where there is one; None where nobody states one."""
+    mine = [price for price in quotes if price.market is market]
+    return min(mine, key=lambda x: (x.region != region, _ORDER.index(x.basis), -x.asof.toordinal()), default=None)
+
+
 def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePrice]) -> Price | None:
     """Return the list price of an hour of `gib` of storage (`ebs:gp3`, `fsx:125`), None for a kind that is not listed.
 

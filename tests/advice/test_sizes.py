@@ -8,7 +8,8 @@ import pytest
 
 from bot.answers.carbon import footprint
 from bot.answers.sizing import fits, serving_sizes, smaller, training_gib
-from bot.answers.tco import Work, listed, total
+from bot.answers.tco import Work, total
+from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis
@@ -36,9 +37,9 @@ def test_the_arithmetic_holds_from_cents_to_ten_million(bill):
 
 def test_prices_of_the_region_then_the_best_founded_count():
     here, there, own = price("3", region="us-east-1"), price("2"), price("1", basis=Basis.BILLED)
-    assert listed([here, there, own], Market.ON_DEMAND, "us-east-1") is here
-    assert listed([there, own], Market.ON_DEMAND, "us-east-1") is own
-    assert listed([there], Market.CAPACITY_BLOCK, "us-east-1") is None
+    assert listed_price([here, there, own], Market.ON_DEMAND, "us-east-1") is here
+    assert listed_price([there, own], Market.ON_DEMAND, "us-east-1") is own
+    assert listed_price([there], Market.CAPACITY_BLOCK, "us-east-1") is None
 
 
 def test_seven_billion_parameters_need_130_gib():

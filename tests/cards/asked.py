@@ -11,7 +11,7 @@ from bot.answers.breakeven import Porting, breakeven_card
 from bot.answers.capacity import capacity_card
 from bot.answers.carbon import carbon_card, footprint
 from bot.answers.checklist import Step, checklist_card
-from bot.answers.cluster_use import Usage
+from bot.answers.cluster_use import ClusterUse
 from bot.answers.credits import Burn, credits_card
 from bot.answers.cuda import audit, cuda_card, requirements
 from bot.answers.decide import questions_card, verdict_card, verdict_of
@@ -157,8 +157,8 @@ def size() -> Card:
     return size_card(7e9, found, {KIND: price()}, CLAIMS.of("sizing"), CLAIMS.of("advice"))
 
 
-def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> Usage:
-    return Usage(cluster, load_knowledge().types()[KIND], 4, "us-west-2", price(), utilization, 0.01, peak, trains, False)
+def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> ClusterUse:
+    return ClusterUse(cluster, load_knowledge().types()[KIND], 4, "us-west-2", price(), utilization, 0.01, peak, trains, False)
 
 
 def right_size() -> Card:

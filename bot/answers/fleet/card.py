@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 from bot.answers.compiling import CompileNote, compile_blocks, compile_data, log_blocks
 from bot.answers.fleet.heat import fleet_heat
-from bot.answers.fleet.zones import Spread, spread_data, spread_texts
 from bot.cards.card import (
     Align,
     Block,
@@ -26,14 +26,17 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import counted
+from bot.cards.words import counted, period
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Cluster, Instance
 from bot.model.money import usd
+from bot.model.placement import Scattered
 from bot.model.price import Price
 from bot.model.reading import Reading
+from bot.model.window import Window
 
 _MOST = 15
+_MOST_JOBS = 3
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -55,6 +58,16 @@ _NODE_COLUMNS = (
     Column("used", Align.RIGHT),
     Column("$/h", Align.RIGHT),
 )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Hold one scattered job, and the cost of cross-zone traffic within `window`, None where it is not known."""
+
+    job: Scattered
+    usd: Decimal | None = None
+    window: Window | None = None
+    of_cluster: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ def fleet_card(
     blocks: list[Block] = [*([text(trouble)] if trouble else []), *compile_blocks(compiles, reading.now)]
     mine = {row.instance.id for row in rows}
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
-    blocks += spread_texts(spread)
+    blocks += _spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
     blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
@@ -95,7 +108,7 @@ def fleet_card(
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
-    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
+    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | _spread_data(spread))
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, unsure: int = 0) -> Card:
@@ -234,3 +247,34 @@ def _data(row: NodeRow) -> dict[str, object]:
         "usd_per_hour": row.usd_per_hour if row.price else None,
         "price": str(row.price) if row.price else None,
     }
+
+
+def _spread_texts(found: Sequence[Spread]) -> list[Block]:
+    """Return a sentence for each job, and how many more there are."""
+    told: list[Block] = [text(_spread_sentence(one)) for one in found[:_MOST_JOBS]]
+    return told + ([text(f"{counted(len(found) - _MOST_JOBS, 'more job')} in several zones.")] if len(found) > _MOST_JOBS else [])
+
+
+def _spread_data(found: Sequence[Spread]) -> dict[str, Any]:
+    """Return the jobs for scripts, {} where there are none."""
+    told = [
+        {
+            "cluster": one.job.cluster,
+            "job": one.job.job,
+            "zones": dict(one.job.zones),
+            "cross_zone_usd": one.usd,
+            "of_cluster": one.of_cluster,
+        }
+        for one in found
+    ]
+    return {"scattered": told} if told else {}
+
+
+def _spread_sentence(one: Spread) -> str:
+    job = one.job
+    said = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
+    said += "so its collectives are slower between them. Keep a job in one zone and placement group."
+    if one.usd is None or one.window is None:
+        return said
+    whose = f"of {job.cluster}" if one.of_cluster else "of everything on the bill"
+    return f"{said} Cross-zone traffic {whose} cost {usd(one.usd)} ({period(one.window)})."

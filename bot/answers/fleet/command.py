@@ -11,8 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.compiling import CompileNote
-from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
-from bot.answers.fleet.zones import Spread
+from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import no_cluster
 from bot.cards.card import Card

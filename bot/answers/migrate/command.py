@@ -9,8 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-import numpy as np
-
+from bot.answers.cluster_use import ANY, measured
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.migrate.card import migration_card, refused_card
@@ -22,7 +21,6 @@ from bot.cards.card import Card
 from bot.costs.pricing import Pricing
 from bot.errors import WrongInput
 from bot.model.fleet import InstanceType
-from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -30,7 +28,6 @@ from bot.model.request import Request
 from bot.ports import Ports
 
 _SEEN = timedelta(days=14)
-_USED = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 
 
 @command(
@@ -123,17 +120,8 @@ def _price(rows: Sequence[NodeRow]) -> Price | None:
 def _utilization(reading: Reading, cluster: str) -> float | None:
     """Return the mean of the readings of 24 hours, None where there is none."""
     frame = reading.frame("node")
-    if frame is None:
-        return None
-    mine = frame.pick([i for i, thing in enumerate(frame.things) if thing.cluster == cluster]).last(timedelta(days=1))
-    found = [mean for name in _USED if (mean := _mean(mine, name)) is not None]
-    return found[0] if found else None
-
-
-def _mean(frame: Frame, metric: str) -> float | None:
-    values = frame.of(metric)
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
+    rows = [i for i, thing in enumerate(frame.things) if thing.cluster == cluster] if frame else []
+    return measured(frame, rows, timedelta(days=1), ANY).mean
 
 
 def _quotes(ports: Ports, request: Request, standing: Standing, target: InstanceType) -> list[Price]:

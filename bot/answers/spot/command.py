@@ -11,7 +11,7 @@ from bot.answers.spot.card import SpotAnswer, spot_card
 from bot.answers.spot.ranking import Job, offer, ranked, zones
 from bot.answers.values import known_type
 from bot.cards.card import Card
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Market
 from bot.model.price import Price
@@ -72,8 +72,7 @@ def _answer(ports: Ports, request: Request, name: str, window: Window, job: Job,
 
 def _on_demand(pricing: Pricing, name: str, region: str) -> Price | None:
     """Return the list price of an on-demand hour there, else anywhere; never the account's own discounted rate."""
-    every = [x for x in pricing.quotes(name, region) if x.market is Market.ON_DEMAND and not x.hours]
-    return min(every, key=lambda x: (x.region != region, -x.asof.toordinal()), default=None)
+    return listed_price([price for price in pricing.quotes(name, region) if not price.hours], Market.ON_DEMAND, region)
 
 
 def _refuse(nodes: int, hours: Decimal, data_gb: Decimal, home: str, cap: Decimal | None) -> None:
