@@ -15,10 +15,14 @@ from tests.house.fakes import Chat, Script, app
 
 
 class Guarded:
-    """Hold a bot with one alert firing, and judge each answer: who may change nothing must have changed nothing."""
+    """Hold a bot with one alert firing, and judge each answer: who may change nothing must have changed nothing.
 
-    def __init__(self, *admins: str, store: MemoryStore | None = None) -> None:
-        self.store, self.chat, self.asked = store or MemoryStore(), Chat(), list[Request]()
+    The door before it keeps its conversations and people in a store of its own: it writes while the bot answers, and
+    such a write is to be told of no line.
+    """
+
+    def __init__(self, *admins: str) -> None:
+        self.store, self.door, self.chat, self.asked = MemoryStore(), MemoryStore(), Chat(), list[Request]()
         self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
         self.bot.ports = with_parts(self.bot.ports, knowledge=load_knowledge())
         self.alert, self.wrong = "", list[str]()
@@ -32,12 +36,17 @@ class Guarded:
 
     def state(self) -> str:
         """Return everything that is remembered or shown, as text."""
-        return repr((vars(self.store), self.chat.messages, self.chat.threads))
+        return repr((vars(self.store), vars(self.door), self.chat.messages, self.chat.threads))
+
+    def kept_by_the_door(self) -> set[str]:
+        """Return the shelves that the door wrote to; raise where it wrote anything but documents."""
+        rest = [{name: rows for name, rows in vars(store).items() if name != "_shelves"} for store in (self.door, MemoryStore())]
+        assert rest[0] == rest[1]
+        return {name for name, rows in self.door._shelves.items() if rows}
 
     def decided(self) -> str:
         """Return what people can decide: alerts, silences, decisions, the policy, what is kept; not who tried in vain."""
         kept = {name: value for name, value in vars(self.store).items() if name != "_attempts"}
-        kept["_shelves"] = {name: rows for name, rows in self.store._shelves.items() if not name.endswith(".seen")}
         return repr((kept, self.chat.messages, self.chat.threads))
 
     def lines(self) -> tuple[str, ...]:
@@ -81,9 +90,9 @@ class Guarded:
         return command.who is Role.ANYONE or await self.bot.role(request.user.id) is Role.ADMIN
 
 
-async def guarded(*admins: str, store: MemoryStore | None = None) -> Guarded:
+async def guarded(*admins: str) -> Guarded:
     """Return a bot that has begun."""
-    made = Guarded(*admins, store=store)
+    made = Guarded(*admins)
     await made.begin()
     return made
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapters.store.memory import MemoryStore
 from bot.model.request import Request, User
 from tests.babble import lines
 from tests.guarded import Guarded, guarded, later
@@ -22,7 +21,7 @@ ADMIN = "U1"
 
 @pytest.fixture
 async def behind() -> Guarded:
-    return await guarded(f"slack:{ADMIN}", f"teams:{ADMIN}", f"web:{ADMIN}", store=MemoryStore())
+    return await guarded(f"slack:{ADMIN}", f"teams:{ADMIN}", f"web:{ADMIN}")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.slack.auth import REDIRECT_PATH, Installation
 from adapters.slack.surface import SlackSurface
-from adapters.store.memory import MemoryStore
 from tests.guarded import guarded, later
 from tests.slack.conftest import SECRET, config, ports
 
@@ -22,10 +21,10 @@ CLIENT_SECRET = "hush-hush"
 
 @pytest.fixture
 async def door(slack):
-    """Yield a client of the surface, a whole bot behind it, and the store of both."""
-    behind = await guarded("slack:U1", store=(store := MemoryStore()))
+    """Yield a client of the surface, with a whole bot behind it."""
+    behind = await guarded("slack:U1")
     app = {"client_id": "1.2", "client_secret": CLIENT_SECRET, "workspaces": ("T1",), "public_url": "http://trnbot.example"}
-    surface = SlackSurface(config(slack, **app), ports(behind.answer, store, later))
+    surface = SlackSurface(config(slack, **app), ports(behind.answer, behind.door, later))
     await surface._installs.keep(installation())
     app = web.Application()
     app.add_routes(surface.routes())

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from adapters.store.memory import MemoryStore
 from tests.babble import lines, spoilt
 from tests.guarded import guarded
 from tests.teams.test_forged import pressed, said
@@ -36,8 +35,8 @@ async def test_no_activity_breaks_the_door_or_changes_what_its_person_may_not(
     new_bot: Any, caplog: pytest.LogCaptureFixture, activities: int
 ) -> None:
     caplog.set_level(logging.INFO)
-    behind = await guarded("teams:29:dana", store=MemoryStore())
-    bot = await new_bot(shelf=behind.store)
+    behind = await guarded("teams:29:dana")
+    bot = await new_bot(shelf=behind.door)
     bot.answer, dice = behind.answer, random.Random(7)
     for n, line in zip(range(activities), lines(dice, behind.alert), strict=False):
         activity = dice.choice((said, pressed, filled))(bot, line) | {"id": f"a{n}"}
@@ -51,4 +50,5 @@ async def test_no_activity_breaks_the_door_or_changes_what_its_person_may_not(
     await bot.settled()
     assert len(behind.asked) > activities / 4
     assert behind.wrong == []
+    assert behind.kept_by_the_door() <= {"teams.conversations", "teams.people", "teams.seen"}
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []

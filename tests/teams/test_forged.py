@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from adapters.store.memory import MemoryStore
 from tests.guarded import Guarded, guarded
 from tests.teams.test_trust import APP, BAD, SECRET, cloud, login, token
 
@@ -16,13 +15,13 @@ assert login, "a fixture of the tests of trust"
 
 @pytest.fixture
 async def behind() -> Guarded:
-    return await guarded("teams:29:dana", store=MemoryStore())
+    return await guarded("teams:29:dana")
 
 
 @pytest.fixture
 async def door(new_bot: Any, login: Any, behind: Guarded) -> Any:
     known = {"app_id": APP, "app_password": SECRET, "tenant_id": "T1", "development": False}
-    made = await new_bot(**known, cloud=cloud(login), shelf=behind.store)
+    made = await new_bot(**known, cloud=cloud(login), shelf=behind.door)
     made.answer = behind.answer
     return made
 

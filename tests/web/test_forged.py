@@ -21,13 +21,13 @@ async def behind():
 @pytest.fixture
 async def door(open_console, behind):
     """Yield a client of an unlocked console on loopback."""
-    return (await open_console(answer=behind.answer, clock=later, shelf=behind.store, hints=command_hints()))[1]
+    return (await open_console(answer=behind.answer, clock=later, shelf=behind.door, hints=command_hints()))[1]
 
 
 @pytest.fixture
 async def locked(open_console, behind):
     """Yield a client of a console that asks for its token."""
-    return (await open_console(answer=behind.answer, clock=later, shelf=behind.store, secret=SECRET))[1]
+    return (await open_console(answer=behind.answer, clock=later, shelf=behind.door, secret=SECRET))[1]
 
 
 FORGERIES = {
