@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -32,19 +33,32 @@ HELD = {
 }
 
 
-def capacity_card(
-    name: str,
-    nodes: int,
-    days: int,
-    used: Decimal,
-    prices: Sequence[Price],
-    notes: Sequence[Note],
-    today: date,
-    stale_days: float,
-) -> Card:
-    """Draw each way, the cheapest used hour first; `used` is the share of the hours that will be used."""
-    hours = nodes * days * 24
-    rows = [_row(x, hours, used, today, stale_days) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
+@dataclass(frozen=True)
+class Demand:
+    """State the capacity that is wanted; `used` is the share of its hours that will be used."""
+
+    instance_type: str
+    nodes: int
+    days: int
+    used: Decimal
+
+    @property
+    def hours(self) -> int:
+        """Return the node-hours."""
+        return self.nodes * self.days * 24
+
+    def paid(self, price: Price) -> Decimal:
+        """Return the cost in USD: of every hour, on spot of those that are used."""
+        return cents(price.usd_per_hour * self.hours * (self.used if price.market is Market.SPOT else Decimal(1)))
+
+    def __str__(self) -> str:
+        """Read as `16 x trn1.32xlarge for 14 days`."""
+        return f"{self.nodes} x {self.instance_type} for {self.days} days"
+
+
+def capacity_card(demand: Demand, prices: Sequence[Price], notes: Sequence[Note], today: date, stale_days: float) -> Card:
+    """Draw each way, the cheapest used hour first."""
+    rows = [_row(x, demand, today, stale_days) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
     columns = (
         Column("way"),
         Column("node $/h", _R),
@@ -53,41 +67,36 @@ def capacity_card(
         Column("region"),
         Column("price of"),
     )
-    told = f"{used * 100:.0f} % of the hours used; spot pays only those that run."
-    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{nodes} x {name} for {days} days; {told}")]
-    if days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
+    told = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
+    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {told}")]
+    if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
         blocks.append(text("A Capacity Block lasts 182 days at most: two would have to follow each other."))
     blocks += [*note_lines(notes), quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'.")]
-    blocks.append(Buttons((Button("Quotas", f"quota {name}"), Button("Spot", f"spot {name}"))))
+    blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
     sure = [x for x in prices if x.market is not Market.SPOT]
     best = min(sure or prices, key=lambda x: x.usd_per_hour)
-    title = f"{nodes} x {name} for {days} days: from {usd(_paid(best, hours, used))} ({best.market.replace('-', ' ')})"
-    return Card(title, Tone.INFO, tuple(blocks), _data(name, hours, used, prices))
+    title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
+    return Card(title, Tone.INFO, tuple(blocks), _data(demand, prices))
 
 
-def _data(name: str, hours: int, used: Decimal, prices: Sequence[Price]) -> dict[str, Any]:
+def _data(demand: Demand, prices: Sequence[Price]) -> dict[str, Any]:
     ways = [
         {
             "market": x.market.value,
             "usd_per_hour": x.usd_per_hour,
-            "total_usd": _paid(x, hours, used),
+            "total_usd": demand.paid(x),
             "region": x.region,
             "asof": x.asof,
         }
         for x in prices
     ]
-    return {"instance_type": name, "hours": hours, "used_ratio": used, "ways": ways}
+    return {"instance_type": demand.instance_type, "hours": demand.hours, "used_ratio": demand.used, "ways": ways}
 
 
-def _paid(price: Price, hours: int, used: Decimal) -> Decimal:
-    share = used if price.market is Market.SPOT else Decimal(1)
-    return cents(price.usd_per_hour * hours * share)
-
-
-def _row(price: Price, hours: int, used: Decimal, today: date, stale_days: float) -> tuple[str, ...]:
-    paid, age = _paid(price, hours, used), (today - price.asof).days
+def _row(price: Price, demand: Demand, today: date, stale_days: float) -> tuple[str, ...]:
+    paid, age = demand.paid(price), (today - price.asof).days
     stale = f", {age} days old" if age > stale_days else ""
-    each = usd(paid / (hours * used)) if used else "–"
+    each = usd(paid / (demand.hours * demand.used)) if demand.used else "–"
     return HELD[price.market], usd(price.usd_per_hour), usd(paid), each, price.region, f"{price.asof}, {price.basis}{stale}"
 
 
@@ -111,10 +120,11 @@ async def capacity(
     """Compare every way that has a price."""
     if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
         raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
-    return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), nodes, days, used / 100, region)
+    return await asyncio.to_thread(_answer, ports, request, Demand(instance_type.lower(), nodes, days, used / 100), region)
 
 
-def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, used: Decimal, region: str) -> Card:
+def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
+    name = demand.instance_type
     known_type(name, ports.world.knowledge.types())
     quotes = Pricing(ports).at(request.at).quotes(name, "")
     prices = [price for market in Market if (price := listed_price(quotes, market, region))]
@@ -122,4 +132,4 @@ def _answer(ports: Ports, request: Request, name: str, nodes: int, days: int, us
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")
     notes = ports.world.knowledge.claims().of("blocks")
-    return capacity_card(name, nodes, days, used, prices, notes, request.at.date(), stale)
+    return capacity_card(demand, prices, notes, request.at.date(), stale)

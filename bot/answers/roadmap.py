@@ -37,15 +37,25 @@ class Waiting:
         return self.later_usd < self.now_usd
 
 
-def waiting(
-    now: Chip, later: Chip, fp8: bool, months: Decimal, bill_usd: Decimal, wait_months: Decimal, delay_usd: Decimal
-) -> Waiting:
-    """Return both ways: `months` of work at `bill_usd` a month on the chip of today; `delay_usd` is a later month's price."""
-    factor = later.fp8_tflops / now.fp8_tflops if fp8 else later.bf16_tflops / now.bf16_tflops
+@dataclass(frozen=True)
+class WaitTerms:
+    """State `months` of work at `bill_usd` a month on today's chip, the months of the wait, and the USD of a month of delay."""
+
+    months: Decimal
+    bill_usd: Decimal
+    wait_months: Decimal
+    delay_usd: Decimal
+    precision: str = "bf16"
+
+
+def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
+    """Return both ways to do the work."""
+    factor = later.fp8_tflops / now.fp8_tflops if terms.precision == "fp8" else later.bf16_tflops / now.bf16_tflops
     speed = Decimal(str(round(factor, 2)))
-    today, work = cents(months * bill_usd), months * bill_usd / speed
-    end = wait_months + months / speed
-    delay = cents(max(Decimal(0), end - months) * delay_usd)
+    months, bill = terms.months, terms.months * terms.bill_usd
+    today, work = cents(bill), bill / speed
+    end = terms.wait_months + months / speed
+    delay = cents(max(Decimal(0), end - months) * terms.delay_usd)
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
     return Waiting(float(speed), today, months, end.quantize(Decimal("0.1")), cents(work + delay), delay, cents(ratio))
 
@@ -68,7 +78,7 @@ def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence
     return Card("What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)})
 
 
-def wait_card(found: Waiting, now: Chip, later: Chip, precision: str, wait_months: Decimal) -> Card:
+def wait_card(found: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
     columns = (Column("way"), Column("done after", Align.RIGHT), Column("costs", Align.RIGHT), Column("of it delay", Align.RIGHT))
     rows = (
@@ -79,16 +89,16 @@ def wait_card(found: Waiting, now: Chip, later: Chip, precision: str, wait_month
     blocks: list[Block] = [text(_verdict(found, later)), Table(columns, rows, caption=caption)]
     if found.now_months < _LONG_MONTHS:
         blocks.append(text(f"For less than {_LONG_MONTHS} months of work the question seldom matters: train now."))
-    blocks += [quiet(_speed(found, now, later, precision)), Buttons((Button("All sources", "roadmap"),))]
+    blocks += [quiet(_speed(found, now, later, terms.precision)), Buttons((Button("All sources", "roadmap"),))]
     title = f"{'Waiting' if found.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
-    title = f"Train now: in {precision.upper()} {later.name} is no faster a chip" if found.speedup < NO_FASTER else title
+    title = f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if found.speedup < NO_FASTER else title
     data = {
-        "precision": precision,
+        "precision": terms.precision,
         "speedup": found.speedup,
         "now_usd": found.now_usd,
         "wait_usd": found.later_usd,
         "delay_usd": found.delay_usd,
-        "wait_months": wait_months,
+        "wait_months": terms.wait_months,
         "most_price_ratio": found.most_price_ratio,
     }
     return Card(title, Tone.INFO, tuple(blocks), data)
@@ -153,4 +163,5 @@ async def wait(
         raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
     now, later = chips[_NOW], chips[_LATER]
-    return wait_card(waiting(now, later, precision == "fp8", months, bill_usd, for_, delay_usd), now, later, precision, for_)
+    terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)
+    return wait_card(waiting(now, later, terms), now, later, terms)

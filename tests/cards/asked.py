@@ -8,14 +8,14 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from bot.answers.breakeven import Porting, breakeven_card
-from bot.answers.capacity import capacity_card
+from bot.answers.capacity import Demand, capacity_card
 from bot.answers.carbon import carbon_card, footprint
 from bot.answers.checklist import Step, checklist_card
 from bot.answers.cluster_use import ClusterUse
 from bot.answers.credits import Burn, credits_card
 from bot.answers.cuda import audit, cuda_card, requirements
 from bot.answers.decide import questions_card, verdict_card, verdict_of
-from bot.answers.roadmap import roadmap_card, wait_card, waiting
+from bot.answers.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.runs.card import run_card, runs_card
 from bot.answers.runs.compare import compare_card
 from bot.answers.sizing import fits, right_size_card, serve_card, size_card
@@ -101,8 +101,8 @@ def roadmap() -> Card:
 
 def wait() -> Card:
     now, later = CLAIMS.chips[1], CLAIMS.chips[2]
-    found = waiting(now, later, True, Decimal(9), Decimal(80_000), Decimal(4), Decimal(20_000))
-    return wait_card(found, now, later, "fp8", Decimal(4))
+    terms = WaitTerms(Decimal(9), Decimal(80_000), Decimal(4), Decimal(20_000), "fp8")
+    return wait_card(waiting(now, later, terms), now, later, terms)
 
 
 def _cost(name: str = "llama-8b") -> RunCost:
@@ -136,7 +136,7 @@ def too_few() -> Card:
 
 def capacity() -> Card:
     prices = (price(), price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK), price("6.02", Market.SPOT, Basis.SPOT))
-    return capacity_card(KIND, 16, 200, Decimal("0.8"), prices, CLAIMS.of("blocks"), date(2027, 6, 1), 90)
+    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), prices, CLAIMS.of("blocks"), date(2027, 6, 1), 90)
 
 
 def carbon() -> Card:
