@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import Cause
-from detectors import nodes
 from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
@@ -41,7 +41,8 @@ FOLD_STEPS = 3
 
 def _rules() -> tuple[Rule, ...]:
     """Return every rule that a module of `detectors.nodes` defines, the strongest first."""
-    modules = [import_module(f"{nodes.__name__}.{module.name}") for module in iter_modules(nodes.__path__)]
+    folder = Path(__file__).with_name("nodes")
+    modules = [import_module(f"detectors.nodes.{module.name}") for module in iter_modules([str(folder)])]
     rules = {rule for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
     return tuple(sorted(rules, key=lambda rule: rule.cause.facts.precedence or 0))
 

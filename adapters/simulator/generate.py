@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from adapters.simulator import telemetry
 from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillFile, BillForm, write_bill
 from adapters.simulator.catalogue import usage_of
@@ -23,7 +22,16 @@ from adapters.simulator.reports import run_blocks, write_logs, write_monitor
 from adapters.simulator.scenario import Cluster, Kind, PlannedIncident, Scenario
 from adapters.simulator.scenarios import scenario_named
 from adapters.simulator.signals import alive, generator
-from adapters.simulator.telemetry import Workers, file_system_blocks, volume_blocks
+from adapters.simulator.telemetry import (
+    Workers,
+    cluster_block,
+    core_blocks,
+    ec2_blocks,
+    file_system_blocks,
+    node_blocks,
+    pod_blocks,
+    volume_blocks,
+)
 from adapters.simulator.workload import healthy
 from bot.errors import WrongInput
 from bot.model.causes import About, Cause
@@ -131,15 +139,15 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, Block]]:
     for workers in simulation.jobs:
         job = workers.nodes[0].job.name
         exists = alive(workers.nodes, simulation.fleet.minutes)
-        yield from _named(f"{workers.cluster}/{job}", telemetry.node_blocks(workers))
-        yield from _named(f"{workers.cluster}/{job}/ec2", telemetry.ec2_blocks(workers, exists))
-        yield from _named(f"{workers.cluster}/{job}/pods", telemetry.pod_blocks(workers))
-        for i, block in enumerate(telemetry.core_blocks(workers)):
+        yield from _named(f"{workers.cluster}/{job}", node_blocks(workers))
+        yield from _named(f"{workers.cluster}/{job}/ec2", ec2_blocks(workers, exists))
+        yield from _named(f"{workers.cluster}/{job}/pods", pod_blocks(workers))
+        for i, block in enumerate(core_blocks(workers)):
             yield f"{workers.cluster}/{job}/cores/{i // 2}-{block.metric}", block
         if job and workers.nodes[0].job.kind is Kind.TRAINING:
             yield from _named(f"{workers.cluster}/{job}/run", run_blocks(workers))
     for cluster in simulation.scenario.clusters:
-        yield f"{cluster.name}/cluster", telemetry.cluster_block(simulation.of(cluster.name))
+        yield f"{cluster.name}/cluster", cluster_block(simulation.of(cluster.name))
     yield from _storage(simulation)
 
 
