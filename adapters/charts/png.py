@@ -244,7 +244,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
-    values = [value if value is not None and axis.known(value) else 0.0 for value in series.values[:count]]
+    values = [value if value is not None and axis.is_reading(value) else 0.0 for value in series.values[:count]]
     return np.array(values + [0.0] * (count - len(values)), dtype=float)
 
 

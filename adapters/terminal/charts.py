@@ -47,7 +47,9 @@ def _spark(values: tuple[float | None, ...], low: float, high: float, room: int)
     cells = min(room, len(values))
     drawn = []
     for i in range(cells):
-        part = [v for v in values[i * len(values) // cells : (i + 1) * len(values) // cells] if v is not None and axis.known(v)]
+        part = [
+            v for v in values[i * len(values) // cells : (i + 1) * len(values) // cells] if v is not None and axis.is_reading(v)
+        ]
         level = (sum(part) / len(part) - low) / (high - low) if part else None
         drawn.append(" " if level is None else _RISING[min(7, max(0, int(level * 8)))])
     return "".join(drawn)

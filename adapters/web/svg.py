@@ -127,7 +127,7 @@ class _Lines(_Plot):
         """Yield one path a run of readings; a reading alone between gaps becomes a dot."""
         run: list[str] = []
         for at, value in [*zip(self.chart.times, values, strict=False), (self.start, None)]:
-            if value is not None and axis.known(value):
+            if value is not None and axis.is_reading(value):
                 run.append(f"{_n(self.x(at) * 10)} {_n(self.y(value))}")
             elif run:
                 yield f"M{'L'.join(run)}" if len(run) > 1 else f"M{run[0]}h0"
@@ -195,7 +195,7 @@ class _Bars(_Plot):
         above = below = 0.0
         for k, series in enumerate(self.chart.series):
             value = series.values[i] if i < len(series.values) else None
-            if value is None or not axis.known(value):
+            if value is None or not axis.is_reading(value):
                 continue
             foot = above if value >= 0 else below
             top, bottom = sorted((self.y(foot), self.y(foot + value)))
@@ -272,7 +272,7 @@ def _values(chart: Chart, i: int) -> str:
     phrases = []
     for series in chart.series:
         value = series.values[i] if i < len(series.values) else None
-        words = axis.figure(value, chart.unit) if value is not None and axis.known(value) else "no reading"
+        words = axis.figure(value, chart.unit) if value is not None and axis.is_reading(value) else "no reading"
         phrases.append(f"{series.name} {words}" if len(chart.series) > 1 else words)
     return ", ".join(phrases)
 

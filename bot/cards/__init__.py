@@ -1,1 +1,1 @@
-"""Say things once for every surface: a closed set of blocks, and one file per answer."""
+"""Draw cards once for every surface from a closed set of blocks."""

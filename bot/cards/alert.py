@@ -37,7 +37,7 @@ from bot.model.money import usd
 
 
 def owner_words(alert: Alert, resolved: str) -> str:
-    """Say whose it is: who is pinged stands beside the title, and here how they were found, where no tag says it."""
+    """Name the owner: who is pinged stands beside the title, and here how they were found, where no tag says it."""
     if resolved:
         return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
     named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
@@ -71,7 +71,7 @@ def notice_card(
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
-    owner = next(((name, found) for name in worst.owners if (found := address(name))), ("", ""))
+    owner = next(((name, reached) for name in worst.owners if (reached := address(name))), ("", ""))
     blocks = [
         *_body(worst, firing, owner[0]),
         *decided(worst, silences),
@@ -194,7 +194,7 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
 
 
 def lost_texts(alert: Alert) -> list[Block]:
-    """Say how much was lost before an alert was told; nothing where it still goes on."""
+    """Return how much was lost before the alert was sent; nothing where it still goes on."""
     if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
         return []
     hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
@@ -202,7 +202,7 @@ def lost_texts(alert: Alert) -> list[Block]:
 
 
 def spared_text(waste: Waste, nodes: int) -> Text:
-    """Say how much one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    """Return how much one shared cache would have spared: all but one node's share, as they compile the same minutes."""
     return text(
         "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
     )

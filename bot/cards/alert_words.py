@@ -60,7 +60,7 @@ def price_words(alert: Alert) -> str:
 
 
 def cause_words(cause: Cause) -> str:
-    """Say a cause as people do."""
+    """Return the name of a cause in plain words."""
     return cause.facts.words
 
 
@@ -112,7 +112,7 @@ def muted_words(alert: Alert) -> str:
 
 
 def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
-    """Say publicly who acknowledged, and who snoozed until when."""
+    """Name publicly who acknowledged, and who snoozed until when."""
     blocks: list[Block] = []
     if alert.acknowledged:
         ack = alert.acknowledged

@@ -27,13 +27,13 @@ def marks(chart: Chart) -> tuple[float, ...]:
 
 
 def counts(chart: Chart) -> bool:
-    """Tell whether a chart counts things: it has no unit, and every reading is whole."""
-    values = [value for series in chart.series for value in series.values if value is not None and known(value)]
+    """Return whether a chart counts things: it has no unit, and every reading is whole."""
+    values = [value for series in chart.series for value in series.values if value is not None and is_reading(value)]
     return not chart.unit and all(float(value).is_integer() for value in values)
 
 
 def named(chart: Chart) -> bool:
-    """Tell whether a chart's colours need their names beside it: several of them, or one that has a meaning."""
+    """Return whether a chart's colours need their names beside it: several of them, or one that has a meaning."""
     return len(chart.series) > 1 or any(series.tone for series in chart.series)
 
 
@@ -57,11 +57,11 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
     step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
     origin = datetime(2001, 1, 1, tzinfo=UTC)
     at = origin + -((origin - start) // step) * step
-    found: list[tuple[datetime, str]] = []
-    while at <= end and len(found) < most:
-        found.append((at, _instant(at)))
+    instants: list[tuple[datetime, str]] = []
+    while at <= end and len(instants) < most:
+        instants.append((at, _instant(at)))
         at += step
-    return tuple(found)
+    return tuple(instants)
 
 
 def figure(value: float, unit: str) -> str:
@@ -98,7 +98,7 @@ def brief(value: float, unit: str) -> str:
 
 def shade(value: float | None) -> int | None:
     """Return how dark the cell of a percentage is, 0 to 4; None without a reading."""
-    return min(4, max(0, int(value // 20))) if value is not None and known(value) else None
+    return min(4, max(0, int(value // 20))) if value is not None and is_reading(value) else None
 
 
 def tick_label(value: float, unit: str) -> str:
@@ -129,12 +129,12 @@ def thinned(count: int, most: int) -> int:
 
 def newest(values: Iterable[float | None]) -> tuple[int, float] | None:
     """Return index and value of the last reading, None where there is none."""
-    found = [(i, value) for i, value in enumerate(values) if known(value)]
-    return (found[-1][0], found[-1][1] or 0.0) if found else None
+    readings = [(i, value) for i, value in enumerate(values) if is_reading(value)]
+    return (readings[-1][0], readings[-1][1] or 0.0) if readings else None
 
 
-def known(value: float | None) -> bool:
-    """Tell a reading from a gap: neither None nor nan."""
+def is_reading(value: float | None) -> bool:
+    """Return whether a value is a reading and no gap: neither None nor nan."""
     return value is not None and not math.isnan(value)
 
 
@@ -143,7 +143,7 @@ def _is_sign(unit: str) -> bool:
 
 
 def _heights(chart: Chart) -> list[float]:
-    rows = [[value if value is not None and known(value) else 0.0 for value in series.values] for series in chart.series]
+    rows = [[value if value is not None and is_reading(value) else 0.0 for value in series.values] for series in chart.series]
     if chart.kind is ChartKind.LINE or len(rows) < 2:
         return [value for row in rows for value in row]
     columns = list(zip(*rows, strict=False))

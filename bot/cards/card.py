@@ -215,7 +215,7 @@ Block = Text | Facts | Table | Chart | Buttons | Form
 
 @dataclass(frozen=True)
 class Card:
-    """Say one thing: `title` is the first line and survives every limit; `data` holds the typed numbers for `--json`.
+    """Hold one message: `title` is the first line and survives every limit; `data` holds the typed numbers for `--json`.
 
     `public` answers go to the channel; others only to who asked, with a button to share (`share LINE`).
     """

@@ -67,14 +67,14 @@ def unit_of(metric: str) -> tuple[str, float]:
 
 
 def belongs(thing: Labels, anomaly: Anomaly) -> bool:
-    """Tell whether a row of a frame is one of the anomaly's things (or, where it names none, within its labels)."""
+    """Return whether a row of a frame is one of the anomaly's things (or, where it names none, within its labels)."""
     if not anomaly.things:
         return anomaly.labels.selects(thing)
     return thing.instance in anomaly.things or thing.resource in anomaly.things or _whole(thing, anomaly)
 
 
 def _whole(thing: Labels, anomaly: Anomaly) -> bool:
-    """Tell whether an anomaly of a run or of the bill is about this row."""
+    """Return whether an anomaly of a run or of the bill is about this row."""
     return anomaly.kind in {"run", "spend", "spend_hour", "pod"} and anomaly.scope.selects(thing)
 
 
@@ -101,7 +101,7 @@ def _sum(values: Floats) -> Floats:
 
 
 def _name(metric: str) -> str:
-    known = {
+    names = {
         "neuroncore_utilization_ratio": "NeuronCore utilization",
         "spend_amortised_usd": "Amortised cost",
         "gpu_utilization_ratio": "GPU utilization",
@@ -110,7 +110,7 @@ def _name(metric: str) -> str:
     plain = metric
     for ending in ("_ratio", "_bytes_per_second", "_bytes", "_seconds", "_count", "_usd"):
         plain = plain.removesuffix(ending)
-    return known.get(metric, plain.replace("_", " ").capitalize())
+    return names.get(metric, plain.replace("_", " ").capitalize())
 
 
 def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float] | None:
@@ -122,8 +122,8 @@ def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float
 
 
 def _summary(shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
-    known = [v for v in shown if v is not None]
-    last, low, high = (figure(_whole_of(v), unit) for v in (known[-1], min(known), max(known)))
+    readings = [v for v in shown if v is not None]
+    last, low, high = (figure(_whole_of(v), unit) for v in (readings[-1], min(readings), max(readings)))
     usual = f", usually {span(*band, unit)}" if band else ""
     return f"Last {last}{usual}; between {low} and {high} in the time shown."
 

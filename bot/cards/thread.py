@@ -11,8 +11,8 @@ from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, S
 from bot.model.money import usd
 
 
-def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:
-    """Return the short line about the change since `said`; `card` is the message as it now stands.
+def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:
+    """Return the short line about the change since `entry`; `card` is the message as it now stands.
 
     `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
     woken, when that time has come, and the owner of what nobody looks after.
@@ -20,7 +20,7 @@ def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, si
     worst = max(notice.alerts, key=worth)
     match notice.reason:
         case Reason.DECIDED:
-            return _awake(worst, notice, said, silences, card) or Card(_decided(worst, said, silences), Tone.INFO)
+            return _awake(worst, notice, entry, silences, card) or Card(_decided(worst, entry, silences), Tone.INFO)
         case Reason.WORSE if worst.waste:
             return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
         case Reason.REMINDER:
@@ -31,11 +31,11 @@ def thread_line(notice: Notification, said: NotificationLogEntry, card: Card, si
             return Card(card.title, card.tone)
 
 
-def _decided(alert: Alert, said: NotificationLogEntry, silences: Sequence[Silence]) -> str:
-    """Say the newest decision: an acknowledgement since the last notification, else who mutes the alert, else how it stands."""
+def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silence]) -> str:
+    """Return the newest decision in words: an acknowledgement since the last entry, else who mutes the alert, else its state."""
     ack = alert.acknowledged
-    snooze = next((one for one in silences if alert.muted_by == f"silence:{one.id}"), None)
-    if snooze is None or (ack and ack.at > said.at):
+    snooze = next((silence for silence in silences if alert.muted_by == f"silence:{silence.id}"), None)
+    if snooze is None or (ack and ack.at > entry.at):
         return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
     who, why = snooze.who, f": {snooze.reason}" if snooze.reason else ""
     if snooze.pattern:
@@ -45,23 +45,23 @@ def _decided(alert: Alert, said: NotificationLogEntry, silences: Sequence[Silenc
 
 
 def _awake(
-    alert: Alert, notice: Notification, said: NotificationLogEntry, silences: Sequence[Silence], card: Card
+    alert: Alert, notice: Notification, entry: NotificationLogEntry, silences: Sequence[Silence], card: Card
 ) -> Card | None:
-    """Say that a snooze has ended by its time or its ceiling, to who set it; None where none has."""
+    """Return the line that tells a person that their snooze has ended by its time or its ceiling; None where none has."""
     if not alert.firing or alert.muted_by:
         return None
     for silence in silences:
-        if silence.alert == alert.id and (words := _why_awake(alert, notice, said, silence)):
+        if silence.alert == alert.id and (words := _why_awake(alert, notice, entry, silence)):
             return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.who),))
     return None
 
 
-def _why_awake(alert: Alert, notice: Notification, said: NotificationLogEntry, silence: Silence) -> str:
+def _why_awake(alert: Alert, notice: Notification, entry: NotificationLogEntry, silence: Silence) -> str:
     cost = alert.waste.so_far if alert.waste else None
     who = silence.who
-    if said.at < silence.ends <= notice.at:
+    if entry.at < silence.ends <= notice.at:
         return f"the time that {who} gave it is over" + (f", it has cost {usd(cost)}" if cost else "")
     ceiling = silence.ceiling_usd
-    if ceiling is not None and cost is not None and said.usd_so_far < ceiling <= cost and notice.at < silence.ends:
+    if ceiling is not None and cost is not None and entry.usd_so_far < ceiling <= cost and notice.at < silence.ends:
         return f"it has cost {usd(cost)}, and {who} asked to hear of it at {usd(ceiling)}"
     return ""

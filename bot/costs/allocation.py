@@ -49,7 +49,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
 
 Key = tuple[str, ...]
 OWNERS = ("pod", "namespace", "team")
-"""The dimensions that a pod says."""
+"""The dimensions that a pod determines."""
 _STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 
@@ -68,16 +68,16 @@ class _Pool:
         self.estimated |= row.estimated
 
 
-def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, seen: Occupancy) -> list[Spend]:
+def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: Occupancy) -> list[Spend]:
     """Return `rows` (keyed by `by`, cluster and `step`) in parts by pod, as changes: each whole once less, its parts once more.
 
     Rows of clusters without pods, and of hours that were not read, are left as they are.
     """
-    shares = {cluster: seen.of(cluster) for cluster in {x.cluster for x in seen.pods}}
+    shares = {cluster: occupancy.of(cluster) for cluster in {x.cluster for x in occupancy.pods}}
     pools: dict[Key, _Pool] = {}
     for row in rows:
-        known, at = shares.get(row.key["cluster"]), _place(row.key[step], seen, step)
-        if known and at is not None and known.read[at]:
+        share, at = shares.get(row.key["cluster"]), _place(row.key[step], occupancy, step)
+        if share and at is not None and share.read[at]:
             key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
             pools.setdefault(key, _Pool(row)).add(at, row)
     return [change for pool in pools.values() for change in _changes(pool, shares[pool.spend.key["cluster"]])]
@@ -98,12 +98,12 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
     """Return the tally with changes that pass the filters; rows of nothing fall away."""
     rows: dict[Key, Spend] = {tuple(row.key.values()): row for row in tally.rows}
     for change in changes:
-        if all(_keeps(one, change.key) for one in where):
+        if all(_keeps(condition, change.key) for condition in where):
             key = {name: change.key[name] for name in tally.by}
             rows[tuple(key.values())] = _joined(rows.get(tuple(key.values())), replace(change, key=key))
-    kept = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
-    kept.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
-    return replace(tally, rows=tuple(kept), total=sum((row.money for row in kept), Money()))
+    remaining = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
+    remaining.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+    return replace(tally, rows=tuple(remaining), total=sum((row.money for row in remaining), Money()))
 
 
 def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
@@ -132,8 +132,8 @@ def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
 
 
 def _part(pool: _Pool, pod: Labels, money: Money, unused: Decimal) -> Spend:
-    said = pool.spend.key.get("team", "") or pod.team
-    owner, way = (said, "") if said else derived_owner(pod)
+    tagged = pool.spend.key.get("team", "") or pod.team
+    owner, way = (tagged, "") if tagged else derived_owner(pod)
     key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": owner}
     return Spend(key, money, pool.estimated, Derived(money.amortised, unused, owners=((owner, way),) if way else ()))
 
@@ -146,16 +146,16 @@ def _less(row: Spend, money: Money) -> Spend:
     return replace(row, money=-money, estimated=False, derived=None)
 
 
-def _joined(one: Spend | None, other: Spend) -> Spend:
-    if one is None:
-        return other
-    derived = one.derived + other.derived if one.derived and other.derived else one.derived or other.derived
-    return Spend(one.key, one.money + other.money, one.estimated or other.estimated, derived)
+def _joined(first: Spend | None, second: Spend) -> Spend:
+    if first is None:
+        return second
+    derived = first.derived + second.derived if first.derived and second.derived else first.derived or second.derived
+    return Spend(first.key, first.money + second.money, first.estimated or second.estimated, derived)
 
 
-def _keeps(one: Filter, key: Mapping[str, str]) -> bool:
-    """Tell whether a filter on an owner keeps a key; the bill has applied every other."""
-    return one.dimension not in OWNERS or (key[one.dimension] in one.values) is not one.negated
+def _keeps(condition: Filter, key: Mapping[str, str]) -> bool:
+    """Return whether a filter on an owner keeps a key; the bill has applied every other."""
+    return condition.dimension not in OWNERS or (key[condition.dimension] in condition.values) is not condition.negated
 
 
 def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
@@ -166,13 +166,13 @@ def _pod(key: Mapping[str, str]) -> Labels:
     return Labels(cluster=key.get("cluster", ""), namespace=key["namespace"], pod=key["pod"])
 
 
-def _place(text: str, seen: Occupancy, step: str) -> int | None:
-    """Return which column of the occupancy a time is, None where nothing was read of it."""
+def _place(text: str, occupancy: Occupancy, step: str) -> int | None:
+    """Return the index of the column of the occupancy that holds a time, None where nothing was read of it."""
     at = datetime.fromisoformat(text)
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
     length = _STEPS[step]
-    n = (at - seen.start) // length
-    return n if 0 <= n < seen.held.shape[1] else None
+    n = (at - occupancy.start) // length
+    return n if 0 <= n < occupancy.held.shape[1] else None
 
 
 _NOBODY = ("",)
@@ -187,16 +187,16 @@ class Allocation:
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows of a window; nodes in parts by pod, and pods under a derived team where they carry none."""
         tally = self._ports.world.billing.tally(window, by, where)
-        asked = {*tally.by, *(one.dimension for one in where)} & set(OWNERS)
-        if not asked:
+        owners_asked = {*tally.by, *(condition.dimension for condition in where)} & set(OWNERS)
+        if not owners_asked:
             return tally
-        others = [one for one in where if one.dimension not in OWNERS]
-        kept = [one for one in where if one.dimension in OWNERS]
-        teamless = [Filter("team", _NOBODY)] if asked == {"team"} else []
-        parts, seen = self._parts(window, tally.by, [*others, *teamless])
-        owned = self._owned(window, tally.by, others) if "team" in asked else []
-        found = changed(tally, [*parts, *owned], kept) if parts or owned else tally
-        return replace(found, split=seen.known if parts and seen else None)
+        bill_filters = [condition for condition in where if condition.dimension not in OWNERS]
+        owner_filters = [condition for condition in where if condition.dimension in OWNERS]
+        teamless = [Filter("team", _NOBODY)] if owners_asked == {"team"} else []
+        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *teamless])
+        owned = self._owned(window, tally.by, bill_filters) if "team" in owners_asked else []
+        allocated = changed(tally, [*parts, *owned], owner_filters) if parts or owned else tally
+        return replace(allocated, split=occupancy.window if parts and occupancy else None)
 
     def _parts(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> tuple[list[Spend], Occupancy | None]:
         """Return the changes that split the rows that the bill leaves whole, and the readings they rest on."""
@@ -204,25 +204,25 @@ class Allocation:
             try:
                 rows = self._nodes(window, by, where, step)
             except WrongInput:
-                # The bill does not tell hours, or clusters at all: it stands as it is.
+                # The bill names no hours, or no clusters: it stands as it is.
                 continue
-            seen = self._seen if rows and reaches(window, self._at) else None
-            if seen is None:
+            occupancy = self._occupancy if rows and reaches(window, self._at) else None
+            if occupancy is None:
                 return [], None
-            return split_rows(rows, by, step, seen if step == "hour" else seen.by_day()), seen
+            return split_rows(rows, by, step, occupancy if step == "hour" else occupancy.by_day()), occupancy
         return [], None
 
     def _nodes(self, window: Window, by: tuple[str, ...], where: list[Filter], step: str) -> list[Spend]:
         """Return the cost of Neuron nodes by cluster and time, of hours in which the bill names no pod of the cluster."""
         kinds = tuple(name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron)
-        asked = _dimensions_with(by, ("cluster", step, *OWNERS))
+        dimensions = _dimensions_with(by, ("cluster", step, *OWNERS))
         nodes = [Filter("instance_type", kinds), Filter("cluster", _NOBODY, negated=True), Filter("pod", _NOBODY)]
-        rows = self._ports.world.billing.tally(window, asked, [*where, *nodes]).rows
+        rows = self._ports.world.billing.tally(window, dimensions, [*where, *nodes]).rows
         if not rows:
             return []
         split = self._ports.world.billing.tally(window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]).rows
-        told = {(row.key["cluster"], row.key[step]) for row in split}
-        return [row for row in rows if (row.key["cluster"], row.key[step]) not in told]
+        split_hours = {(row.key["cluster"], row.key[step]) for row in split}
+        return [row for row in rows if (row.key["cluster"], row.key[step]) not in split_hours]
 
     def _owned(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> list[Spend]:
         """Return the changes that give the bill's own pods a derived team where they have none."""
@@ -253,7 +253,7 @@ class Allocation:
             return None
 
     @cached_property
-    def _seen(self) -> Occupancy | None:
+    def _occupancy(self) -> Occupancy | None:
         return occupancy_of(self.reading, self._ports.world.knowledge.types()) if self.reading else None
 
 

@@ -39,7 +39,7 @@ class Difference:
 
     @property
     def sure(self) -> bool:
-        """Tell whether the difference stands out of the noise."""
+        """Return whether the difference stands out from the noise."""
         return self.low > 0 or self.high < 0
 
 

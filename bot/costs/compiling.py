@@ -40,12 +40,12 @@ class Batch:
     @property
     def nodes(self) -> int:
         """Return how many nodes compiled."""
-        return len({one.instance for one in self.compiles})
+        return len({compilation.instance for compilation in self.compiles})
 
     @property
     def node_hours(self) -> float:
         """Return their node-hours."""
-        return sum(one.hours for one in self.compiles)
+        return sum(compilation.hours for compilation in self.compiles)
 
 
 @dataclass(frozen=True)
@@ -64,61 +64,63 @@ class CompileBill:
 
 def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
     """Return the compiles by scope and ending, those that share minutes together, the newest first."""
-    found: list[list[Compile]] = []
-    for one in sorted(compiles, key=lambda x: (str(x.scope), x.ending, x.window)):
-        last = found[-1] if found else []
-        alike = last and (last[0].scope, last[0].ending) == (one.scope, one.ending)
-        if alike and one.window.start < max(x.window.end for x in last):
-            last.append(one)
+    groups: list[list[Compile]] = []
+    for compilation in sorted(compiles, key=lambda x: (str(x.scope), x.ending, x.window)):
+        last = groups[-1] if groups else []
+        alike = last and (last[0].scope, last[0].ending) == (compilation.scope, compilation.ending)
+        if alike and compilation.window.start < max(x.window.end for x in last):
+            last.append(compilation)
         else:
-            found.append([one])
-    return sorted((_batch(many, hour_of) for many in found), key=lambda x: (x.window.end, x.usd or 0), reverse=True)
+            groups.append([compilation])
+    return sorted((_batch(many, hour_of) for many in groups), key=lambda x: (x.window.end, x.usd or 0), reverse=True)
 
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     """Return on how many of the batch's nodes the log says that they compile a graph which another of them compiles too."""
     nodes: dict[str, set[str]] = {}
-    for one in marks:
-        if one.mark is Mark.BEGUN and one.module and one.at in batch.window:
-            nodes.setdefault(one.module, set()).add(one.instance)
-    mine = {one.instance for one in batch.compiles}
+    for mark in marks:
+        if mark.mark is Mark.BEGUN and mark.module and mark.at in batch.window:
+            nodes.setdefault(mark.module, set()).add(mark.instance)
+    mine = {compilation.instance for compilation in batch.compiles}
     return len({name for names in nodes.values() if len(names & mine) > 1 for name in names & mine})
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
     """Return the part of a compile that lies within the window; None where none does."""
-    clipped = [x for one in compiles if (x := _within(one, window))]
-    made = batches(clipped, hour_of)
+    clipped = [part for compilation in compiles if (part := _within(compilation, window))]
+    in_window = batches(clipped, hour_of)
     return CompileBill(
         window,
-        len(made),
-        sum(x.node_hours for x in made),
-        sum((x.usd for x in made if x.usd), Decimal(0)),
-        sum((x.usd for x in made if x.usd and x.ending is Ending.CUT), Decimal(0)),
-        sum((x.spared_usd for x in made), Decimal(0)),
-        len({x.instance for x in clipped if hour_of(x.instance) is None}),
+        len(in_window),
+        sum(batch.node_hours for batch in in_window),
+        sum((batch.usd for batch in in_window if batch.usd), Decimal(0)),
+        sum((batch.usd for batch in in_window if batch.usd and batch.ending is Ending.CUT), Decimal(0)),
+        sum((batch.spared_usd for batch in in_window), Decimal(0)),
+        len({part.instance for part in clipped if hour_of(part.instance) is None}),
     )
 
 
-def _batch(many: Sequence[Compile], hour_of: HourOf) -> Batch:
-    usd = [hour * Decimal(str(one.hours)) for one in many if (hour := hour_of(one.instance)) is not None]
+def _batch(compiles: Sequence[Compile], hour_of: HourOf) -> Batch:
+    usd = [
+        hour * Decimal(str(compilation.hours)) for compilation in compiles if (hour := hour_of(compilation.instance)) is not None
+    ]
     total = sum(usd, Decimal(0))
-    window = Window(min(x.window.start for x in many), max(x.window.end for x in many))
-    return Batch(tuple(many), window, cents(total) if usd else None, cents(total - max(usd, default=Decimal(0))))
+    window = Window(min(x.window.start for x in compiles), max(x.window.end for x in compiles))
+    return Batch(tuple(compiles), window, cents(total) if usd else None, cents(total - max(usd, default=Decimal(0))))
 
 
-def _within(one: Compile, window: Window) -> Compile | None:
-    start, end = max(one.window.start, window.start), min(one.window.end, window.end)
-    return replace(one, window=Window(start, end)) if start < end else None
+def _within(compilation: Compile, window: Window) -> Compile | None:
+    start, end = max(compilation.window.start, window.start), min(compilation.window.end, window.end)
+    return replace(compilation, window=Window(start, end)) if start < end else None
 
 
-_KNOWN = ("cluster", "team", "project", "region", "zone", "account", "instance_type")
+_DIMENSIONS = ("cluster", "team", "project", "region", "zone", "account", "instance_type")
 """Dimensions of the bill that an instance has too: only by these can its compiles be kept apart."""
 
 
 def may_show_compiling(window: Window, where: Sequence[Filter], now: datetime) -> bool:
     """Return whether metrics may tell of compiles in the window, and every filter is one that an instance can pass."""
-    return reaches(window, now) and all(one.dimension in _KNOWN for one in where)
+    return reaches(window, now) and all(condition.dimension in _DIMENSIONS for condition in where)
 
 
 def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequence[Filter]) -> CompileBill | None:
@@ -126,16 +128,18 @@ def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequ
     frame = reading.frame("node")
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
-    seen = Window(max(window.start, frame.start), min(window.end, frame.end))
-    found = [x for x in ports.world.compiles(reading, ports.policy, seen.start) if _asked(x.instance, reading.inventory, where)]
-    bill = bill_of(found, seen, hours_of(Pricing(ports).at(reading.now), reading.inventory))
+    overlap = Window(max(window.start, frame.start), min(window.end, frame.end))
+    compiles = [
+        x for x in ports.world.compiles(reading, ports.policy, overlap.start) if _passes(x.instance, reading.inventory, where)
+    ]
+    bill = bill_of(compiles, overlap, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None
 
 
-def _asked(instance: str, inventory: Inventory, where: Sequence[Filter]) -> bool:
-    """Tell whether every filter keeps the instance; one that the inventory does not know is kept where none is asked for."""
-    known = inventory.instances.get(instance)
-    if known is None:
+def _passes(instance: str, inventory: Inventory, where: Sequence[Filter]) -> bool:
+    """Return whether every filter keeps the instance; one unknown to the inventory is kept where there is no filter."""
+    node = inventory.instances.get(instance)
+    if node is None:
         return not where
-    said = dict(known.labels) | {"project": known.project}
-    return all((said.get(one.dimension, "") in one.values) is not one.negated for one in where)
+    labels = dict(node.labels) | {"project": node.project}
+    return all((labels.get(condition.dimension, "") in condition.values) is not condition.negated for condition in where)

@@ -1,4 +1,4 @@
-"""Say where the month will end, with an honest range."""
+"""Forecast the cost of the month at its end, with an honest range."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -
     unless days were negative.
     """
     until = min(settled, month.end).date()
-    known = sorted(day for day in daily if day < until)[-_MOST:]
-    if len(known) < _FEWEST:
+    days = sorted(day for day in daily if day < until)[-_MOST:]
+    if len(days) < _FEWEST:
         return None
     spent = sum((daily[day] for day in daily if month.start.date() <= day < until), Decimal(0))
     left = Decimal(max(0, (month.end.date() - max(until, month.start.date())).days))
-    values = [daily[day] for day in known]
+    values = [daily[day] for day in days]
     n = Decimal(len(values))
     mean = sum(values, Decimal(0)) / n
     spread = (sum(((value - mean) ** 2 for value in values), Decimal(0)) / (n - 1)).sqrt()

@@ -1,4 +1,4 @@
-"""Tell from readings how many core-hours pods held of those that nodes offered."""
+"""Work out from readings how many of the core-hours that nodes offered were held by pods."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.fleet import InstanceType
-from bot.model.frame import Frame
+from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.window import Window
 
-Doubles = npt.NDArray[np.float64]
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -23,27 +22,28 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 class Shares:
     """Hold a cluster's pods, and the share of its nodes that each held and did not use, (n_pods, n_times).
 
-    `idle` is the share that no pod held, (n_times,); the rest is held by pods that were not read. `read` tells which times were.
+    `idle` is the share that no pod held, (n_times,); the rest is held by pods that were not read. `read` marks the times
+    that were read.
     """
 
     pods: tuple[Labels, ...]
     held: Doubles
     unused: Doubles
     idle: Doubles
-    read: npt.NDArray[np.bool_]
+    read: Mask
 
 
 @dataclass(frozen=True)
 class Occupancy:
     """Hold core-hours of each whole UTC day's 24 hours from midnight `start` on.
 
-    `held` and `used` have the shape (n_pods, n_hours): what each pod requested, and what of it was busy (nan: not read).
-    `offered` is what the Neuron nodes of a cluster had, `reserved` what of it they say pods hold, (n_hours,). `known` is the
-    time that was read.
+    `held` and `used` have the shape (n_pods, n_hours): the cores that each pod requested, and those of them that were
+    busy (nan: not read). `offered` holds the cores of the Neuron nodes of a cluster, `reserved` those that the nodes report as
+    held by pods, (n_hours,). `window` is the time that was read.
     """
 
     start: datetime
-    known: Window
+    window: Window
     pods: tuple[Labels, ...]
     held: Doubles
     used: Doubles
@@ -52,8 +52,8 @@ class Occupancy:
 
     def by_day(self) -> Occupancy:
         """Return the same by the day: 24 hours in one."""
-        offered, reserved = ({name: _days(hours) for name, hours in one.items()} for one in (self.offered, self.reserved))
-        return Occupancy(self.start, self.known, self.pods, _days(self.held), _days(self.used), offered, reserved)
+        offered, reserved = ({name: _days(hours) for name, hours in levels.items()} for levels in (self.offered, self.reserved))
+        return Occupancy(self.start, self.window, self.pods, _days(self.held), _days(self.used), offered, reserved)
 
     def of(self, cluster: str) -> Shares:
         """Return the share of a cluster's nodes that each pod held.
@@ -73,7 +73,7 @@ class Occupancy:
 
 
 def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupancy | None:
-    """Return who held cores as far as the reading goes back; None where no pod's request was read.
+    """Return the pods that held cores as far as the reading goes back; None where no pod's request was read.
 
     A pod's request is what it asked for; where that is not reported, what it was given (`pod_neuroncore_usage_total`). A node
     offers its limit; where that is not reported, its type's cores while it reports at all.
@@ -81,8 +81,8 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
     pods, nodes = reading.frame("pod"), reading.frame("node")
     if pods is None or not pods.n_steps:
         return None
-    asked, given = pods.of("neuroncore_request_count"), pods.of("neuroncore_usage_count")
-    cores = np.nan_to_num(np.where(np.isnan(asked), given, asked).astype(np.float64))
+    requested, given = pods.of("neuroncore_request_count"), pods.of("neuroncore_usage_count")
+    cores = np.nan_to_num(np.where(np.isnan(requested), given, requested).astype(np.float64))
     if not cores.any():
         return None
     start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -100,7 +100,7 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
 
 
 def _cores(nodes: Frame | None, types: Mapping[str, InstanceType]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """Return how many cores each node offers and pods hold on it, (n_nodes, n_steps); 0 where that is not read."""
+    """Return the cores that each node offers and those that pods hold on it, (n_nodes, n_steps); 0 where neither is read."""
     if nodes is None:
         return np.zeros((0, 0)), np.zeros((0, 0))
     kinds = [types.get(x.instance_type) for x in nodes.things]
@@ -121,13 +121,13 @@ def _hours(levels: npt.NDArray[np.floating], frame: Frame, start: datetime, n_ho
     """Add levels of steps up to amounts of hours, (n_things, n_hours); a nan makes its hour nan."""
     seconds = (frame.start - start).total_seconds() + np.arange(frame.n_steps) * frame.step.total_seconds()
     hour = (seconds // _HOUR.total_seconds()).astype(np.intp)
-    found = np.zeros((len(frame.things), n_hours))
+    amounts = np.zeros((len(frame.things), n_hours))
     inside = (hour >= 0) & (hour < n_hours)
     first = np.flatnonzero(np.diff(hour[inside], prepend=-1))
     if len(first):
         sums = np.add.reduceat(levels[:, inside].astype(np.float64), first, axis=1)
-        found[:, hour[inside][first]] = sums * (frame.step / _HOUR)
-    return found
+        amounts[:, hour[inside][first]] = sums * (frame.step / _HOUR)
+    return amounts
 
 
 def _days(hours: Doubles) -> Doubles:

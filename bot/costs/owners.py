@@ -13,7 +13,7 @@ from bot.model.labels import Labels
 from bot.model.spend import Spend
 
 _SHARED = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease", "amazon-cloudwatch", "karpenter"})
-"""Namespaces that say nothing of an owner."""
+"""Namespaces that name no owner."""
 _ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
 """What controllers of Kubernetes put behind a job's name: hash and suffix of a ReplicaSet, suffix of a Job, ordinal."""
 
@@ -43,13 +43,13 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
     """Return hints for rows keyed by resource, cluster and namespace, dearest first; rows of one hint are one."""
     teams = _teams(inventory)
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
-    found: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
+    sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
     for row in rows:
         hint = _hint(row.key, inventory, teams, names)
-        amount, things = found.get(hint, (Decimal(0), ()))
+        amount, things = sums.get(hint, (Decimal(0), ()))
         resource = row.key["resource"]
-        found[hint] = amount + row.money.amortised, (*things, resource) if resource and resource not in things else things
-    hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in found.items()]
+        sums[hint] = amount + row.money.amortised, (*things, resource) if resource and resource not in things else things
+    hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in sums.items()]
     return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
 
 
@@ -78,11 +78,11 @@ def _hint(
 
 def _teams(inventory: Inventory) -> dict[str, Counter[str]]:
     """Count the teams of each cluster's nodes."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for instance in inventory.instances.values():
         if instance.labels.cluster and instance.labels.team:
-            found.setdefault(instance.labels.cluster, Counter())[instance.labels.team] += 1
-    return found
+            counts.setdefault(instance.labels.cluster, Counter())[instance.labels.team] += 1
+    return counts
 
 
 def _name(resource: str, inventory: Inventory) -> str:
@@ -97,6 +97,6 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _inside(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Tell whether the words of one name follow each other in another."""
+    """Return whether the words of one name follow each other in another."""
     n = len(part)
     return any(tuple(whole[i : i + n]) == tuple(part) for i in range(len(whole) - n + 1))

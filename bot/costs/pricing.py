@@ -52,11 +52,11 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
 
     A month has 730 hours, as AWS counts them.
     """
-    found = min((p for p in listed if p.kind == kind), key=lambda p: p.region != region, default=None)
-    if found is None:
+    price = min((p for p in listed if p.kind == kind), key=lambda p: p.region != region, default=None)
+    if price is None:
         return None
-    usd = (found.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))
-    return Price(kind, usd, Market.ON_DEMAND, Basis.FALLBACK, found.region, found.asof, found.source)
+    usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))
+    return Price(kind, usd, Market.ON_DEMAND, Basis.FALLBACK, price.region, price.asof, price.source)
 
 
 def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, bool, int]:
@@ -72,8 +72,8 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
     """Return a function from an instance's id to the USD of its hour, None where no price is known."""
 
     def hour_of(instance: str) -> Decimal | None:
-        known = inventory.instances.get(instance)
-        price = pricing.instance(known) if known else None
+        node = inventory.instances.get(instance)
+        price = pricing.instance(node) if node else None
         return price.usd_per_hour if price else None
 
     return hour_of
@@ -84,7 +84,7 @@ class Pricing:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._known: dict[tuple[str, str, Market], Price | None] = {}
+        self._chosen: dict[tuple[str, str, Market], Price | None] = {}
         self._rates: Sequence[Price] = ()
         self._resources: Mapping[str, Decimal] | None = None
         self._day: datetime | None = None
@@ -93,7 +93,7 @@ class Pricing:
         """Return itself, ready for prices of `now`: answers remembered from another day are forgotten."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
-            self._day, self._known, self._resources = day, {}, None
+            self._day, self._chosen, self._resources = day, {}, None
             self._rates = self._ports.world.billing.rates(now)
         self._now = now
         return self
@@ -103,10 +103,10 @@ class Pricing:
         instance = inventory.instances.get(thing)
         if instance:
             return self.instance(instance)
-        held = inventory.reservations
-        every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *held)
-        found = next((x for x in every if x.labels.resource == thing), None)
-        return self._reserved(found) if isinstance(found, Reservation) else self._stored(found) if found else None
+        reservations = inventory.reservations
+        every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *reservations)
+        resource = next((x for x in every if x.labels.resource == thing), None)
+        return self._reserved(resource) if isinstance(resource, Reservation) else self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:
         """Return the price of one hour of the instance."""
@@ -121,14 +121,14 @@ class Pricing:
 
     def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
         key = (instance_type, region, market)
-        if key not in self._known:
-            self._known[key] = choose(self.quotes(instance_type, region), market, region)
-        return self._known[key]
+        if key not in self._chosen:
+            self._chosen[key] = choose(self.quotes(instance_type, region), market, region)
+        return self._chosen[key]
 
-    def _reserved(self, held: Reservation) -> Price | None:
+    def _reserved(self, reservation: Reservation) -> Price | None:
         """Return the price of an hour of a whole reservation, used or not: its instances, each at its type's price."""
-        one = self._of(held.labels.instance_type, held.labels.region, held.market)
-        return replace(one, usd_per_hour=one.usd_per_hour * held.total) if one else None
+        price = self._of(reservation.labels.instance_type, reservation.labels.region, reservation.market)
+        return replace(price, usd_per_hour=price.usd_per_hour * reservation.total) if price else None
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
         """Return the price of storage: its own lines of a settled week, else the list price of its kind."""

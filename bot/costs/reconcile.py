@@ -30,7 +30,7 @@ class Estimate:
     low: Decimal
     high: Decimal
     remembered: bool
-    """Said then, and kept; else made again from the figures that the bill has now."""
+    """Whether it was stored on that day; else it is made again from the figures that the bill has now."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Reconciled:
 
     @property
     def within(self) -> bool | None:
-        """Tell whether the final figure lay in the estimate's range."""
+        """Return whether the final figure lay in the estimate's range."""
         if self.difference is None or self.estimate is None:
             return None
         return self.estimate.low <= self.money.amortised <= self.estimate.high
@@ -64,18 +64,18 @@ def estimated(daily: Mapping[date, Decimal], month: Window) -> Estimate | None:
     """Make a month's estimate again as it would have been in its middle; `daily` reaches two weeks before the month."""
     at = month.start + MIDDLE
     settled = settled_until(at - _LAG)
-    found = month_end({day: usd for day, usd in daily.items() if day < settled.date()}, month, settled)
-    return of_nowcast(found, at, remembered=False) if found else None
+    forecast = month_end({day: usd for day, usd in daily.items() if day < settled.date()}, month, settled)
+    return of_nowcast(forecast, at, remembered=False) if forecast else None
 
 
-def of_nowcast(found: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
+def of_nowcast(nowcast: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
     """Keep the figures of a forecast that are compared."""
-    return Estimate(at, found.forecast, found.low, found.high, remembered)
+    return Estimate(at, nowcast.forecast, nowcast.low, nowcast.high, remembered)
 
 
 @dataclass(frozen=True)
 class MonthForecast:
-    """State what one day expected of its month, nothing where too little was billed."""
+    """Hold the forecast of the month as of one day; its figures are None where too little was billed."""
 
     at: datetime
     forecast: Decimal | None = field(default=None, metadata={"optional": True})
@@ -109,21 +109,21 @@ def _expected(billing: Billing, now: datetime) -> MonthForecast:
     """Return the forecast of the month with its range."""
     through = billing.tally(NO_TIME, ()).billed_through
     month = month_of(now)
-    found = through and month_end(_daily(billing, month)[0], month, settled_until(min(through, now)))
-    return MonthForecast(now, found.forecast, found.low, found.high) if found else MonthForecast(now)
+    nowcast = through and month_end(_daily(billing, month)[0], month, settled_until(min(through, now)))
+    return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high) if nowcast else MonthForecast(now)
 
 
 def reconciled(billing: Billing, store: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
     """Return every month that the window touches and that has begun, oldest first; may block."""
-    kept = [estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())]
-    return [_month(billing, month, kept) for month in _months(window, now)]
+    estimates = [estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())]
+    return [_month(billing, month, estimates) for month in _months(window, now)]
 
 
-def _month(billing: Billing, month: Window, kept: list[Estimate]) -> Reconciled:
+def _month(billing: Billing, month: Window, estimates: list[Estimate]) -> Reconciled:
     daily, tally = _daily(billing, month)
     middle = month.start + MIDDLE
-    mine = [one for one in kept if month.start <= one.at < month.end]
-    then = min(mine, key=lambda one: abs(one.at - middle), default=None)
+    of_month = [estimate for estimate in estimates if month.start <= estimate.at < month.end]
+    then = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
     through = tally.billed_through
     final = bool(tally.rows) and not any(row.estimated for row in tally.rows) and through is not None and through >= month.end
     return Reconciled(month, then or estimated(daily, month), tally.total, final)

@@ -61,5 +61,5 @@ def share(part: Decimal, whole: Decimal) -> Decimal | None:
 
 
 def untagged(tally: Tally, dimension: str) -> Money:
-    """Return the money whose key says nothing in this dimension."""
+    """Return the money of the rows that have no value in this dimension."""
     return sum((row.money for row in tally.rows if row.key.get(dimension) == ""), Money())

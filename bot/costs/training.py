@@ -9,14 +9,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.fleet import Instance
-from bot.model.frame import Frame
+from bot.model.frame import Doubles, Frame
 from bot.model.money import cents
 from bot.model.run import Run
 
-Doubles = npt.NDArray[np.float64]
 _BILLION = Decimal(10**9)
 _SMOOTH = timedelta(hours=1)
 _LATER = timedelta(seconds=60)
@@ -105,10 +103,10 @@ def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
 
     A node counts from its start to its end, or to the run's last report: also while it restarts, waits or compiles.
     """
-    known = np.flatnonzero(~np.isnan(series.values[0]).all(axis=1))
-    if not known.size:
+    reported = np.flatnonzero(~np.isnan(series.values[0]).all(axis=1))
+    if not reported.size:
         return None
-    first, last = int(known[0]), int(known[-1])
+    first, last = int(reported[0]), int(reported[-1])
     cut = replace(series, start=series.start + first * series.step, values=series.values[:, first : last + 1])
     node_hours, spent = _spent(cut, nodes)
     epochs = _line(cut, "run_epoch_count")
@@ -137,7 +135,7 @@ def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
 
 def paid(instances: Sequence[tuple[Instance, Decimal]]) -> tuple[Paid, ...]:
     """Return the nodes of a run with the price of each one's hour."""
-    return tuple(Paid(one.launched_at, one.ended_at, usd) for one, usd in instances)
+    return tuple(Paid(instance.launched_at, instance.ended_at, usd) for instance, usd in instances)
 
 
 def _spent(cut: Frame, nodes: Sequence[Paid]) -> tuple[float, Doubles]:
@@ -206,15 +204,15 @@ def _checkpoints(cut: Frame) -> int | None:
 def _losses(cut: Frame, spent: Doubles) -> tuple[tuple[float, Decimal, float], ...]:
     loss = cut.of("run_loss")[0].astype(np.float64)
     width = min(cut.steps(_SMOOTH), loss.size)
-    known = ~np.isnan(loss)
-    sums, counts = (np.convolve(x, np.ones(width))[: loss.size] for x in (np.where(known, loss, 0.0), known.astype(float)))
-    found, lowest = [], math.inf
-    for i in np.flatnonzero((counts >= max(1, width // 2)) & known):
+    reported = ~np.isnan(loss)
+    sums, counts = (np.convolve(x, np.ones(width))[: loss.size] for x in (np.where(reported, loss, 0.0), reported.astype(float)))
+    losses, lowest = [], math.inf
+    for i in np.flatnonzero((counts >= max(1, width // 2)) & reported):
         mean = float(sums[i] / counts[i])
         if mean < lowest:
             lowest = mean
-            found.append((mean, _usd(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1))))
-    return tuple(found)
+            losses.append((mean, _usd(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1))))
+    return tuple(losses)
 
 
 def _usd(amount: float) -> Decimal:

@@ -68,7 +68,7 @@ class Facts:
 
     @cached_property
     def _types(self) -> Mapping[str, InstanceType]:
-        return {found.name: found for found in _each("instance_types.csv", _type)}
+        return {kind.name: kind for kind in _each("instance_types.csv", _type)}
 
     @cached_property
     def _prices(self) -> tuple[Price, ...]:

@@ -1,4 +1,4 @@
-"""Follow an anomaly through its life: alert, notification, the log of what each channel heard, and people's decisions."""
+"""Follow an anomaly through its life: alert, notification, the log of notifications by channel, and people's decisions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Alert:
 
     @property
     def firing(self) -> bool:
-        """Tell whether it has not ended."""
+        """Return whether the alert has not ended."""
         return self.closed is None
 
 
@@ -146,7 +146,7 @@ class Silence(SignedBy):
 
 
 class Reason(StrEnum):
-    """Say why a notice speaks; FIRST makes a message, every other edits it."""
+    """Name the reason for a notification; FIRST makes a message, every other edits it."""
 
     FIRST = "FIRST"
     MORE = "MORE"

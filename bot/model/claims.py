@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ClaimKind(StrEnum):
-    """Tell how a speed-up was come by."""
+    """Name the way a speed-up was established."""
 
     PEAK = "peak"
     """The ratio of two datasheets: nobody reaches it."""
@@ -54,7 +54,7 @@ class Conflict:
     asof: date
 
     def about(self, instance_type: str) -> bool:
-        """Tell whether it concerns the type."""
+        """Return whether the claim concerns the type."""
         return self.subject in (instance_type, instance_type.partition(".")[0])
 
 

@@ -32,7 +32,7 @@ def write_duration(value: timedelta) -> str:
 
 
 class Days(Enum):
-    """Say how a length of time of a day and more is written."""
+    """Name the way in which a length of time of a day or more is written."""
 
     AND_HOURS = "3 d 4 h"
     WHOLE = "3 days"

@@ -77,7 +77,7 @@ class InstanceType:
 
     @property
     def has_neuron(self) -> bool:
-        """Tell whether its cores are NeuronCores."""
+        """Return whether the type's cores are NeuronCores."""
         return self.accelerator.startswith(("Trainium", "Inferentia"))
 
 
@@ -103,7 +103,7 @@ class Instance:
 
     @property
     def running(self) -> bool:
-        """Tell whether EC2 said `running`."""
+        """Return whether EC2 reports the instance as `running`."""
         return self.state == "running"
 
 
@@ -201,7 +201,7 @@ class Quota:
     asof: datetime
 
     def counts(self, instance_type: str) -> bool:
-        """Tell whether a type's vCPUs count against it: `p` counts p4d and p5, `p5` counts p5en alone."""
+        """Return whether a type's vCPUs count against the quota: `p` counts p4d and p5, `p5` counts p5en alone."""
         family = instance_type.partition(".")[0]
         rests = ((name, family.removeprefix(name)) for name in self.families if family.startswith(name))
         return any(rest[:1].isdigit() != name[-1].isdigit() for name, rest in rests)

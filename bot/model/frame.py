@@ -14,6 +14,7 @@ from bot.model.labels import Labels
 from bot.model.window import Window
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -57,7 +58,7 @@ class Frame:
         return Window(self.start, self.end)
 
     def has(self, metric: str) -> bool:
-        """Tell whether the metric is a column here."""
+        """Return whether the metric is a column of the frame."""
         return metric in self._column
 
     def of(self, metric: str) -> Floats:
@@ -68,7 +69,7 @@ class Frame:
         return self.values[:, :, i]
 
     def steps(self, length: timedelta) -> int:
-        """Return how many steps cover `length`, at least one."""
+        """Return the number of steps that cover `length`, at least one."""
         return max(1, -(-length // self.step))
 
     def last(self, length: timedelta) -> Frame:

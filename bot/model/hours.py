@@ -24,7 +24,7 @@ class Hours:
     zone: ZoneInfo
 
     def hold(self, now: datetime) -> bool:
-        """Tell whether `now` lies within; the clock of the zone counts, summer time included."""
+        """Return whether `now` lies within the hours; the clock of the zone counts, summer time included."""
         at = now.astimezone(self.zone).time()
         if self.start <= self.end:
             return self.start <= at < self.end
@@ -36,13 +36,13 @@ def read_quiet_hours(text: str) -> Hours | None:
     """Read `22:00-07:00 Europe/Berlin` (UTC where no zone is said), None for `off`; raise `WrongInput`."""
     if text == OFF:
         return None
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text)
-    if not found:
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text)
+    if not match:
         raise WrongInput(f"'{text}' is not a time of the day; write 22:00-07:00 Europe/Berlin, or off.")
-    start, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
+    start, end = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
     if start == end:
         raise WrongInput(f"'{text}' begins when it ends; write 22:00-07:00 Europe/Berlin, or off.")
-    return Hours(start, end, _zone(found[5] or "UTC"))
+    return Hours(start, end, _zone(match[5] or "UTC"))
 
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -75,11 +75,11 @@ class Weekly:
 @cache
 def read_weekly(text: str) -> Weekly:
     """Read `mon 09:00 Europe/Berlin` (UTC where no zone is said); raise `WrongInput`."""
-    found = re.fullmatch(r"([A-Za-z]{3})[a-z]*[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text.strip())
-    day = found[1].lower() if found else ""
-    if not found or day not in DAYS:
+    match = re.fullmatch(r"([A-Za-z]{3})[a-z]*[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text.strip())
+    day = match[1].lower() if match else ""
+    if not match or day not in DAYS:
         raise WrongInput(f"'{text}' is not a time of the week; write mon 09:00 Europe/Berlin.")
-    return Weekly(DAYS.index(day), time(int(found[2]), int(found[3])), _zone(found[4] or "UTC"))
+    return Weekly(DAYS.index(day), time(int(match[2]), int(match[3])), _zone(match[4] or "UTC"))
 
 
 _SOON = "36h, 18:00, mon 09:00 Europe/Berlin, or 2026-11-23 09:00"
@@ -92,21 +92,21 @@ def read_moment(text: str, now: datetime) -> datetime:
     with a zone behind it (UTC where none is said).
     """
     word = text.strip()
-    found = re.fullmatch(r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?", word)
-    if not found or not (found[1] or found[3]):
+    match = re.fullmatch(r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?", word)
+    if not match or not (match[1] or match[3]):
         return now + _length(word)
-    zone = _zone(found[5] or "UTC")
+    zone = _zone(match[5] or "UTC")
     try:
-        at = time(int(found[3] or 0), int(found[4] or 0))
-        first = date.fromisoformat(found[1]) if found[1] else now.astimezone(zone).date()
+        at = time(int(match[3] or 0), int(match[4] or 0))
+        first = date.fromisoformat(match[1]) if match[1] else now.astimezone(zone).date()
     except ValueError:
         raise WrongInput(f"'{text}' is no time that a clock or a calendar shows; write {_SOON}.") from None
-    days = [first] if found[1] else [first + timedelta(days=i) for i in range(9) if _is_day(first + timedelta(days=i), found[2])]
+    days = [first] if match[1] else [first + timedelta(days=i) for i in range(9) if _is_day(first + timedelta(days=i), match[2])]
     moments = (datetime.combine(day, at, zone).astimezone(UTC) for day in days)
-    meant = next((moment for moment in moments if moment > now), None)
-    if meant is None:
+    chosen = next((moment for moment in moments if moment > now), None)
+    if chosen is None:
         raise WrongInput(f"'{text}' is past, or no day; write {_SOON}.")
-    return meant
+    return chosen
 
 
 def _is_day(day: date, name: str | None) -> bool:

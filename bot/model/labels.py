@@ -52,7 +52,7 @@ class Labels:
         return replace(self, **dict(other))
 
     def selects(self, other: Labels) -> bool:
-        """Tell whether everything said here is said alike in `other`."""
+        """Return whether `other` has the same value for every label that is set here."""
         return all(getattr(other, name) == value for name, value in self)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Tell which jobs stand in more than one Availability Zone: their collectives cross it, slowly and for money."""
+"""Find the jobs that stand in more than one Availability Zone: their collectives cross it, slowly and for money."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
     of one, or (without pods) exactly one run reports: nodes of separate jobs may stand anywhere.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    mine = [x for x in reading.inventory.instances.values() if x.labels.zone and _works(x, reading)]
-    tagged = {x.labels.cluster for x in mine if x.labels.job}
-    alone = {name: _only_job(reading, name) for name in {x.labels.cluster for x in mine} - tagged if name}
-    for node in mine:
+    nodes = [x for x in reading.inventory.instances.values() if x.labels.zone and _works(x, reading)]
+    tagged = {x.labels.cluster for x in nodes if x.labels.job}
+    alone = {name: _only_job(reading, name) for name in {x.labels.cluster for x in nodes} - tagged if name}
+    for node in nodes:
         job = node.labels.job or alone.get(node.labels.cluster, "")
         if job:
             groups.setdefault((node.labels.cluster, job), []).append(node.labels.zone)
-    found = [Scattered(cluster, job, _counted(zones)) for (cluster, job), zones in sorted(groups.items()) if len(set(zones)) > 1]
-    return tuple(found)
+    jobs = [Scattered(cluster, job, _counted(zones)) for (cluster, job), zones in sorted(groups.items()) if len(set(zones)) > 1]
+    return tuple(jobs)
 
 
 def _works(node: Instance, reading: Reading) -> bool:
@@ -70,6 +70,6 @@ def _held_by(reading: Reading, cluster: str) -> set[str]:
     if pods is None or not pods.n_steps:
         return set()
     hour = pods.last(_NOW)
-    asked = np.nan_to_num(hour.of("neuroncore_request_count")) + np.nan_to_num(hour.of("neuroncore_usage_count"))
-    holding = np.asarray((asked > 0).any(axis=1))
+    cores = np.nan_to_num(hour.of("neuroncore_request_count")) + np.nan_to_num(hour.of("neuroncore_usage_count"))
+    holding = np.asarray((cores > 0).any(axis=1))
     return {x.job or x.pod for x, holds in zip(hour.things, holding, strict=True) if holds and x.cluster == cluster}

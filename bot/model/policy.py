@@ -48,7 +48,7 @@ class Policy:
         return value
 
     def on(self, key: str) -> bool:
-        """Tell whether a switch is on."""
+        """Return whether a switch is on."""
         value = self.values[key]
         assert isinstance(value, bool), key
         return value

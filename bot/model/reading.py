@@ -66,7 +66,7 @@ class Reading:
     """Lines of compilers' logs, where logs are read; they need not be in order."""
 
     def hidden(self, labels: Labels) -> bool:
-        """Tell whether a gap hides things with these labels."""
+        """Return whether a gap hides things with these labels."""
         return any(gap.hides(labels) for gap in self.gaps)
 
     def frame(self, kind: str) -> Frame | None:

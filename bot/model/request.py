@@ -1,4 +1,4 @@
-"""State who asks what, from where."""
+"""Describe a request: the person, the channel and the words."""
 
 from __future__ import annotations
 

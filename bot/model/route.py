@@ -1,4 +1,4 @@
-"""State who hears what: routes by labels, the audiences beside them, and who owners are."""
+"""Hold who is notified of which alerts: routes by labels, the audiences beside them, and the addresses of owners."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Routes:
 
         Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody by itself.
         """
-        known = self.owners.get(name.lower().removeprefix(LAUNCHER), ())
+        addresses = self.owners.get(name.lower().removeprefix(LAUNCHER), ())
         return min(
-            known, key=lambda address: (_place(address) != _place(near), _platform(address) != _platform(near)), default=""
+            addresses, key=lambda address: (_place(address) != _place(near), _platform(address) != _platform(near)), default=""
         )
 
     def owner_among(self, names: Iterable[str], near: str = "") -> str:

@@ -1,16 +1,14 @@
-"""Tell since when a volume or a file system is used by nobody."""
+"""Work out since when nobody has used a volume or a file system."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.fleet import Volume
-from bot.model.frame import Frame
+from bot.model.frame import Frame, Mask
 
-Mask = npt.NDArray[np.bool_]
 _OPERATIONS = (
     "fsx_read_operations_count",
     "fsx_write_operations_count",

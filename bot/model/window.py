@@ -30,7 +30,7 @@ class Window:
             raise WrongInput(f"The window ends ({self.end:%Y-%m-%d %H:%M}) before it starts; swap the two.")
 
     def __contains__(self, at: datetime) -> bool:
-        """Tell whether `start <= at < end`."""
+        """Return whether `start <= at < end`."""
         return self.start <= at < self.end
 
     def __str__(self) -> str:
@@ -71,10 +71,10 @@ class Window:
         `7d` is the rolling span that ends now; dates count whole, both ends of `a..b` included; times are half-open.
         """
         word = text.strip().lower()
-        found = _rolling(word, now) or _named(word, now) or _dated(text.strip())
-        if found is None:
+        window = _rolling(word, now) or _named(word, now) or _dated(text.strip())
+        if window is None:
             raise WrongInput(f"'{text}' is not a window; write one of {GRAMMAR}.")
-        return found
+        return window
 
 
 def _rolling(word: str, now: datetime) -> Window | None:
