@@ -25,24 +25,24 @@ def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
             values[key] = SETTINGS[key].parse(text)
         elif text:
             scoped.append((scope, key, SETTINGS[key].parse(text)))
-    said = {(scope, key) for scope, key, _ in overrides}
-    return Policy(values, (*(o for o in base.overrides if o[:2] not in said), *scoped))
+    overridden = {(scope, key) for scope, key, _ in overrides}
+    return Policy(values, (*(o for o in base.overrides if o[:2] not in overridden), *scoped))
 
 
 def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Override, ...]:
     """Return the overrides that (key, text) pairs stand for; raise one `WrongInput` that names every mistake."""
-    found: dict[str, Override] = {}
+    overrides: dict[str, Override] = {}
     mistakes: list[str] = []
     for key, text in pairs:
         try:
-            if key in found:
+            if key in overrides:
                 raise WrongInput(f"{key} is given twice; keep one.")
-            found[key] = (scope, key, canonical(key, text, scope))
+            overrides[key] = (scope, key, canonical(key, text, scope))
         except WrongInput as error:
             mistakes.append(str(error) if key in str(error) else f"{key}: {error}")
     if mistakes:
         raise WrongInput(" ".join(mistakes))
-    return tuple(found.values())
+    return tuple(overrides.values())
 
 
 def canonical(key: str, text: str, scope: Labels = _EVERYWHERE) -> str:
@@ -56,8 +56,8 @@ def canonical(key: str, text: str, scope: Labels = _EVERYWHERE) -> str:
 
 def stacked(overrides: Sequence[Override], changes: Sequence[Override]) -> tuple[Override, ...]:
     """Return the stored overrides after a change: the newest last, those taken back gone."""
-    said = {change[:2] for change in changes}
-    return (*(o for o in overrides if o[:2] not in said), *(c for c in changes if c[2] != BACK))
+    changed = {change[:2] for change in changes}
+    return (*(o for o in overrides if o[:2] not in changed), *(c for c in changes if c[2] != BACK))
 
 
 def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
@@ -72,8 +72,8 @@ def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
 def edits(before: Policy, after: Policy, overrides: Iterable[Override]) -> tuple[Edit, ...]:
     """Return the differences at the scopes and keys of `overrides`, each once."""
     places = dict.fromkeys((scope, key) for scope, key, _ in overrides if key in SETTINGS)
-    found = (Edit(scope, key, shown(before, scope, key), shown(after, scope, key)) for scope, key in places)
-    return tuple(edit for edit in found if edit.before != edit.after)
+    every = (Edit(scope, key, shown(before, scope, key), shown(after, scope, key)) for scope, key in places)
+    return tuple(edit for edit in every if edit.before != edit.after)
 
 
 def shown(policy: Policy, scope: Labels, key: str) -> str:

@@ -78,8 +78,8 @@ def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: li
     try:
         values[key] = setting_of(key).parse(_words(key, raw))
     except WrongInput as error:
-        said = str(error)
-        mistakes.append(f"{where}{said}" if key in said else f"{where}{key}: {said}")
+        sentence = str(error)
+        mistakes.append(f"{where}{sentence}" if key in sentence else f"{where}{key}: {sentence}")
 
 
 def _words(key: str, raw: Any) -> str:
@@ -129,8 +129,8 @@ def _table(key: str) -> str:
 
 
 def _line(setting: Setting, value: Value) -> str:
-    said = f"default {setting.show(setting.default)}; " if value != setting.default else ""
-    return f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {said}{setting.meaning}"
+    default = f"default {setting.show(setting.default)}; " if value != setting.default else ""
+    return f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {default}{setting.meaning}"
 
 
 def _override_lines(scope: Labels, group: list[Override]) -> list[str]:

@@ -61,19 +61,19 @@ class Versions(Protocol):
 class DocumentStore(Protocol):
     """Keep small JSON documents for surfaces: conversation references, installations, the console's messages."""
 
-    def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
+    def put(self, collection: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
         ...
 
-    def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
+    def get(self, collection: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""
         ...
 
-    def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    def newest(self, collection: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
         ...
 
-    def drop(self, shelf: str, key: str) -> None:
+    def drop(self, collection: str, key: str) -> None:
         """Forget one document."""
         ...
 
@@ -81,20 +81,20 @@ class DocumentStore(Protocol):
 class IdempotencyKeys(Protocol):
     """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
 
-    def first(self, shelf: str, key: str) -> bool:
-        """Tell whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
+    def first(self, collection: str, key: str) -> bool:
+        """Return whether the key came for the first time, and keep it; of processes that ask at once, one is answered yes."""
 
 
 class Deduplicator:
-    """Ask the store, which every process shares; `shelf` keeps the keys of one platform."""
+    """Recognise repeated events of one platform by their keys, which lie in a collection of the store that processes share."""
 
-    def __init__(self, turnstile: IdempotencyKeys, shelf: str) -> None:
-        self._turnstile, self._shelf = turnstile, shelf
+    def __init__(self, keys: IdempotencyKeys, collection: str) -> None:
+        self._keys, self._collection = keys, collection
 
     async def again(self, key: str) -> bool:
-        """Tell whether the key came before, and remember it; "" is never remembered, and without a store nothing is known."""
+        """Return whether the key came before, and remember it; "" is never remembered, and without a store every key is new."""
         try:
-            return bool(key) and not await asyncio.to_thread(self._turnstile.first, self._shelf, key)
+            return bool(key) and not await asyncio.to_thread(self._keys.first, self._collection, key)
         except Unavailable as error:
             _log.warning("whether it is answered already is not known: %s", error)
             return False

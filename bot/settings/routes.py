@@ -64,14 +64,14 @@ def _read_route(text: str) -> Route:
 
 def read_owners(text: str) -> dict[str, tuple[str, ...]]:
     """Read `dana = ADDRESS, ADDRESS; kim = ADDRESS`; raise `WrongInput`. Names are compared without regard to case."""
-    found = {}
+    owners = {}
     for part in text.split(";"):
         name, equals, to = part.partition("=")
         if part.strip() and not (name.strip() and equals and addresses(to)):
             raise WrongInput(f"'{part.strip()}' names no owner; write NAME = ADDRESS.")
         if part.strip():
-            found[name.strip().lower()] = addresses(to)
-    return found
+            owners[name.strip().lower()] = addresses(to)
+    return owners
 
 
 def tables_as_text(document: Mapping[str, Any]) -> dict[str, Any]:

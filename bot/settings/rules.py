@@ -12,36 +12,40 @@ SHORTEST = 16
 
 def conflicts(values: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each pair of settings that contradict each other."""
-    found = []
+    sentences = []
     if values["slack.bot_token"] and values["slack.client_id"]:
-        found.append("SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several; set one of them.")
+        sentences.append("SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several; set one of them.")
     if values["teams.app_id"] and not values["teams.app_password"]:
-        found.append("MicrosoftAppId also needs MicrosoftAppPassword.")
+        sentences.append("MicrosoftAppId also needs MicrosoftAppPassword.")
     if values["aws.billing"] and values["aws.athena"]:
-        found.append("TRNBOT_AWS_BILLING and TRNBOT_AWS_ATHENA are two ways to one export; set one of them.")
+        sentences.append("TRNBOT_AWS_BILLING and TRNBOT_AWS_ATHENA are two ways to one export; set one of them.")
     if values["slack.client_id"]:
         needed = ("SLACK_CLIENT_SECRET", "slack.client_secret"), ("TRNBOT_SLACK_WORKSPACES", "slack.workspaces")
-        found += [f"SLACK_CLIENT_ID also needs {variable}." for variable, name in needed if not values[name]]
+        sentences += [f"SLACK_CLIENT_ID also needs {variable}." for variable, name in needed if not values[name]]
     speaks = values["slack.bot_token"] or values["slack.client_id"]
     if speaks and not (values["slack.app_token"] or values["slack.signing_secret"]):
         variable = "SLACK_BOT_TOKEN" if values["slack.bot_token"] else "SLACK_CLIENT_ID"
-        found.append(f"{variable} also needs SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP).")
-    return found
+        sentences.append(f"{variable} also needs SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP).")
+    return sentences
 
 
 def serving_conflicts(values: Mapping[str, Any], *, asked: bool) -> list[str]:
     """Return why nobody may be served so; `asked` = the Teams app id was set, even to nothing."""
-    found, host = [], values["host"]
+    sentences, host = [], values["host"]
     if host not in LOOPBACK and not values["web.token"]:
-        found.append(f"TRNBOT_HOST '{host}' lets others reach the console, so set TRNBOT_WEB_TOKEN.")
+        sentences.append(f"TRNBOT_HOST '{host}' lets others reach the console, so set TRNBOT_WEB_TOKEN.")
     if 0 < len(values["web.token"].reveal()) < SHORTEST:
-        found.append(f"TRNBOT_WEB_TOKEN is short enough to be guessed; make it {SHORTEST} characters or longer.")
+        sentences.append(f"TRNBOT_WEB_TOKEN is short enough to be guessed; make it {SHORTEST} characters or longer.")
     if values["public_url"] and not values["web.token"]:
-        found.append("TRNBOT_PUBLIC_URL lets others reach the console, so set TRNBOT_WEB_TOKEN.")
+        sentences.append("TRNBOT_PUBLIC_URL lets others reach the console, so set TRNBOT_WEB_TOKEN.")
     if values["teams.development"] and not values["teams.app_id"] and host not in LOOPBACK:
-        found.append(f"TRNBOT_TEAMS_DEVELOPMENT lets anyone in, so it needs a loopback TRNBOT_HOST; got '{host}'.")
+        sentences.append(f"TRNBOT_TEAMS_DEVELOPMENT lets anyone in, so it needs a loopback TRNBOT_HOST; got '{host}'.")
     if asked and not values["teams.app_id"] and not values["teams.development"]:
-        found.append("MicrosoftAppId is empty, which would let anyone in; set it, unset it, or set TRNBOT_TEAMS_DEVELOPMENT=1.")
+        sentences.append(
+            "MicrosoftAppId is empty, which would let anyone in; set it, unset it, or set TRNBOT_TEAMS_DEVELOPMENT=1."
+        )
     if values["teams.app_id"] and not (values["teams.tenant_id"] or values["teams.tenants"]):
-        found.append("MicrosoftAppId lets any tenant in; set MicrosoftAppTenantId or TRNBOT_TEAMS_TENANTS (* for every tenant).")
-    return found
+        sentences.append(
+            "MicrosoftAppId lets any tenant in; set MicrosoftAppTenantId or TRNBOT_TEAMS_TENANTS (* for every tenant)."
+        )
+    return sentences

@@ -156,17 +156,17 @@ def _policy(table: Any, mistakes: list[str]) -> Policy:
 
 def _from_file(document: Mapping[str, Any], mistakes: list[str]) -> dict[str, tuple[str, str]]:
     """Return (text, where it was said) by name."""
-    found = {}
+    texts = {}
     for name, raw in _flat(document).items():
         if name not in _BY_NAME:
             mistakes.append(f"'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
         elif isinstance(raw, str | int | float):
-            found[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), name)
+            texts[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), name)
         elif isinstance(raw, list) and all(isinstance(x, str) for x in raw):
-            found[name] = (",".join(raw), name)
+            texts[name] = (",".join(raw), name)
         else:
             mistakes.append(f"{name} takes a text, a number or a list of texts.")
-    return found
+    return texts
 
 
 def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,12 +178,12 @@ def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, tuple[str, str]]:
-    said = {name: value for name, value in environ.items() if not _SERVICE_LINK.fullmatch(f"{name}={value}")}
-    for variable in said:
+    variables = {name: value for name, value in environ.items() if not _SERVICE_LINK.fullmatch(f"{name}={value}")}
+    for variable in variables:
         if variable.startswith("TRNBOT_") and variable not in _VARIABLES:
             close = get_close_matches(variable, _VARIABLES, n=1, cutoff=0.6)
             mistakes.append(f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else "."))
-    return {key.name: (said[key.variable], key.variable) for key in KEYS if key.variable in said}
+    return {key.name: (variables[key.variable], key.variable) for key in KEYS if key.variable in variables}
 
 
 def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:

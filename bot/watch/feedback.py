@@ -72,8 +72,8 @@ def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object
     rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
     for alert, doing in last.values():
         rules.setdefault(alert.anomaly.rule, ([], []))[doing is Doing.NOT_AN_ANOMALY].append(alert)
-    found = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
-    return sorted(found, key=lambda score: (score.precision, -score.wrong, score.rule))
+    scored = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
+    return sorted(scored, key=lambda score: (score.precision, -score.wrong, score.rule))
 
 
 def _score(rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]) -> Score:

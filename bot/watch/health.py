@@ -93,38 +93,40 @@ class Health:
         for name, kind, meaning, attribute in _METRICS:
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
         for name, kind, meaning, attribute in _DELAYS:
-            told = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *told] if told else []
+            samples = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
         return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Outage:
     """State since when nothing reaches a channel, and whether a person was told."""
 
     since: datetime
-    told: bool = False
+    reported: bool = field(default=False, metadata={"stored": "told"})
 
 
-TROUBLES = Documents("troubles", Trouble)
+OUTAGES = Documents("troubles", Outage)
 PATIENCE = timedelta(minutes=15)
 """How long a platform may be away before a person is told; what only a person can mend is told at once."""
 MOST = 100
 
 
-async def watch_channels(sent: Delivered, store: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]) -> None:
-    """Tell of channels that took nothing, each once, and of those that took something again."""
-    if not sent.entries and not sent.failures:
+async def watch_channels(
+    delivered: Delivered, store: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]
+) -> None:
+    """Tell of channels that nothing reaches, each once, and of those that messages reach again."""
+    if not delivered.entries and not delivered.failures:
         return
-    troubled = dict(await asyncio.to_thread(TROUBLES.newest, store, MOST))
-    for channel, error in sent.failures.items():
-        trouble = troubled.get(channel, Trouble(now))
-        due = not trouble.told and (now - trouble.since >= PATIENCE or isinstance(error, Refused))
-        if channel not in troubled or due:
-            await asyncio.to_thread(TROUBLES.put, store, channel, replace(trouble, told=trouble.told or due))
+    outages = dict(await asyncio.to_thread(OUTAGES.newest, store, MOST))
+    for channel, error in delivered.failures.items():
+        outage = outages.get(channel, Outage(now))
+        due = not outage.reported and (now - outage.since >= PATIENCE or isinstance(error, Refused))
+        if channel not in outages or due:
+            await asyncio.to_thread(OUTAGES.put, store, channel, replace(outage, reported=outage.reported or due))
         if due:
             await tell(f"Nothing reaches {channel}: {error}")
-    for channel in {one.channel for one in sent.entries} & troubled.keys():
-        await asyncio.to_thread(TROUBLES.drop, store, channel)
-        if troubled[channel].told:
+    for channel in {one.channel for one in delivered.entries} & outages.keys():
+        await asyncio.to_thread(OUTAGES.drop, store, channel)
+        if outages[channel].reported:
             await tell(f"Messages reach {channel} again.")

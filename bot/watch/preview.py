@@ -30,22 +30,22 @@ from bot.watch.tick import grid
 class Side:
     """Hold the outcome of one policy."""
 
-    told: tuple[Alert, ...]
-    """Alerts that some channel heard of, oldest first."""
+    notified: tuple[Alert, ...]
+    """Alerts that some channel was notified of, oldest first."""
     muted: int
-    notices: Mapping[str, int]
+    notifications: Mapping[str, int]
     """Messages and edits by channel."""
     usd: Decimal
-    """Waste of the told alerts."""
+    """Waste of those alerts."""
     delay: timedelta | None
     """Median time from the beginning of an anomaly to its alert, None without any."""
     digest: str
-    """Fingerprint of every alert and notice: the same fingerprint is the same run."""
+    """Fingerprint of every alert and notification: the same fingerprint is the same run."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Hold both sides, and the alerts that only one of them tells."""
+    """Hold both sides, and the alerts that only one of them notifies anybody of."""
 
     window: Window
     ticks: int
@@ -56,34 +56,34 @@ class Comparison:
 
 
 def compare(before: ReplayResult, after: ReplayResult) -> Comparison:
-    """Compare; two alerts are one when they have the same key and overlap in time, sooner or later told."""
+    """Compare two replays; two alerts are one when they have the same key and overlap in time."""
     one, other = side_of(before), side_of(after)
-    appear, disappear = _without(other.told, one.told), _without(one.told, other.told)
+    appear, disappear = _without(other.notified, one.notified), _without(one.notified, other.notified)
     return Comparison(after.window, after.ticks, one, other, appear, disappear)
 
 
-def side_of(seen: ReplayResult) -> Side:
+def side_of(result: ReplayResult) -> Side:
     """Sum up one replay."""
-    heard = {alert.id for notice in seen.notifications for alert in notice.alerts}
-    alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
-    told = tuple(a for a in alerts if a.id in heard)
-    delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in told]
+    ids = {alert.id for notification in result.notifications for alert in notification.alerts}
+    alerts = sorted(result.alerts.values(), key=lambda a: (a.opened, a.key))
+    notified = tuple(a for a in alerts if a.id in ids)
+    delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in notified]
     return Side(
-        told=told,
-        muted=len(alerts) - len(told),
-        notices=dict(sorted(Counter(notice.channel for notice in seen.notifications).items())),
-        usd=spent(told),
+        notified=notified,
+        muted=len(alerts) - len(notified),
+        notifications=dict(sorted(Counter(notification.channel for notification in result.notifications).items())),
+        usd=spent(notified),
         delay=timedelta(seconds=median(delays)) if delays else None,
-        digest=digest(seen),
+        digest=digest(result),
     )
 
 
-def digest(seen: ReplayResult) -> str:
-    """Return a fingerprint of every alert and notice of a replay."""
-    alerts = sorted(seen.alerts.values(), key=lambda a: a.id)
-    told = [(a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in alerts]
-    said = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in seen.notifications]
-    return hashlib.sha256(repr((told, said)).encode()).hexdigest()[:16]
+def digest(result: ReplayResult) -> str:
+    """Return a fingerprint of every alert and notification of a replay."""
+    ordered = sorted(result.alerts.values(), key=lambda a: a.id)
+    alerts = [(a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in ordered]
+    notifications = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in result.notifications]
+    return hashlib.sha256(repr((alerts, notifications)).encode()).hexdigest()[:16]
 
 
 def spent(alerts: Iterable[Alert]) -> Decimal:
@@ -91,21 +91,21 @@ def spent(alerts: Iterable[Alert]) -> Decimal:
     return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
 
 
-def summary(seen: Comparison) -> dict[str, Any]:
+def summary(comparison: Comparison) -> dict[str, Any]:
     """Return the summary that a version keeps of its preview; lists hold the value before and after."""
-    before, after = seen.before, seen.after
-    channels = sorted({*before.notices, *after.notices})
+    before, after = comparison.before, comparison.after
+    channels = sorted({*before.notifications, *after.notifications})
     return {
-        "start": seen.window.start.isoformat(),
-        "end": seen.window.end.isoformat(),
-        "alerts": [len(before.told), len(after.told)],
+        "start": comparison.window.start.isoformat(),
+        "end": comparison.window.end.isoformat(),
+        "alerts": [len(before.notified), len(after.notified)],
         "muted": [before.muted, after.muted],
-        "appear": len(seen.appear),
-        "disappear": len(seen.disappear),
-        "notices": {name: [before.notices.get(name, 0), after.notices.get(name, 0)] for name in channels},
+        "appear": len(comparison.appear),
+        "disappear": len(comparison.disappear),
+        "notices": {name: [before.notifications.get(name, 0), after.notifications.get(name, 0)] for name in channels},
         "waste_usd": [f"{before.usd:.2f}", f"{after.usd:.2f}"],
-        "found_usd": f"{spent(seen.appear):.2f}",
-        "missed_usd": f"{spent(seen.disappear):.2f}",
+        "found_usd": f"{spent(comparison.appear):.2f}",
+        "missed_usd": f"{spent(comparison.disappear):.2f}",
         "delay_minutes": [side.delay and side.delay.total_seconds() / 60 for side in (before, after)],
         "digest": after.digest,
     }
@@ -141,19 +141,19 @@ def draft(
     Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
     """
     newest = ports.stores.versions.versions(1)
-    standing = newest[0].overrides if newest else ()
-    now, then = applied(ports.site.base, standing), applied(ports.site.base, overrides)
-    made = edits(now, then, (*standing, *overrides, *((*o[:2], "") for o in ports.site.base.overrides)))
-    if not made:
+    stored = newest[0].overrides if newest else ()
+    now, then = applied(ports.site.base, stored), applied(ports.site.base, overrides)
+    changed = edits(now, then, (*stored, *overrides, *((*o[:2], "") for o in ports.site.base.overrides)))
+    if not changed:
         raise WrongInput("Nothing would change: all of it stands so already.")
     if not _RUNNING.acquire(blocking=False):
         raise Unavailable("Another preview runs just now; try again in a minute.")
     try:
-        seen = preview(ports, (now, then), request.at)
+        comparison = preview(ports, (now, then), request.at)
     finally:
         _RUNNING.release()
-    stamp = repr((request.at, request.user.id, made, newest[0].number if newest else 0))
-    kept = Draft(
+    stamp = repr((request.at, request.user.id, changed, newest[0].number if newest else 0))
+    candidate = Draft(
         id="p" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
         at=request.at,
         by=request.user.id,
@@ -161,11 +161,11 @@ def draft(
         doing=doing,
         changes=tuple(changes),
         overrides=tuple(overrides),
-        edits=made,
-        shown=summary(seen),
+        edits=changed,
+        shown=summary(comparison),
     )
-    _keep(ports, kept)
-    return kept, seen
+    _keep(ports, candidate)
+    return candidate, comparison
 
 
 def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> Comparison:
@@ -175,12 +175,12 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> C
     silences = [held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences]
     routes = routes_now(ports.site.routes, ports.stores.documents)
     runs = [
-        (replace(again, site=replace(again.site, routes=routes)), ReplayResult(window))
-        for again in ports.world.replays.again(policies)
+        (replace(side, site=replace(side.site, routes=routes)), ReplayResult(window))
+        for side in ports.world.replays.again(policies)
     ]
-    for again, _ in runs:
-        again.stores.alerts.save(StateUpdate(silences=silences))
-    for _ in zip(*(ticking(again, ports.site.channels, times, seen) for again, seen in runs), strict=True):
+    for side, _ in runs:
+        side.stores.alerts.save(StateUpdate(silences=silences))
+    for _ in zip(*(ticking(side, ports.site.channels, times, result) for side, result in runs), strict=True):
         pass
     return compare(runs[0][1], runs[1][1])
 
@@ -192,10 +192,10 @@ def held_since(silence: Silence, start: datetime) -> Silence:
 
 def kept_draft(ports: Ports, name: str) -> Draft:
     """Return a preview that can still be applied; raise `WrongInput` for any other."""
-    made = PREVIEWS.get(ports.stores.documents, name)
-    if made is None:
+    stored = PREVIEWS.get(ports.stores.documents, name)
+    if stored is None:
         raise WrongInput(f"There is no preview '{name}' to apply; it was cancelled, is too old, or never was. Preview it again.")
-    return made
+    return stored
 
 
 def _keep(ports: Ports, made: Draft) -> None:

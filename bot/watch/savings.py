@@ -27,10 +27,10 @@ class Saving:
 def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[Saving]:
     """Return the savings among `alerts`, dearest an hour first; `running` are the ids of the instances that run at `now`.
 
-    Counts an alert that ended, cost something, was acknowledged before it ended, or was told and lost every node it was about.
+    Counts an alert that ended and cost something, and that was acknowledged before, or notified of and lost all its nodes.
     """
-    found = [_saving(alert, now) for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))]
-    return sorted(found, key=lambda saving: saving.usd_per_hour, reverse=True)
+    acted = [alert for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))]
+    return sorted((_saving(alert, now) for alert in acted), key=lambda saving: saving.usd_per_hour, reverse=True)
 
 
 def saved_within(alerts: Sequence[Alert], window: Window, running: Set[str], now: datetime) -> list[Saving]:

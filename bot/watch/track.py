@@ -25,11 +25,11 @@ def track(
     An alert ends when its anomaly was not seen for `resolve_after` although its things could be seen: a source that failed
     or a node that fell silent is no recovery. Of the `ended`, one whose anomaly is seen again is the same alert again.
     """
-    found = {anomaly.key: anomaly for anomaly in detection.anomalies}
-    kept = [_follow(alert, found.pop(alert.key, None), detection, reading, resolve_after) for alert in open_alerts]
+    anomalies = {anomaly.key: anomaly for anomaly in detection.anomalies}
+    kept = [_follow(alert, anomalies.pop(alert.key, None), detection, reading, resolve_after) for alert in open_alerts]
     before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
-    again = [_seen_again(before[key], anomaly, reading) for key, anomaly in found.items() if key in before]
-    return kept + again + [_open(anomaly, reading) for key, anomaly in found.items() if key not in before]
+    again = [_seen_again(before[key], anomaly, reading) for key, anomaly in anomalies.items() if key in before]
+    return kept + again + [_open(anomaly, reading) for key, anomaly in anomalies.items() if key not in before]
 
 
 def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:

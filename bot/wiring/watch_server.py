@@ -102,15 +102,15 @@ class ReplayServer:
             self._lost.clear()
 
     async def _wait_for_lead(self) -> None:
-        told = False
+        waited = False
         while not await asyncio.to_thread(self._store.acquire_lead):
-            if not told:
+            if not waited:
                 log.info("another process leads; this one answers, and takes over when that ends")
-            told = True
+            waited = True
             ticked_at = await asyncio.to_thread(self._ticked_at)
             self._at = ticked_at or self._at
             await asyncio.sleep(STANDBY_S)
-        if told:
+        if waited:
             log.info("this process leads now")
 
     async def _play(self) -> None:

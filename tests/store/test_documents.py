@@ -16,11 +16,11 @@ from bot.answers.runs.costed import BASELINES, MIGRATIONS
 from bot.costs.reconcile import ESTIMATES, MonthForecast
 from bot.ports import Documents
 from bot.settings.routes import SUBSCRIPTIONS
-from bot.watch.health import TROUBLES
+from bot.watch.health import OUTAGES
 from bot.watch.preview import PREVIEWS
 from tests.builders import NOON
 
-SHELVES = (BASELINES, CHECKLISTS, ESTIMATES, MIGRATIONS, PREVIEWS, SENT, SUBSCRIBED, SUBSCRIPTIONS, TROUBLES)
+SHELVES = (BASELINES, CHECKLISTS, ESTIMATES, MIGRATIONS, PREVIEWS, SENT, SUBSCRIBED, SUBSCRIPTIONS, OUTAGES)
 
 
 def written(shelf: str) -> dict[str, Any]:

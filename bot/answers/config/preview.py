@@ -43,7 +43,7 @@ def preview_card(draft: Draft, seen: Comparison, notes: Sequence[str] = ()) -> C
     blocks: list[Block] = [*edit_lines(draft.edits), *(text(note) for note in notes), _sides(seen), _verdict(seen)]
     blocks += [_listed("Alerts that appear", seen.appear)] if seen.appear else []
     blocks += [_listed("Alerts that disappear", seen.disappear)] if seen.disappear else []
-    blocks += [_chart(seen)] if seen.before.told or seen.after.told else []
+    blocks += [_chart(seen)] if seen.before.notified or seen.after.notified else []
     blocks.append(_how(draft, seen))
     blocks.append(Buttons(_buttons(draft)))
     data = {
@@ -74,7 +74,7 @@ def edit_data(edit: Edit) -> dict[str, object]:
 
 
 def _headline(seen: Comparison) -> str:
-    then, now = len(seen.after.told), len(seen.before.told)
+    then, now = len(seen.after.notified), len(seen.before.notified)
     if not seen.appear and not seen.disappear:
         return f"the same {counted(now, 'alert')} over {rounded_duration(seen.window.length)}"
     return f"{counted(then, 'alert')} instead of {now} over {rounded_duration(seen.window.length)}"
@@ -82,10 +82,13 @@ def _headline(seen: Comparison) -> str:
 
 def _sides(seen: Comparison) -> Table:
     before, after = seen.before, seen.after
-    rows = [("alerts told", f"{len(before.told)}", f"{len(after.told)}"), ("held back", f"{before.muted}", f"{after.muted}")]
+    rows = [
+        ("alerts told", f"{len(before.notified)}", f"{len(after.notified)}"),
+        ("held back", f"{before.muted}", f"{after.muted}"),
+    ]
     rows += [
-        (f"messages and edits to {name}", f"{before.notices.get(name, 0)}", f"{after.notices.get(name, 0)}")
-        for name in sorted({*before.notices, *after.notices})
+        (f"messages and edits to {name}", f"{before.notifications.get(name, 0)}", f"{after.notifications.get(name, 0)}")
+        for name in sorted({*before.notifications, *after.notifications})
     ]
     rows += [("waste caught", usd(before.usd), usd(after.usd)), ("median delay", _delay(before), _delay(after))]
     columns = (
@@ -130,7 +133,7 @@ def _chart(seen: Comparison) -> Chart:
     first, last = seen.window.start.date(), seen.window.end.date()
     days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
     gone = {alert.id for alert in seen.disappear}
-    both = [alert for alert in seen.before.told if alert.id not in gone]
+    both = [alert for alert in seen.before.notified if alert.id not in gone]
     series = (
         Series("both", _counts(both, days), Tone.INFO),
         Series("new", _counts(seen.appear, days), Tone.WARNING),

@@ -93,7 +93,7 @@ async def baseline_keep(
     name: str = arg(None, "the run"),
     as_: str = arg("", "what to call it; the run's own name when left out", keyword=True),
 ) -> Card:
-    """Write the epochs, losses and tokens of a run on the shelf."""
+    """Write the epochs, losses and tokens of a run as a baseline."""
     return await asyncio.to_thread(_keep, ports, request, name, as_ or name)
 
 
