@@ -37,15 +37,15 @@ def in_utc(document: Any) -> Any:
     return json.loads(json.dumps(document).replace('+00:00"', 'Z"'))
 
 
-@pytest.mark.parametrize("documents", SHELVES, ids=lambda documents: documents.shelf)
+@pytest.mark.parametrize("documents", SHELVES, ids=lambda documents: documents.collection)
 def test_a_document_of_0_1_0_is_written_again_as_it_was(documents: Documents[Any]) -> None:
-    store, before = MemoryStore(), written(documents.shelf)
+    store, before = MemoryStore(), written(documents.collection)
     assert before
     for key, document in before.items():
-        store.put(documents.shelf, key, document)
+        store.put(documents.collection, key, document)
         noun = documents.get(store, key)
         documents.put(store, key, noun)
-        assert in_utc(store.get(documents.shelf, key)) == in_utc(document)
+        assert in_utc(store.get(documents.collection, key)) == in_utc(document)
 
 
 def test_a_field_that_is_left_out_is_not_written_and_read_as_none() -> None:
