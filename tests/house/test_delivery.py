@@ -14,14 +14,15 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, Tone
-from bot.errors import Refused, Unavailable
+from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Severity
 from bot.model.policy import Policy
 from bot.model.reading import Reading
-from tests.builders import NOON, anomaly
-from tests.house.fakes import Chat, Script, app, ask
+from bot.model.route import Routes
+from tests.builders import FIVE, NOON, anomaly, reading, with_parts
+from tests.house.fakes import Chat, Fleet, Script, app, ask
 
 MINUTE = timedelta(minutes=1)
 COSTS = {"bert": 50, "gpt": 400, "llama": 450, "moe": 10, "tiny": 200}
@@ -262,3 +263,90 @@ async def test_a_slow_channel_does_not_hold_up_a_quick_one() -> None:
     bot._channels = bot._watch._channels = ("chat:ops", "chat:team")
     await bot.tick(NOON)
     assert len(chat.messages) == 2
+
+
+class Counting(Gone):
+    """Counts how often its lost channel was tried."""
+
+    error = Unavailable("The chat is away.")
+    tries = 0
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        self.tries += channel == "ops"
+        return await super().post(channel, card, key)
+
+
+async def test_a_dead_channel_is_tried_three_times_a_tick() -> None:
+    chat = Counting()
+    bot = app(Incidents(NOON, NOON + 60 * MINUTE), chat)  # type: ignore[arg-type]
+    await minutes(bot, 0, 2)
+    assert (len(COSTS), chat.tries) == (5, 2 * 3)
+
+
+class Full(Chat):
+    """Takes no message about the dearest cluster, and any other."""
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if "llama" in card.title:
+            raise Refused("The message is too long.")
+        return await super().post(channel, card, key)
+
+
+async def test_a_channel_that_took_a_message_is_not_told_to_be_gone() -> None:
+    chat = Full()
+    bot = app(Incidents(NOON, NOON + 60 * MINUTE), chat, admins=("chat:U1",))  # type: ignore[arg-type]
+    await bot.tick(NOON)
+    assert len(chat.messages) == len(COSTS) - 1
+    assert Tone.ERROR not in {card.tone for card in chat.messages.values()}
+    assert bot.health.undelivered == ("chat:ops: The message is too long.",)
+
+
+class Mute(Chat):
+    """Takes what is to stand in a thread, and never answers that it did."""
+
+    async def reply(self, channel: str, message: str, card: Card) -> None:
+        await super().reply(channel, message, card)
+        raise Unanswered("The chat did not answer.")
+
+
+async def test_a_line_of_a_thread_that_nobody_confirmed_is_not_said_again() -> None:
+    chat = Mute()
+    bot = app(Incidents(NOON, NOON + 40 * MINUTE), chat)  # type: ignore[arg-type]
+    await minutes(bot, 0, 2)
+    (first, *_) = bot.ports.stores.alerts.load(NOON).alerts
+    await bot.answer(ask(f"ack {first.id}", at=NOON + 2 * MINUTE))
+    await minutes(bot, 3, 6)
+    assert len(chat.threads) == 1
+    assert bot.health.undelivered == ()
+
+
+class Pinged(Chat):
+    """Notes who is pinged by which call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pings: list[tuple[str, tuple[str, ...]]] = []
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        self.pings.append(("post", tuple(one.user for one in card.mentions)))
+        return await super().post(channel, card, key)
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        self.pings.append(("edit", tuple(one.user for one in card.mentions)))
+        return await super().edit(channel, message, card, key)
+
+
+class Owned(Fleet):
+    """A fleet whose nodes name their owner."""
+
+    def read(self, now: datetime) -> Reading:
+        return reading(now, owner="dana")
+
+
+async def test_an_owner_is_pinged_by_the_first_message_and_by_no_edit() -> None:
+    chat = Pinged()
+    bot = app(Script(anomaly(), anomaly(at=NOON + FIVE, n=8)), chat, fleet=Owned())
+    bot.ports = with_parts(bot.ports, routes=Routes(owners={"dana": ("chat:U7",)}))
+    for i in range(2):
+        await bot.tick(NOON + i * FIVE)
+    assert chat.pings == [("post", ("chat:U7",)), ("edit", ())]

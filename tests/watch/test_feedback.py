@@ -9,7 +9,7 @@ import pytest
 from bot.model.alert import Decision, Doing, Silence
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.policy.schema import default_policy
+from bot.policy.schema import SETTINGS, default_policy
 from bot.watch.feedback import pattern_of, scores
 from bot.watch.mute import mute
 from bot.watch.preview import held_since
@@ -45,6 +45,10 @@ def test_a_later_opening_of_the_same_kind_is_muted():
 )
 def test_what_is_elsewhere_else_or_worse_speaks(later):
     assert muted(later) == ""
+
+
+def test_what_is_dearer_by_half_is_still_the_same():
+    assert muted(replace(judged(), waste=waste("150"))) == "silence:m1"
 
 
 @pytest.mark.parametrize(("at", "by"), [(NOON, "silence:m1"), (NOON + 29 * DAY, "silence:m1"), (NOON + 30 * DAY, "")])
@@ -94,6 +98,22 @@ def test_rules_are_scored_by_the_last_judgement_of_each_opening():
 def test_a_rule_that_is_mostly_wrong_gets_a_line_to_try(cause, line):
     wrong = [decided(Doing.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
     assert scores(wrong, default_policy().values)[0].suggestion == line
+
+
+def test_a_rule_as_often_right_as_wrong_gets_no_line():
+    about = [decided(Doing.USEFUL if i % 2 else Doing.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(4)]
+    assert scores(about, default_policy().values)[0].suggestion == ""
+
+
+def test_a_line_to_try_is_one_that_can_be_set():
+    highest = SETTINGS["idle.for"].high
+    values = {**default_policy().values, "idle.for": timedelta(seconds=highest * 0.75), "spend_jump.above": 0.75}
+    for cause, key in ((Cause.IDLE, "idle.for"), (Cause.SPEND_JUMP, "spend_jump.above")):
+        wrong = [decided(Doing.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+        (score,) = scores(wrong, values)
+        words = score.suggestion.split(" ")
+        assert words[:3] == ["config", "set", key]
+        assert SETTINGS[key].parse(words[3]) > values[key]
 
 
 def test_two_judgements_suggest_nothing():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -55,6 +56,12 @@ def test_other_nodes_of_the_cluster_are_not_explained_away() -> None:
     assert [a.muted_by for a in mute([fault, slow], [], POLICY, NOON)] == ["", ""]
 
 
+@pytest.mark.parametrize(("sick", "marked"), [(2, "inhibit:hardware_fault/cluster=llama"), (1, "")])
+def test_half_of_the_nodes_are_enough_to_explain_the_others(sick: int, marked: str) -> None:
+    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT, n=sick)), alert(anomaly(Cause.STARVED, n=4), name="a2")
+    assert mute([fault, slow], [], POLICY, NOON)[1].muted_by == marked
+
+
 def test_waste_under_the_least_is_muted_by_the_policy_and_says_so() -> None:
     (found,) = mute([alert(waste=waste("0.99"))], [], POLICY, NOON)
     assert found.muted_by == "policy:alert.least_usd_per_hour"
@@ -95,6 +102,7 @@ def bought(cause: Cause = Cause.SPEND_JUMP, usd: str = "43", **labels: str) -> o
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("43")), True),
         (bought(cluster="llama"), alert(anomaly(Cause.ALLOCATED_UNUSED), waste=waste("43")), True),
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON), True),  # its nodes are gone, the bill is late
+        (bought(), alert(anomaly(Cause.IDLE), waste=waste("21.50")), True),  # half of it
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("20")), False),  # less than half of it
         (bought(cluster="vision"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
         (bought(instance_type="p5.48xlarge"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
@@ -120,6 +128,13 @@ def test_small_volumes_of_a_cluster_count_together(n: int, marked: str) -> None:
     alerts = [volume(f"vol-{i}") for i in range(n)] + [volume("vol-x", cluster="vision")]
     found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
     assert [a.muted_by for a in found] == [marked] * n + ["policy:alert.least_usd_per_hour"]
+
+
+def test_small_volumes_that_are_gone_count_no_more() -> None:
+    gone = replace(volume("vol-9"), closed=NOON)  # type: ignore[type-var]
+    firing = [volume(f"vol-{i}") for i in range(2)]
+    found = mute([*firing, gone], [], POLICY, NOON)  # type: ignore[list-item]
+    assert [a.muted_by for a in found] == ["policy:alert.least_usd_per_hour"] * 2 + [""]
 
 
 @pytest.mark.parametrize(("so_far", "marked"), [("40", ""), ("0.99", "policy:alert.least_usd_per_hour")])

@@ -10,7 +10,7 @@ from bot.model.causes import Cause, Severity
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group
 from bot.watch.notify import log_entry_of, notification_of
-from tests.builders import NOON, alert, anomaly, waste
+from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
 LATER = NOON + timedelta(hours=5)
@@ -33,6 +33,7 @@ def told(*alerts: Alert) -> Notification:
         ("many fewer are", FIRST, replace(FIRST, anomaly=anomaly(n=2)), Reason.FEWER),
         ("a long compile that was cut off is told so", FIRST, CUT_OFF, Reason.FEWER),
         ("and once", CUT_OFF, CUT_OFF, None),
+        ("that no price is known for now is no news", FIRST, replace(FIRST, waste=waste("0")), None),
         ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
         ("what has cost twice as much as told is worse", FIRST, replace(FIRST, waste=waste("100", "160")), Reason.WORSE),
         ("twice very little is no news", FIRST, replace(FIRST, waste=waste("100", "120")), None),
@@ -48,6 +49,34 @@ def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: R
     said = log_entry_of(told(before), "m1")
     found = notification_of(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
     assert (found.reason if found else None) is reason, sentence
+
+
+def test_of_two_alerts_the_end_of_one_means_fewer_nodes() -> None:
+    other = alert(anomaly(Cause.ODD), name="a2", waste=waste())
+    said = log_entry_of(told(FIRST, other), "m1")
+    found = notification_of(Incident("n1", "web:alerts", (FIRST, replace(other, closed=LATER)), said), POLICY, LATER)
+    assert said.things == 8
+    assert found is not None
+    assert found.reason is Reason.FEWER
+
+
+@pytest.mark.parametrize(("ago", "reason"), [(timedelta(hours=23, minutes=59), Reason.OVER), (timedelta(days=1), None)])
+def test_the_end_of_what_may_never_have_been_told_is_told_for_a_day(ago: timedelta, reason: Reason | None) -> None:
+    over, unsent = replace(FIRST, closed=NOON), log_entry_of(told(FIRST), "")
+    found = notification_of(Incident("n1", "web:alerts", (over,), unsent), POLICY, NOON + ago)
+    assert (found.reason if found else None) is reason
+
+
+def test_an_alert_that_joins_a_message_is_reminded_of_from_its_own_opening() -> None:
+    said = log_entry_of(told(CRITICAL), "m1")
+    joined = replace(CRITICAL, id="a2", opened=NOON + timedelta(hours=1))
+    again = replace(said, alerts=("a1", "a2"), things=8, usd_per_hour=said.usd_per_hour * 2, usd_so_far=said.usd_so_far * 2)
+    found = notification_of(Incident("n1", "web:alerts", (replace(CRITICAL, acknowledged=ACK), joined), again), POLICY, LATER)
+    assert found is not None
+    quiet = replace(again, digest=log_entry_of(found, "m1").digest)
+    soon = NOON + timedelta(hours=1) + FIVE
+    about = Incident("n1", "web:alerts", (replace(CRITICAL, acknowledged=ACK), joined), quiet)
+    assert notification_of(about, POLICY, soon) is None
 
 
 def test_an_acknowledged_critical_alert_is_not_repeated() -> None:

@@ -51,7 +51,7 @@ def test_a_subscription_takes_nothing_from_the_default() -> None:
     assert route(alert(owner="dana"), routes) == ("slack:C0", "teams:19:x@thread.v2")
 
 
-@pytest.mark.parametrize(("minutes", "acknowledged", "told"), [(5, False, False), (31, False, True), (31, True, False)])
+@pytest.mark.parametrize(("minutes", "acknowledged", "told"), [(29, False, False), (30, False, True), (31, True, False)])
 def test_a_critical_alert_that_nobody_acknowledges_goes_up(minutes: int, acknowledged: bool, told: bool) -> None:
     ack = Decision("d1", "a1", Doing.ACKNOWLEDGE, "web:local", "dana", NOON) if acknowledged else None
     found = alert(anomaly(severity=Severity.CRITICAL), acknowledged=ack)

@@ -9,7 +9,7 @@ import pytest
 from bot.answers.savings import digest, savings_card
 from bot.model.alert import Alert, Decision, Doing
 from bot.model.window import Window
-from bot.watch.savings import savings
+from bot.watch.savings import saved_within, savings
 from tests.builders import FIVE, NOON, alert, nodes, waste
 
 ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)
@@ -41,6 +41,12 @@ def test_what_was_not_lost_counts_from_the_end_to_now_within_the_month() -> None
     (december,) = savings([ACTED], RUNNING, datetime(2026, 12, 20, tzinfo=UTC))
     assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("300.00"))
     assert december.usd_so_far == (Decimal(10 * 24 + 12) * 100 - Decimal(100) / 6).quantize(Decimal("0.01"))
+
+
+@pytest.mark.parametrize(("after", "n"), [(timedelta(0), 1), (FIVE, 1), (-FIVE, 0)])
+def test_what_ended_after_the_window_is_not_of_it(after: timedelta, n: int) -> None:
+    window = Window(NOON - timedelta(days=7), NOON + 2 * FIVE + after)
+    assert len(saved_within([ACTED], window, RUNNING, LATER)) == n
 
 
 def test_the_card_and_the_week_say_that_it_is_an_estimate() -> None:

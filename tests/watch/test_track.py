@@ -3,13 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import numpy as np
 import pytest
 
 from bot.model.anomaly import Detection, NodeState
 from bot.model.causes import Cause
 from bot.model.fleet import Launcher, LauncherKind
+from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.reading import Gap
+from bot.model.reading import Gap, Reading
 from bot.watch.track import recent, track
 from tests.builders import FIVE, NOON, alert, anomaly, nodes, reading
 
@@ -61,6 +63,22 @@ def test_when_an_alert_ends(sentence: str, after: int, gaps: tuple[Gap, ...], st
     now = NOON + timedelta(minutes=after)
     (found,) = track([alert()], Detection(states=states), reading(now, gaps=gaps), QUIET)
     assert (found.closed == now) is ends, sentence
+
+
+BILLED = replace(reading(NOON + timedelta(hours=1)), frames={"spend": Frame("spend", (), NOON, FIVE, (), np.zeros((0, 0, 0)))})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "seen", "ends"),
+    [
+        ("without the bill, money has no recovery", "spend", replace(BILLED, frames={}), False),
+        ("with it, it has", "spend", BILLED, True),
+        ("nodes need no bill", "node", replace(BILLED, frames={}), True),
+    ],
+)
+def test_the_end_of_what_the_bill_showed_is_seen_in_the_bill(sentence: str, kind: str, seen: Reading, ends: bool) -> None:
+    (found,) = track([alert(anomaly(Cause.SPEND_JUMP, kind=kind))], EMPTY, seen, QUIET)
+    assert (found.closed is not None) is ends, sentence
 
 
 def test_a_silent_node_that_is_gone_ends_its_no_data_alert() -> None:

@@ -1,0 +1,40 @@
+"""One tick on stored state: what an ended cause still mutes, and what is written of messages; and when ticks fall."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bot.model.alert import Notification, Reason
+from bot.model.anomaly import Detection
+from bot.model.causes import Cause
+from bot.model.route import Routes
+from bot.model.state import State
+from bot.policy.schema import default_policy
+from bot.watch.notify import log_entry_of
+from bot.watch.tick import Outcome, Rules, TickResult, grid, step
+from tests.builders import FIVE, NOON, alert, anomaly, price, reading
+
+RULES = Rules(default_policy(), ("web:alerts",), Routes())
+MINUTE = timedelta(minutes=1)
+
+
+def test_a_fault_that_just_ended_mutes_what_a_tick_finds_of_it() -> None:
+    fault = alert(anomaly(Cause.HARDWARE_FAULT), closed=NOON - FIVE)
+    outcome = step(State((fault,)), reading(), Detection((anomaly(),)), lambda *_: price(), RULES)
+    assert [(a.cause, a.muted_by) for a in outcome.alerts] == [(Cause.STARVED, f"inhibit:{fault.key}")]
+    assert outcome.notifications == ()
+
+
+def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
+    """What could not be edited for a day still shows that it fires: its end is news, unlike that of a message never sent."""
+    over = alert(closed=NOON)
+    sent, unsent = (
+        log_entry_of(Notification(name, "web:alerts", Reason.FIRST, NOON, (over,)), name[1:]) for name in ("nm1", "n")
+    )
+    tick = TickResult(State((over,), (sent, unsent)), reading(NOON + timedelta(days=2)), Detection(), Outcome((), ()))
+    assert [(one.id, one.over) for one in tick.changes().notification_log] == [("n", True)]
+
+
+def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:
+    assert grid(NOON + MINUTE, NOON + 11 * MINUTE, FIVE) == [NOON + i * FIVE for i in (1, 2, 3)]
+    assert grid(NOON, NOON + 2 * FIVE, FIVE) == [NOON + i * FIVE for i in (0, 1, 2)]
