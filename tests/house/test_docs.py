@@ -143,6 +143,24 @@ def test_no_file_names_a_place_of_one_machine() -> None:
     assert not [p.name for p in texts if p.is_file() and places.search(p.read_text(encoding="utf-8"))]
 
 
+PATHS = re.compile(r"(?<![\w./])(?:bot|detectors|adapters|tests|benchmarks)/[\w./]*\.(?:py|csv|sql)\b")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    spans = re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8"))
+    named = {path for span in spans for path in PATHS.findall(span)}
+    assert not sorted(path for path in named if not (ROOT / path).is_file())
+
+
+def test_numbers_that_are_no_settings_stand_where_detection_says() -> None:
+    table = read("docs/detection.md").partition("### Numbers that are not settings")[2].partition("\n## ")[0]
+    files = {path.stem: path for path in (ROOT / "detectors").rglob("*.py")}
+    named = re.findall(r"`([a-z_]+)\.(_?[A-Z_]+)`", table)
+    assert len(named) > 20
+    assert not [f"{file}.{name}" for file, name in named if name not in defined(str(files[file].relative_to(ROOT)))]
+
+
 WALKS = "docs/architecture.md"
 STEP = re.compile(r"^\d+\. \[([\w/.]+)\]\(\.\./([\w/.]+)\) `([\w.]+)`: ", re.MULTILINE)
 
