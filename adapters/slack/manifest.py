@@ -77,7 +77,7 @@ def _shortcuts() -> list[dict[str, str]]:
     ]
 
 
-_FIRST = ("cost", "fleet", "alerts", "why", "forecast", "spot", "help")
+_FIRST = ("cost", "fleet", "alerts", "why", "spot", "help")
 
 
 def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:

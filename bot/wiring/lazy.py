@@ -1,20 +1,26 @@
-"""Open things when they are first asked: `cost` reads no metrics, `fleet` reads no history."""
+"""Open a part of the world when it is first asked: a source, its prices, a bill, a detector, a replay of the state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bot.model.alert import Alert, Decision
+from bot.model.anomaly import Detection
+from bot.model.compile import Compile
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Forecast
+from bot.model.policy import Policy
 from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import AlertStore, Billing, Outlook, Prices, Source, State, StateUpdate
+
+if TYPE_CHECKING:
+    from detectors import Detector
 
 T = TypeVar("T")
 
@@ -190,3 +196,18 @@ class LazyOutlook:
     def problems(self) -> Sequence[str]:
         """Return the failures of asking and reading."""
         return self._opened().problems()
+
+
+class LazyDetector:
+    """Implement `Detect`, and `Compiles` by a method, over a detector that is made when first asked."""
+
+    def __init__(self, made: Callable[[], Detector]) -> None:
+        self._made = made
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        """Judge the reading by the history before it."""
+        return self._made()(reading, policy, known)
+
+    def compiles(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
+        """Return every compile that was going on at `since` or later."""
+        return self._made().compiles(reading, policy, since)

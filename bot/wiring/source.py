@@ -23,12 +23,13 @@ from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, Wor
 from bot.settings.settings import Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import wall_clock
-from bot.wiring.lazy import LazyBilling, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
+from bot.wiring.lazy import LazyBilling, LazyDetector, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
     from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
+    from detectors import Detector
 
 
 def folder_of(source: str) -> Path:
@@ -126,9 +127,7 @@ class OpenedSource:
 
     def _world(self) -> World:
         """Return this source with a detector of its own."""
-        from detectors import Detector
-
-        detector = Detector()
+        detector = LazyDetector(Once(_detector))
         return World(
             source=LazySource(self.metrics),
             billing=LazyBilling(self.bill),
@@ -245,3 +244,9 @@ def memory_stores() -> Stores:
 
     store = MemoryStore()
     return Stores(store, store, store)
+
+
+def _detector() -> Detector:
+    from detectors import Detector
+
+    return Detector()
