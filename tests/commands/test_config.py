@@ -76,6 +76,19 @@ async def test_a_wrong_message_is_refused_whole_and_kept(bot: App, line: str, wo
     assert words in attempt.refused
 
 
+@pytest.mark.parametrize("prefix", ["", "trn ", "/trn ", "TRNBOT "])
+async def test_an_attempt_is_kept_however_the_bot_was_called(bot: App, prefix: str) -> None:
+    assert "is for admins" in refused(await ask(bot, f"{prefix}config undo", ANYONE))
+    (attempt,) = bot.ports.stores.versions.attempts(5)
+    assert (attempt.by, attempt.by_name, attempt.line) == (ANYONE, "dana", f"{prefix}config undo")
+
+
+async def test_an_attempt_is_kept_up_to_a_length(bot: App) -> None:
+    assert refused(await ask(bot, "config set idle.below " + "9" * 2_500))
+    (attempt,) = bot.ports.stores.versions.attempts(5)
+    assert len(attempt.line) == 1_500
+
+
 async def test_only_admins_change_and_each_press_is_checked_and_kept(bot: App) -> None:
     name = (await ask(bot, SET)).data["preview"]
     for line in (SET, f"config apply {name}", f"config cancel {name}", "config undo", "config import [idle]"):

@@ -127,6 +127,13 @@ def test_a_name_may_have_two_words_and_rest_takes_all() -> None:
     assert read("note down a1 on leave by = team") == {"name": "a1", "words": "on leave by = team"}
 
 
+@pytest.mark.parametrize("text", ["note down a1", "/trn note down a1", "Note Down a1"])
+def test_the_longest_name_is_meant(text: str) -> None:
+    assert understand(text, NOW).command.name == "note down"
+    assert registry.find_command(["config", "set", "idle.below"], PRODUCT)[0].name == "config set"
+    assert registry.find_command(["config", "idle"], PRODUCT)[0].name == "config"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -137,6 +144,8 @@ def test_a_name_may_have_two_words_and_rest_takes_all() -> None:
         ("probe by=a by=b", "'by' is given twice"),
         ("probe most=three", "'three' is not a number for most"),
         ("probe most=2.5", "'2.5' is not a whole number for most"),
+        ("probe least_usd=nan", "'nan' is not a number for least_usd"),
+        ("probe least_usd=-infinity", "'-infinity' is not a number for least_usd"),
         ("probe shape=round", "'round' does not fit shape; known: flat, tree"),
         ("probe shape=flt", "did you mean 'flat'?"),
         ("probe --bye team", "'probe' has no option '--bye'; did you mean 'by'?"),

@@ -15,6 +15,7 @@ from bot.answers.registry import COMMANDS
 from bot.cards.card import Buttons, Tone
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
+from bot.model.alert import Doing
 from bot.model.delays import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
@@ -133,6 +134,31 @@ async def test_answers_are_private_until_shared() -> None:
     assert "share help" not in repr(shared.blocks)
 
 
+async def test_a_change_once_made_and_a_form_have_no_button_that_shows_them_to_everyone() -> None:
+    bot = app(Script(anomaly()), Chat())
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    asked, done = await bot.answer(ask(f"snooze {alert.id}")), await bot.answer(ask(f"ack {alert.id}"))
+    assert (asked.public, done.public) == (False, False)
+    assert "share " not in repr((asked.blocks, done.blocks))
+
+
+async def test_a_decision_is_kept_by_id_and_name() -> None:
+    bot = app(Script(anomaly()), Chat())
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    await bot.answer(ask(f"ack {alert.id} on it"))
+    (made,) = bot.ports.stores.alerts.decisions(alert.id)
+    assert (made.by, made.by_name, made.doing, made.note) == ("chat:U1", "dana", Doing.ACKNOWLEDGE, "on it")
+
+
+@pytest.mark.parametrize("length", ["30d", "1m"])
+async def test_a_snooze_lasts_from_a_minute_to_thirty_days(length: str) -> None:
+    bot = app(Script(anomaly()), Chat())
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    for wrong in ("31d", "721h", "0m"):
+        assert "lasts between 1m and 30d" in str((await bot.answer(ask(f"snooze {alert.id} {wrong}"))).data.get("error"))
+    assert (await bot.answer(ask(f"snooze {alert.id} {length}"))).tone is Tone.GOOD
+
+
 @pytest.mark.parametrize(
     "line", ["alerts", "home", "about", "fleet", "idle", "help", "help cost", "config show idle", "why llama", "alert llama"]
 )
@@ -211,6 +237,21 @@ async def test_nobody_is_an_admin_because_a_platform_does_not_tell() -> None:
     bot.ports = with_parts(bot.ports, people={"chat": groups})
     assert "does not tell" in str((await bot.answer(ask("subscribe"))).data["error"])
     assert "error" not in (await bot.answer(ask("subscribe", user="chat:U2"))).data
+
+
+class Halves(Groups):
+    """Tells of one group, and of no other."""
+
+    async def belongs(self, user: str, group: str) -> bool:
+        self.away = group != "GROUP"
+        return await super().belongs(user, group)
+
+
+async def test_who_is_in_one_group_is_an_admin_though_another_is_not_told() -> None:
+    bot = app(Script(), Chat(), admins=("chat:AWAY", "chat:GROUP", "chat:ZZZ"))
+    bot.ports = with_parts(bot.ports, people={"chat": Halves()})
+    assert "error" not in (await bot.answer(ask("subscribe"))).data
+    assert "does not tell" in str((await bot.answer(ask("subscribe", user="chat:U3"))).data["error"])
 
 
 async def test_what_a_platform_holds_up_is_told_in_figures() -> None:

@@ -51,6 +51,12 @@ def test_the_narrower_scope_wins_whatever_came_last():
     assert (policy.at(LLAMA).number("idle.below"), policy.at(SEARCH).number("idle.below")) == (0.15, 0.02)
 
 
+def test_a_change_wins_over_the_settings_file_where_neither_scope_is_narrower():
+    file = Policy(BASE.values, ((SEARCH, "idle.below", 0.01),))
+    policy = applied(file, read_changes([("idle.below", "2%")], LLAMA))
+    assert policy.at(Labels(cluster="llama", team="search")).number("idle.below") == 0.02
+
+
 def test_of_equal_scopes_the_newest_change_wins():
     first = stacked(read_changes([("idle.below", "1%")], SEARCH), read_changes([("idle.below", "2%")], LLAMA))
     here = Labels(cluster="llama", team="search")
