@@ -102,7 +102,7 @@ def _month(tally: Tally) -> list[Block]:
     return [Table(columns, rows, ("total", usd(tally.total.net))), *dated]
 
 
-@command("help", "What you can type.", needs=Needs.NOTHING, examples=("help", "help cost"))
+@command("help", "All commands, or one command in detail.", needs=Needs.NOTHING, examples=("help", "help cost"))
 async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
     """List the commands, or explain one with its arguments and examples."""
     if name:
@@ -118,7 +118,7 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
 
 @command(
     "about",
-    "Which version this is, what it reads and how fresh that is.",
+    "The version, the sources it reads, and how recent their data is.",
     needs=Needs.SOURCE,
     may=Needs.BILL | Needs.METRICS | Needs.STATE,
     examples=("about",),
@@ -160,7 +160,7 @@ async def home(ports: Ports, request: Request) -> Card:
 
 @command(
     "doctor",
-    "What is reachable, permitted, missing, and what to do.",
+    "Check what is reachable, permitted or missing, and how to fix it.",
     needs=Needs.SOURCE,
     may=Needs.BILL | Needs.METRICS,
     examples=("doctor",),

@@ -100,7 +100,7 @@ DAY = timedelta(days=1)
 
 @command(
     "backtest",
-    "The watch over a recording: alerts, notices, and a grade where the truth is known.",
+    "Replay the watch over a recording: alerts, notifications, and a grade if the true incidents are known.",
     needs=Needs.REPLAY,
     may=Needs.STATE,
     examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
@@ -110,8 +110,8 @@ async def backtest(
     ports: Ports,
     request: Request,
     recording: str = arg(None, "a folder, recording:DIR or simulator:SEED"),
-    policy: str = arg("", "a policy file as `config export` prints it", keyword=True),
-    channel: str = arg("default", "the audience that notices are counted for", keyword=True),
+    policy: str = arg("", "a policy file in the format of `config export`", keyword=True),
+    channel: str = arg("default", "the audience whose notifications are counted", keyword=True),
 ) -> Card:
     """Replay a recording under a policy and grade it."""
     source = recording if ":" in recording else f"recording:{recording}"

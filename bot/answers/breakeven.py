@@ -171,15 +171,15 @@ STACKS = {
 async def breakeven(
     ports: Ports,
     request: Request,
-    bill_usd: Decimal = arg("20000", "USD of GPU training a month; of one run with runs="),
+    bill_usd: Decimal = arg("20000", "USD a month for GPU training; with runs=, USD for one run"),
     saving: str = arg("", "the share saved, such as 35% or 30-40%; 30-40% or the preset's when left out", keyword=True),
-    months: Decimal | None = arg("", "engineer-months that the port takes; the preset's when left out", keyword=True),
-    eng_usd_year: Decimal = arg("200000", "USD of an engineer a year", keyword=True),
+    months: Decimal | None = arg("", "engineer-months that porting takes; the preset's when left out", keyword=True),
+    eng_usd_year: Decimal = arg("200000", "yearly cost of an engineer in USD", keyword=True),
     preset: str = arg("", "days, weeks, months, two-months, or case", keyword=True),
-    stack: str = arg("", "what the code is written in", choices=("", *STACKS), keyword=True),
-    runs: int | None = arg("", "how often it will be trained in all; every month when left out", keyword=True),
-    recompile_usd: Decimal = arg("0", "what compiling anew costs, as compiled artifacts do not move", keyword=True),
-    horizon: int = arg("12", "months that the answer looks ahead", keyword=True),
+    stack: str = arg("", "the framework of the code", choices=("", *STACKS), keyword=True),
+    runs: int | None = arg("", "total number of training runs; one every month when left out", keyword=True),
+    recompile_usd: Decimal = arg("0", "cost of compiling again, as compiled artifacts cannot be moved", keyword=True),
+    horizon: int = arg("12", "how many months to look ahead", keyword=True),
 ) -> Card:
     """Join the typed arguments with a preset's effort."""
     claims = ports.world.knowledge.claims()

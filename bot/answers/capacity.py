@@ -102,7 +102,7 @@ def _row(price: Price, demand: Demand, today: date, stale_days: float) -> tuple[
 
 @command(
     "capacity",
-    "Ways to be sure of capacity: reservation, Capacity Block, commitment; what a used hour costs.",
+    "Ways to secure capacity (reservation, Capacity Block, commitment), and the cost of an hour in use.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -114,7 +114,7 @@ async def capacity(
     instance_type: str = arg(None, "the instance type"),
     nodes: int = arg("1", "nodes", keyword=True),
     days: int = arg("14", "days", keyword=True),
-    used: Decimal = arg("90", "how much of the time they will work, in percent", keyword=True),
+    used: Decimal = arg("90", "percent of the time that the nodes will work", keyword=True),
     region: str = arg("", "where prices are looked up first", keyword=True),
 ) -> Card:
     """Compare every way that has a price."""

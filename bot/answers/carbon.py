@@ -96,7 +96,7 @@ _HOUR = timedelta(hours=1)
 
 @command(
     "carbon",
-    "Energy and CO2 of the nodes that ran, as an estimate with its formula.",
+    "Estimated energy and CO2 of the nodes that ran, with the formula.",
     needs=Needs.METRICS,
     topic=Topic.PLANS,
     examples=("carbon 7d", "carbon 7d watts=500 cluster=llama"),
@@ -106,8 +106,8 @@ async def carbon(
     request: Request,
     window: Window = arg("7d", "which days"),
     cluster: str = arg("", "only this cluster", keyword=True),
-    watts: Decimal | None = arg("", "watts of one chip, where you know better", keyword=True),
-    kg_per_kwh: Decimal | None = arg("", "the grid's factor, where you know better", keyword=True),
+    watts: Decimal | None = arg("", "watts of one chip, if you know a better figure", keyword=True),
+    kg_per_kwh: Decimal | None = arg("", "the grid's factor, if you know a better figure", keyword=True),
 ) -> Card:
     """Count node-hours by inventory, and multiply."""
     if any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)):

@@ -85,7 +85,7 @@ _MOST = 200
 
 @command(
     "checklist",
-    "The steps of a migration, to be ticked off in the thread.",
+    "The steps of a migration, to tick off in the thread.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("checklist", "checklist llama kind=devops", "checklist llama"),
@@ -93,8 +93,10 @@ _MOST = 200
 async def checklist(
     ports: Ports,
     request: Request,
-    name: str = arg("first", "whose migration, such as the model's name"),
-    kind: str = arg("", "start = the first five steps, devops = the four of a whole port", choices=("", *KINDS), keyword=True),
+    name: str = arg("first", "name of the migration, such as the model's name"),
+    kind: str = arg(
+        "", "start = the first five steps, devops = the four steps of a complete port", choices=("", *KINDS), keyword=True
+    ),
 ) -> Card:
     """Show the steps as they stand; a name that is new has none ticked."""
     return await asyncio.to_thread(_shown, ports, _plain(name), kind)
@@ -102,7 +104,7 @@ async def checklist(
 
 @command(
     "checklist done",
-    "Tick a step off.",
+    "Mark a step as done.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("checklist done llama 2", "checklist done llama 2 kind=devops"),
@@ -111,9 +113,9 @@ async def checklist(
 async def checklist_done(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "whose migration"),
+    name: str = arg(None, "name of the migration"),
     number: int = arg(None, "the step's number"),
-    kind: str = arg("", "which steps, where none is ticked yet", choices=("", *KINDS), keyword=True),
+    kind: str = arg("", "which list of steps, if none of them is done yet", choices=("", *KINDS), keyword=True),
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
     tick = Tick(request.user.name or request.user.id, request.at)
@@ -122,7 +124,7 @@ async def checklist_done(
 
 @command(
     "checklist reopen",
-    "Take a tick back.",
+    "Mark a step as not done.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("checklist reopen llama 2",),
@@ -131,7 +133,7 @@ async def checklist_done(
 async def checklist_reopen(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "whose migration"),
+    name: str = arg(None, "name of the migration"),
     number: int = arg(None, "the step's number"),
 ) -> Card:
     """Forget who did it."""

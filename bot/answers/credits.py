@@ -139,7 +139,7 @@ _BURN = "14d"
 
 @command(
     "credits",
-    "What credits paid, when they are gone, and which programmes there are.",
+    "What credits paid, when they run out, and available credit programmes.",
     needs=Needs.BILL,
     topic=Topic.COSTS,
     examples=("credits", "credits 30d balance=50000"),
@@ -148,7 +148,7 @@ async def credits_(
     ports: Ports,
     request: Request,
     window: Window = arg("mtd", "which days"),
-    balance: Decimal | None = arg("", "what is left, in USD, as the billing console shows it", keyword=True),
+    balance: Decimal | None = arg("", "remaining credits in USD, as the billing console shows them", keyword=True),
 ) -> Card:
     """Sum gross, credits and net apart, and divide the rest by the rate of settled days."""
     if balance is not None and not 0 <= balance < 10**12:

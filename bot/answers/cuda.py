@@ -119,7 +119,7 @@ _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
 
 @command(
     "cuda",
-    "Which packages of a requirements file or 'pip freeze' need CUDA.",
+    "Packages of a requirements file or 'pip freeze' that need CUDA.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
     examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),

@@ -180,11 +180,11 @@ _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 async def decide(
     ports: Ports,
     request: Request,
-    workload: str = arg("", "what it is about, for the title"),
+    workload: str = arg("", "name of the workload, for the title"),
     standard: bool | None = arg("", "a known architecture?", keyword=True),
     stable: bool | None = arg("", "architecture and shapes stay for weeks?", keyword=True),
     repeated: bool | None = arg("", "trained again and again, or for months?", keyword=True),
-    pytorch: bool | None = arg("", "PyTorch or JAX without own CUDA kernels?", keyword=True),
+    pytorch: bool | None = arg("", "PyTorch or JAX without custom CUDA kernels?", keyword=True),
     spend: bool | None = arg("", "$20,000 a month or more?", keyword=True),
     control_flow: bool | None = arg("", "control flow or shapes that depend on the data?", keyword=True),
     rl: bool | None = arg("", "a reinforcement-learning loop?", keyword=True),

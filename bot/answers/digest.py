@@ -236,7 +236,7 @@ def _rest(n: int) -> str:
 
 @command(
     "digest",
-    "What the last seven days saved, wasted and kept quiet.",
+    "The last seven days: what was saved, wasted and silenced.",
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -252,7 +252,7 @@ async def digest(ports: Ports, request: Request) -> Card:
 
 @command(
     "subscribe digest",
-    "Have the weekly digest posted in this channel.",
+    "Post the weekly digest in this channel.",
     needs=Needs.STATE,
     topic=Topic.COSTS,
     examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
@@ -260,7 +260,7 @@ async def digest(ports: Ports, request: Request) -> Card:
     changes=True,
 )
 async def subscribe(
-    ports: Ports, request: Request, at: str = arg("", "when, in a time zone; that of the settings when left out", rest=True)
+    ports: Ports, request: Request, at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True)
 ) -> Card:
     """Write when this channel gets the digest."""
     if not request.channel:
@@ -272,7 +272,7 @@ async def subscribe(
 
 @command(
     "unsubscribe digest",
-    "Take the weekly digest back.",
+    "Stop the weekly digest in this channel.",
     needs=Needs.STATE,
     topic=Topic.COSTS,
     examples=("unsubscribe digest",),

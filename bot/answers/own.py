@@ -156,7 +156,7 @@ def _watch_data(watched: Watched) -> dict[str, Any]:
 
 @command(
     "self",
-    "What the bot's own AWS calls cost, and how its watch stands.",
+    "The cost of the bot's own AWS calls, and the status of its watch.",
     needs=Needs.STATE | Needs.METRICS,
     topic=Topic.COSTS,
     examples=("self",),

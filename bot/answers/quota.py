@@ -131,11 +131,13 @@ def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) 
 
 @command(
     "quota",
-    "vCPU quotas of accelerated instances, and how much room they leave.",
+    "vCPU quotas of accelerated instances, and how much of each is left.",
     needs=Needs.METRICS,
     examples=("quota", "quota trn1.32xlarge"),
 )
-async def quota(ports: Ports, request: Request, instance_type: str = arg("", "how many more of this type fit")) -> Card:
+async def quota(
+    ports: Ports, request: Request, instance_type: str = arg("", "show how many more instances of this type fit")
+) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
     inventory = (await asyncio.to_thread(ports.world.source.read, request.at)).inventory
     if instance_type:

@@ -104,11 +104,13 @@ def _data(one: Reconciled) -> dict[str, object]:
 
 @command(
     "reconcile",
-    "What was estimated for each month against what it finally cost.",
+    "Each month's estimate against its final cost.",
     needs=Needs.BILL | Needs.STATE,
     examples=("reconcile", "reconcile this-year"),
 )
-async def reconcile(ports: Ports, request: Request, window: Window = arg("90d", "months that it touches")) -> Card:
+async def reconcile(
+    ports: Ports, request: Request, window: Window = arg("90d", "compare every month that this window touches")
+) -> Card:
     """Print the difference for every month that AWS has closed."""
     return reconcile_card(
         await asyncio.to_thread(reconciled, ports.world.billing, ports.stores.documents, window, request.at), window

@@ -128,7 +128,7 @@ _NOW, _LATER = "Trainium2", "Trainium3"
 
 @command(
     "roadmap",
-    "What AWS and others say of the next chips, with state, source and date.",
+    "Statements by AWS and others about the next chips, with status, source and date.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
     examples=("roadmap",),
@@ -141,7 +141,7 @@ async def roadmap(ports: Ports, request: Request) -> Card:
 
 @command(
     "wait",
-    "Train on Trn2 now, or wait for Trn3: what each costs for the same work.",
+    "Train on Trn2 now or wait for Trn3: the cost of each for the same work.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
     examples=("wait", "wait months=9 bill_usd=80000 for=4 precision=fp8 delay_usd=20000"),
@@ -151,9 +151,9 @@ async def wait(
     request: Request,
     months: Decimal = arg("6", "months that the work takes on Trn2", keyword=True),
     bill_usd: Decimal = arg("20000", "USD a month on Trn2", keyword=True),
-    for_: Decimal = arg("6", "months until Trn3 can be had", keyword=True),
-    precision: str = arg("bf16", "what it trains in", choices=("bf16", "fp8"), keyword=True),
-    delay_usd: Decimal = arg("0", "what each month of delay costs, in USD", keyword=True),
+    for_: Decimal = arg("6", "months until Trn3 is available", keyword=True),
+    precision: str = arg("bf16", "the training precision", choices=("bf16", "fp8"), keyword=True),
+    delay_usd: Decimal = arg("0", "cost of each month of delay in USD", keyword=True),
 ) -> Card:
     """Compare both ways; the price of Trn3 is left open, and the most that it may be is told."""
     for name, amount, least in (("months", months, Decimal("0.1")), ("bill_usd", bill_usd, Decimal(1))):

@@ -68,10 +68,10 @@ def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     return Card(title, Tone.GOOD, (quiet(told, channel),), {"channel": channel, "routes": [str(one) for one in routes]})
 
 
-_ASKED = "what is asked for: cluster=llama cause=idle severity=critical"
+_ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 
 
-@command("routes", "Which channels hear which alerts.", needs=Needs.STATE, examples=("routes",))
+@command("routes", "Which channels are notified of which alerts.", needs=Needs.STATE, examples=("routes",))
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
     found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
@@ -87,7 +87,7 @@ async def routes(ports: Ports, request: Request) -> Card:
 async def routes_test(
     ports: Ports,
     request: Request,
-    owner: str = arg("", "the owner's name as tags give it", keyword=True),
+    owner: str = arg("", "the owner's name as in the tags", keyword=True),
     launcher: str = arg("", "who launched it, as CloudTrail names them", keyword=True),
     where: tuple[Filter, ...] = arg("", _ASKED),
 ) -> Card:
@@ -103,7 +103,7 @@ async def routes_test(
 
 @command(
     "subscribe",
-    "Let this channel hear alerts, all or those with some labels.",
+    "Notify this channel of alerts: all, or those with some labels.",
     needs=Needs.STATE,
     examples=("subscribe", "subscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
@@ -122,7 +122,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
 
 @command(
     "unsubscribe",
-    "Take back what this channel subscribed to, all or one of it.",
+    "End this channel's subscriptions: all, or one of them.",
     needs=Needs.STATE,
     examples=("unsubscribe", "unsubscribe cluster=llama severity=critical"),
     who=Role.ADMIN,

@@ -72,12 +72,12 @@ def _data(one: Saving) -> dict[str, object]:
 
 @command(
     "savings",
-    "What stopped because somebody acted, by estimate.",
+    "Waste that stopped because somebody acted (estimated).",
     needs=Needs.STATE | Needs.METRICS,
     topic=Topic.COSTS,
     examples=("savings", "savings 7d"),
 )
-async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended within it")) -> Card:
+async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
     known = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
     reading = await asyncio.to_thread(ports.world.source.read, request.at)

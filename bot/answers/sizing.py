@@ -211,7 +211,7 @@ STEADY = 0.15
 
 @command(
     "size",
-    "Which size holds a model, or which smaller one would hold what runs.",
+    "The instance size that fits a model, or a smaller one that would fit the current work.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -224,7 +224,7 @@ async def size(ports: Ports, request: Request, what: str = arg("", "a count of p
 
 @command(
     "inference",
-    "Clusters that serve on training chips, and what Inferentia2 would cost.",
+    "Clusters that serve on training chips, and the cost on Inferentia2.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.PLANS,

@@ -118,7 +118,7 @@ _HOUR = timedelta(hours=1)
 
 @command(
     "storage",
-    "Volumes attached to nothing and file systems nobody uses, with what each costs a month.",
+    "Unattached volumes and unused file systems, with the monthly cost of each.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,

@@ -138,17 +138,19 @@ _MOST = Decimal(10**9)
 async def tco(
     ports: Ports,
     request: Request,
-    old: str = arg(None, "the type it runs on"),
-    new: str = arg(None, "the type to compare"),
+    old: str = arg(None, "the current instance type"),
+    new: str = arg(None, "the instance type to compare with"),
     nodes: int = arg("1", "nodes", keyword=True),
     hours: Decimal = arg("730", "hours a month that they work", keyword=True),
     months: int = arg("12", "months", keyword=True),
-    speed: Decimal | None = arg("", "work of the new type as a multiple; what sources state when left out", keyword=True),
-    egress_gb: Decimal = arg("0", "GB a month that leave AWS", keyword=True),
+    speed: Decimal | None = arg(
+        "", "speed of the new type as a multiple of the old; the published figures when left out", keyword=True
+    ),
+    egress_gb: Decimal = arg("0", "GB a month transferred out of AWS", keyword=True),
     compile_hours: Decimal = arg("10", "hours a month that a Neuron node compiles", keyword=True),
-    engineering_usd: Decimal = arg("33333", "what porting costs, once", keyword=True),
+    engineering_usd: Decimal = arg("33333", "one-time cost of porting", keyword=True),
     region: str = arg("", "where prices are looked up first", keyword=True),
-    buy: str = arg("on-demand", "how hours are bought", choices=tuple(market.value for market in Market), keyword=True),
+    buy: str = arg("on-demand", "how the hours are bought", choices=tuple(market.value for market in Market), keyword=True),
 ) -> Card:
     """Compare totals, never an hour alone."""
     for name, amount in (

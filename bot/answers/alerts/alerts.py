@@ -116,7 +116,7 @@ KEPT = timedelta(days=15)
 
 @command(
     "alerts",
-    "What is wrong now, dearest first.",
+    "Alerts that are open now, the most expensive first.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("alerts", "alerts llama", "alerts window=7d"),
@@ -125,7 +125,7 @@ async def alerts(
     ports: Ports,
     request: Request,
     cluster: str = arg("", "only this cluster"),
-    window: Window | None = arg("", "also those that ended within it", keyword=True),
+    window: Window | None = arg("", "also alerts that ended in this window", keyword=True),
 ) -> Card:
     """List open alerts, or every alert of a window."""
     if window:
@@ -170,7 +170,7 @@ async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's
 
 @command(
     "ack",
-    "Say that you look after an alert.",
+    "Acknowledge an alert: you are looking into it.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("ack a1b2c3d4e",),
@@ -180,7 +180,7 @@ async def ack(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the alert's id"),
-    note: str = arg("", "a word for the others", rest=True),
+    note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
     return await decide(ports, request, name, Doing.ACKNOWLEDGE, note)
@@ -188,7 +188,7 @@ async def ack(
 
 @command(
     "unack",
-    "Hand an alert back.",
+    "Withdraw an acknowledgement.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("unack a1b2c3d4e",),
@@ -201,7 +201,7 @@ async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert
 
 @command(
     "snooze",
-    "Mute an alert for a time, or until it has cost too much.",
+    "Silence an alert for a time, or until it has cost too much.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=(
@@ -215,9 +215,9 @@ async def snooze(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the alert's id"),
-    length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; asks when left out"),
+    length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; opens a form when left out"),
     until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
-    ceiling: Decimal | None = arg("", "wake again when it has cost so many USD", keyword=True),
+    ceiling: Decimal | None = arg("", "notify again when it has cost this many USD", keyword=True),
     reason: str = arg("", "why", keyword=True),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""

@@ -137,7 +137,7 @@ _SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=180)
 
 @command(
     "not-an-anomaly",
-    "Say that an alert was wrong: its like stays muted for a while, in the open.",
+    "Mark an alert as wrong: similar alerts are muted for a while, and are listed as muted.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("not-an-anomaly a1b2c3d4e", "not-an-anomaly a1b2c3d4e 90d"),
@@ -147,7 +147,7 @@ async def not_an_anomaly(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the alert's id"),
-    length: timedelta | None = arg("", "how long its like stays muted; the setting alert.not_an_anomaly_for when left out"),
+    length: timedelta | None = arg("", "how long similar alerts stay muted; the setting alert.not_an_anomaly_for when left out"),
 ) -> Card:
     """Record the judgement, and mute alerts of the same rule, place and level that are no dearer, until a time."""
     found = await find_alert(ports, request, name)
@@ -162,7 +162,7 @@ async def not_an_anomaly(
 
 
 @command(
-    "useful", "Say that an alert helped.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
+    "useful", "Mark an alert as useful.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
 )
 async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
@@ -177,7 +177,7 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
 
 @command(
     "silences",
-    "What is muted by people: by whom, until when, and what it keeps quiet now.",
+    "Silences set by people: by whom, until when, and which alerts they mute now.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("silences",),
@@ -192,7 +192,7 @@ async def silences(ports: Ports, request: Request) -> Card:
 
 @command(
     "silences drop",
-    "Let what is muted speak again.",
+    "End a silence.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("silences drop m1b2c3d4e",),
@@ -211,12 +211,12 @@ async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "t
 
 @command(
     "feedback",
-    "How people judged each rule's alerts, and what would make a wrong one quieter.",
+    "How people judged each rule's alerts, with a suggested setting for rules that are mostly wrong.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("feedback 30d",),
 )
-async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "alerts that were open within it")) -> Card:
+async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "alerts that were open in this window")) -> Card:
     """Count useful and wrong alerts by rule; suggest a line for rules that are mostly wrong, and change nothing."""
     judged = await asyncio.to_thread(_judged, ports, window)
     policy = await asyncio.to_thread(lambda: ports.policy)

@@ -40,8 +40,8 @@ async def config_set(
     ports: Ports,
     request: Request,
     key: str = arg("", "the setting, such as idle.below; more follow as key=value"),
-    value: str = arg("", "its value, such as 15%; default takes a change back"),
-    for_: str = arg("", "how long before it is told: the rule's own setting of that name", keyword=True),
+    value: str = arg("", "its value, such as 15%; 'default' removes a change"),
+    for_: str = arg("", "how long before an alert is sent: the rule's own 'for' setting", keyword=True),
     cluster: str = arg("", "only for this cluster", keyword=True),
     team: str = arg("", "only for this team", keyword=True),
     account: str = arg("", "only for this account", keyword=True),
@@ -55,7 +55,7 @@ async def config_set(
 
 @command(
     "config change",
-    "The form of a preview, to try other values.",
+    "Open the form of a preview to try other values.",
     needs=Needs.DATABASE,
     examples=("config change p1234abcd",),
     who=Role.ADMIN,
@@ -74,7 +74,7 @@ async def config_change(ports: Ports, request: Request, name: str = arg(None, "t
 
 @command(
     "config apply",
-    "Make a previewed change; it holds from the next look at the fleet.",
+    "Apply a previewed change; it takes effect at the next tick.",
     needs=Needs.DATABASE,
     examples=("config apply p1234abcd",),
     who=Role.ADMIN,
@@ -88,7 +88,7 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
 
 @command(
     "config cancel",
-    "Forget a preview.",
+    "Discard a preview.",
     needs=Needs.DATABASE,
     examples=("config cancel p1234abcd",),
     who=Role.ADMIN,
@@ -103,7 +103,7 @@ async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "t
 
 @command(
     "config undo",
-    "Go back to the version before, at once; the next undo goes back further.",
+    "Return to the previous version at once; another undo goes back further.",
     needs=Needs.DATABASE,
     examples=("config undo", "config undo to=3", "config undo to=0"),
     who=Role.ADMIN,
@@ -121,7 +121,7 @@ async def config_undo(
 
 @command(
     "config import",
-    "Try a whole policy as TOML, from a file or pasted; what it does not say stands at its default.",
+    "Try a whole policy as TOML, from a file or pasted; settings that it leaves out return to their defaults.",
     needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
     examples=("config import policy.toml",),
     who=Role.ADMIN,
@@ -129,7 +129,7 @@ async def config_undo(
     audited=True,
 )
 async def config_import(
-    ports: Ports, request: Request, toml: str = arg(None, "the TOML itself, or in a terminal the name of a file", rest=True)
+    ports: Ports, request: Request, toml: str = arg(None, "the TOML text, or in a terminal the name of a file", rest=True)
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(await asyncio.to_thread(_text, request, toml))

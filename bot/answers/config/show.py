@@ -141,7 +141,7 @@ _KNOWN = 90
 
 @command(
     "config",
-    "A form with the thresholds that apply, to change them; a preview comes first.",
+    "Open a form to change thresholds; a preview comes first.",
     needs=Needs.DATABASE,
     may=Needs.METRICS,
     examples=("config", "config idle", "config idle cluster=llama"),
@@ -150,7 +150,7 @@ _KNOWN = 90
 async def config(
     ports: Ports,
     request: Request,
-    rule: str = arg("", "the rule whose settings shall change; asks when left out"),
+    rule: str = arg("", "the rule whose settings to change; opens a form when left out"),
     cluster: str = arg("", "only for this cluster", keyword=True),
     team: str = arg("", "only for this team", keyword=True),
     account: str = arg("", "only for this account", keyword=True),
@@ -168,7 +168,7 @@ async def config(
 
 @command(
     "config show",
-    "Which thresholds apply, and why they stand so.",
+    "The thresholds in force, and where each comes from.",
     needs=Needs.DATABASE,
     examples=("config show idle", "config show idle llama"),
 )
@@ -176,9 +176,9 @@ async def config_show(
     ports: Ports,
     request: Request,
     rule: str = arg("", "only this rule's settings"),
-    cluster: str = arg("", "as they apply to this cluster"),
-    team: str = arg("", "as they apply to this team", keyword=True),
-    account: str = arg("", "as they apply to this account", keyword=True),
+    cluster: str = arg("", "as in force for this cluster"),
+    team: str = arg("", "as in force for this team", keyword=True),
+    account: str = arg("", "as in force for this account", keyword=True),
 ) -> Card:
     """Show settings with value, default, bounds, meaning and source."""
     chosen = settings_of(rule) if rule else list(SETTINGS.values())
@@ -189,7 +189,7 @@ async def config_show(
 
 @command(
     "config export",
-    "The policy in force as a TOML file, to be kept in git or read by 'backtest policy=FILE'.",
+    "The policy in force as a TOML file, to keep in git or to use with 'backtest policy=FILE'.",
     needs=Needs.DATABASE,
     examples=("config export", "config export changed"),
 )
@@ -205,12 +205,12 @@ async def config_export(
 
 @command(
     "config history",
-    "Who changed the policy, when, from what to what, and who was refused.",
+    "Changes of the policy: by whom, when, old and new values, and refused attempts.",
     needs=Needs.DATABASE,
     examples=("config history", "config history 3"),
 )
 async def config_history(
-    ports: Ports, request: Request, number: int | None = arg("", "one version, with what its preview said")
+    ports: Ports, request: Request, number: int | None = arg("", "one version, with the result of its preview")
 ) -> Card:
     """List versions, or show one."""
     versions = await asyncio.to_thread(ports.stores.versions.versions, _LISTED)

@@ -27,7 +27,7 @@ _TIME = ("hour", "day", "month")
 
 @command(
     "cost",
-    "What was spent: gross, credits, net and amortised, by any dimension of the bill.",
+    "Spend by any dimension of the bill: gross, credits, net and amortised.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
@@ -37,8 +37,8 @@ async def cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
-    by: tuple[str, ...] = arg("instance_type", "grouped by; several with commas, tags as tag:NAME", keyword=True),
-    where: tuple[Filter, ...] = arg("", "only rows with dimension=value, or without: dimension!=value"),
+    by: tuple[str, ...] = arg("instance_type", "dimensions to group by: several with commas, tags as tag:NAME", keyword=True),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it: dimension!=value"),
 ) -> Card:
     """Sum the bill over the window."""
     if len(set(by)) < len(by):

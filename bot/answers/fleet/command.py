@@ -39,7 +39,7 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 @command(
     "fleet",
-    "What runs: nodes by cluster, state, utilization and price.",
+    "Running nodes by cluster, state, utilization and price.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -75,7 +75,7 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 
 @command(
     "idle",
-    "Nodes that do nothing, and what they cost an hour.",
+    "Nodes that do nothing, and their cost an hour.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,

@@ -32,7 +32,7 @@ _SEEN = timedelta(days=14)
 
 @command(
     "migrate",
-    "What a cluster's work would cost on another instance type.",
+    "The cost of a cluster's work on another instance type.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -42,8 +42,8 @@ async def migrate(
     ports: Ports,
     request: Request,
     cluster: str = arg(None, "the cluster"),
-    to: str = arg("", "the instance type; what sources compare with today's when left out", keyword=True),
-    port_usd: Decimal | None = arg("", "what porting the code costs, in USD; tells when it has paid for itself", keyword=True),
+    to: str = arg("", "the instance type; those that published sources compare with today's when left out", keyword=True),
+    port_usd: Decimal | None = arg("", "cost of porting the code in USD, to compute when it has paid for itself", keyword=True),
 ) -> Card:
     """Compare by the cost of the same work, or say why it is too early."""
     return await asyncio.to_thread(_answer, ports, request, cluster, to, port_usd)

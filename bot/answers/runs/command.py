@@ -35,7 +35,7 @@ _NODES = {"EC2", "commitment"}
 
 @command(
     "runs",
-    "What training runs cost: an epoch, tokens, parameters, checkpoints.",
+    "The cost of training runs: per epoch, token, parameter and checkpoint.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -53,7 +53,7 @@ async def runs(
 
 @command(
     "compare",
-    "Two runs or baselines: the cost of an epoch and of an equal loss, and how sure that is.",
+    "Compare two runs or baselines: the cost of an epoch and of an equal loss, and how certain they are.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -69,7 +69,11 @@ async def compare(
 
 
 @command(
-    "baselines", "Costs of runs that were kept to compare with.", needs=Needs.STATE, topic=Topic.COSTS, examples=("baselines",)
+    "baselines",
+    "The baselines: costs of earlier runs, kept for comparison.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("baselines",),
 )
 async def baselines(ports: Ports, request: Request) -> Card:
     """List the baselines, the newest first."""
@@ -80,7 +84,7 @@ async def baselines(ports: Ports, request: Request) -> Card:
 
 @command(
     "baseline keep",
-    "Keep a run's costs, to compare with when its metrics are gone.",
+    "Keep a run's costs for comparison after its metrics are gone.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -91,7 +95,7 @@ async def baseline_keep(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the run"),
-    as_: str = arg("", "what to call it; the run's own name when left out", keyword=True),
+    as_: str = arg("", "name of the baseline; the run's own name when left out", keyword=True),
 ) -> Card:
     """Write the epochs, losses and tokens of a run as a baseline."""
     return await asyncio.to_thread(_keep, ports, request, name, as_ or name)

@@ -24,7 +24,7 @@ _MOST = Decimal(10**9)
 
 @command(
     "spot",
-    "Where a type is cheapest on spot, what a reclaim loses, and what a cap on the price would do.",
+    "Where a type is cheapest on spot, the cost of an interruption, and the effect of a price cap.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -38,14 +38,14 @@ async def spot(
     ports: Ports,
     request: Request,
     instance_type: str = arg(None, "the instance type"),
-    window: Window = arg("14d", "the price history to judge by", keyword=True),
+    window: Window = arg("14d", "the price history to use", keyword=True),
     nodes: int = arg("1", "nodes of the job", keyword=True),
-    hours: Decimal = arg("168", "hours of work of the job", keyword=True),
+    hours: Decimal = arg("168", "hours of work in the job", keyword=True),
     checkpoint: timedelta = arg("1h", "time between two checkpoints", keyword=True),
-    restart: timedelta = arg("15m", "time from a reclaim until the job works again", keyword=True),
+    restart: timedelta = arg("15m", "time from an interruption until the job works again", keyword=True),
     data_gb: Decimal = arg("0", "GB of data that the job reads", keyword=True),
     from_: str = arg("", "the region where the data lies", keyword=True),
-    cap: Decimal | None = arg("", "a highest price in USD an hour, to see how often it would have been crossed", keyword=True),
+    cap: Decimal | None = arg("", "a maximum price in USD an hour, to see how often it would have been exceeded", keyword=True),
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
     _refuse(nodes, hours, data_gb, from_, cap)
