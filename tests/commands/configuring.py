@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 from typing import Any
 
+from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
 from bot.model.labels import Labels
@@ -15,6 +16,7 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.builders import with_parts
 
+assert ANSWERS, "every command is known once its module is imported"
 ADMIN, ANYONE = "chat:U1", "chat:U2"
 TINY = Labels(cluster="tiny")
 SET = "config set idle.below 15% for 10m cluster=tiny"
