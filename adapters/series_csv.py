@@ -37,24 +37,24 @@ class SeriesTable:
     values: Values
 
 
-def score_tree(source: Path, target: Path, score: Score, seen: OnScored | None = None, history: Path | None = None) -> int:
+def score_tree(source: Path, target: Path, score: Score, on_scored: OnScored | None = None, history: Path | None = None) -> int:
     """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
 
-    `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `seen` is called
-    with each file's path (below a folder), times, values, scores and flags.
+    `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `on_scored` is
+    called with each file's path (below a folder), times, values, scores and flags.
 
     Raises `WrongInput` for what is missing, empty or not such a CSV; then nothing is written.
     """
-    found = _found(source, target, history)
-    for path, _, before in found:
+    files = _files(source, target, history)
+    for path, _, before in files:
         _joined(path, before)
-    for path, out, before in found:
+    for path, out, before in files:
         inner = path.relative_to(source).as_posix() if path != source else path.name
-        _score_file(path, out, before, score, lambda *told, name=inner: seen(name, *told) if seen else None)
-    return len(found)
+        _score_file(path, out, before, score, lambda *columns, name=inner: on_scored(name, *columns) if on_scored else None)
+    return len(files)
 
 
-def _found(source: Path, target: Path, history: Path | None) -> list[tuple[Path, Path, Path | None]]:
+def _files(source: Path, target: Path, history: Path | None) -> list[tuple[Path, Path, Path | None]]:
     """Return the source, the target and the history of each file."""
     if source.is_file():
         return [(source, target / source.name if target.is_dir() else target, history)]
@@ -73,7 +73,7 @@ def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable 
     return table, before
 
 
-def _score_file(source: Path, target: Path, history: Path | None, score: Score, seen: Callable[..., None]) -> None:
+def _score_file(source: Path, target: Path, history: Path | None, score: Score, on_scored: Callable[..., None]) -> None:
     table, before = _joined(source, history)
     learnt = len(before.rows) if before else 0
     times = [*(before.times if before else ()), *table.times]
@@ -85,7 +85,7 @@ def _score_file(source: Path, target: Path, history: Path | None, score: Score, 
         out.writerow([*table.header, "score", "is_anomaly"])
         out.writerows(_scored(table.rows, scores[learnt:], flags[learnt:]))
     part.replace(target)
-    seen(table.times, table.values, scores[learnt:], flags[learnt:])
+    on_scored(table.times, table.values, scores[learnt:], flags[learnt:])
 
 
 def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: Flags) -> Iterator[list[Any]]:

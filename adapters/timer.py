@@ -87,7 +87,7 @@ class Timer:
         self._scheduler = AsyncIOScheduler(timezone=UTC)
 
     def routes(self) -> Sequence[Any]:
-        """Serve nothing."""
+        """Return no routes: a timer serves none."""
         return ()
 
     async def start(self) -> None:
@@ -180,7 +180,7 @@ class ReplayTimer:
         self._task: asyncio.Task[None] | None = None
 
     def routes(self) -> Sequence[Any]:
-        """Serve nothing."""
+        """Return no routes: a timer serves none."""
         return ()
 
     async def start(self) -> None:

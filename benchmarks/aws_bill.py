@@ -27,8 +27,8 @@ def fleet(nodes: int) -> list[MetricSeries]:
     """Return the first 16 node metrics of the catalogue for each node."""
     wanted = [
         (namespace, metric)
-        for (namespace, metric, names), found in standard().shapes.items()
-        if names == frozenset(NAMES) and any(target.kind == "node" for target in found)
+        for (namespace, metric, names), targets in standard().shapes.items()
+        if names == frozenset(NAMES) and any(target.kind == "node" for target in targets)
     ][:SERIES_A_NODE]
     named = [(("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}")) for i in range(nodes)]
     return [

@@ -47,7 +47,7 @@ def merely_read(folder: Path) -> int:
     order = np.argsort(rows["series"], kind="stable")
     level = np.ma.filled(rows["level"], np.nan)[order]
     starts = np.flatnonzero(np.diff(rows["series"][order])) + 1
-    return sum(len(one) for one in np.split(level, starts) if np.isfinite(np.median(one)))
+    return sum(len(part) for part in np.split(level, starts) if np.isfinite(np.median(part)))
 
 
 def backtest(folder: Path) -> tuple[Took, Took, int]:
@@ -56,9 +56,9 @@ def backtest(folder: Path) -> tuple[Took, Took, int]:
     source = f"recording:{folder}"
     ports = Replays(settings, OpenedSource(source, settings)).open(source, settings.policy)
     ready = took(lambda: opened(ports))
-    seen = []
-    ticked = took(lambda: seen.append(replay(ports, ("default",))))
-    return ready, ticked, seen[0].ticks
+    results = []
+    ticked = took(lambda: results.append(replay(ports, ("default",))))
+    return ready, ticked, results[0].ticks
 
 
 def measure(folder: Path) -> None:
@@ -69,16 +69,16 @@ def measure(folder: Path) -> None:
     plain = took(lambda: merely_read(folder))
     wall, processor = ready.wall + ticked.wall, ready.processor + ticked.processor
     print(f"{'':<28} {'wall s':>7} {'cpu s':>7}")
-    for name, one in (("open recording and bill", ready), (f"{ticks:,} ticks", ticked), ("merely read, and medians", plain)):
-        print(f"{name:<28} {one.wall:>7.1f} {one.processor:>7.1f}")
+    for name, times in (("open recording and bill", ready), (f"{ticks:,} ticks", ticked), ("merely read, and medians", plain)):
+        print(f"{name:<28} {times.wall:>7.1f} {times.processor:>7.1f}")
     print(f"{'backtest (goal 20 s wall)':<28} {wall:>7.1f} {processor:>7.1f}   largest memory {memory:,.0f} MB")
     print(f"{wall / plain.wall:.1f} times merely reading in wall time, {processor / plain.processor:.1f} in processor time")
 
 
-def main(said: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Measure the recording that is named, else a simulated one."""
-    if said:
-        measure(Path(said[0]))
+    if arguments:
+        measure(Path(arguments[0]))
         return
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder) / "wide", 5, "wide")

@@ -88,9 +88,9 @@ def episodes(flags: Flags) -> list[tuple[int, int]]:
 def grade(series: Labelled, flags: Flags) -> Grade:
     """Return the grade of flags: a window is found when an episode starts in it; other episodes are false."""
     starts = [first + series.start for first, _ in episodes(flags[series.start :])]
-    found = sum(any(low <= row < high for row in starts) for low, high in series.windows)
+    hits = sum(any(low <= row < high for row in starts) for low, high in series.windows)
     false = sum(not any(low <= row < high for low, high in series.windows) for row in starts)
-    return Grade(found, len(series.windows), false, series.weeks)
+    return Grade(hits, len(series.windows), false, series.weeks)
 
 
 def labelled_series() -> list[Labelled]:

@@ -20,13 +20,13 @@ REPEATS = 9
 
 def milliseconds(*works: Callable[[], object]) -> list[float]:
     """Return the least wall time of a call of each; they take turns, so that a busy machine slows all alike."""
-    found: list[list[float]] = [[] for _ in works]
+    times_of: list[list[float]] = [[] for _ in works]
     for _ in range(REPEATS):
-        for times, work in zip(found, works, strict=True):
+        for times, work in zip(times_of, works, strict=True):
             start = perf_counter()
             work()
             times.append(perf_counter() - start)
-    return [1000 * min(times) for times in found]
+    return [1000 * min(times) for times in times_of]
 
 
 def plainly(rows: np.ndarray) -> IsolationForest:

@@ -13,19 +13,19 @@ from benchmarks.episodes import Labelled
 Spoil = Callable[[Labelled], Labelled]
 
 
-def _rows(series: Labelled, kept: np.ndarray) -> Labelled:
+def _rows(series: Labelled, rows: np.ndarray) -> Labelled:
     """Return the series of these rows, which rise; windows and start go along."""
-    places = np.searchsorted(kept, [series.start, *(row for window in series.windows for row in window)]).tolist()
+    places = np.searchsorted(rows, [series.start, *(row for window in series.windows for row in window)]).tolist()
     windows = list(zip(places[1::2], places[2::2], strict=True))
     return replace(
-        series, times=[series.times[row] for row in kept], values=series.values[kept], windows=windows, start=places[0]
+        series, times=[series.times[row] for row in rows], values=series.values[rows], windows=windows, start=places[0]
     )
 
 
 def rows_missing(series: Labelled) -> Labelled:
     """Lose one row in twenty, and half a day."""
-    kept = np.flatnonzero(np.random.default_rng(0).random(len(series.times)) > 0.05)
-    return _rows(series, kept[(kept < 900) | (kept >= 1044)])
+    rows = np.flatnonzero(np.random.default_rng(0).random(len(series.times)) > 0.05)
+    return _rows(series, rows[(rows < 900) | (rows >= 1044)])
 
 
 def rows_twice(series: Labelled) -> Labelled:
@@ -47,9 +47,9 @@ def hour_twice(series: Labelled) -> Labelled:
 
 def quarter_hours(series: Labelled) -> Labelled:
     """Record the mean of three readings."""
-    kept = np.arange(0, len(series.times) - 2, 3)
-    means = np.stack([series.values[kept + n] for n in range(3)]).mean(axis=0)
-    return replace(_rows(series, kept), values=means)
+    rows = np.arange(0, len(series.times) - 2, 3)
+    means = np.stack([series.values[rows + n] for n in range(3)]).mean(axis=0)
+    return replace(_rows(series, rows), values=means)
 
 
 def first_five_days(series: Labelled) -> Labelled:

@@ -133,19 +133,19 @@ def _slow(rng: np.random.Generator, n: int, rows: float, deviation: float) -> Va
     """Return a series that wanders about 0 and forgets itself within so many rows (an autoregressive process of order one)."""
     keep = 1 - 1 / rows
     steps = rng.normal(0, deviation * np.sqrt(1 - keep**2), n)
-    found = np.empty(n)
+    values = np.empty(n)
     at = rng.normal(0, deviation)
     for row in range(n):
         at = keep * at + steps[row]
-        found[row] = at
-    return found
+        values[row] = at
+    return values
 
 
 def _nightly(rng: np.random.Generator, n: int, height: float, rows: int) -> Values:
     """Return a job of the same height each night, a row or so early or late."""
-    found = np.zeros(n)
+    values = np.zeros(n)
     hour = int(rng.integers(DAY - rows))
     for midnight in range(0, n, DAY):
         at = midnight + hour + int(rng.integers(2))
-        found[at : at + rows] += height * rng.uniform(0.9, 1.1)
-    return found
+        values[at : at + rows] += height * rng.uniform(0.9, 1.1)
+    return values

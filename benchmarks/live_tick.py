@@ -37,12 +37,12 @@ class _Metrics(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        minutes = list(range(int(asked["StartTime"]), int(asked["EndTime"]), 60))
+        request: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        minutes = list(range(int(request["StartTime"]), int(request["EndTime"]), 60))
         values = [50.0 + minute % 7 for minute in range(len(minutes))]
         results = [
-            {"Id": one["Id"], "Label": "x", "StatusCode": "Complete", "Timestamps": minutes, "Values": values}
-            for one in asked["MetricDataQueries"]
+            {"Id": query["Id"], "Label": "x", "StatusCode": "Complete", "Timestamps": minutes, "Values": values}
+            for query in request["MetricDataQueries"]
         ]
         body = json.dumps({"MetricDataResults": results, "Messages": []}).encode()
         self.send_response(200)
@@ -55,9 +55,9 @@ class _Metrics(BaseHTTPRequestHandler):
         """Stay quiet."""
 
 
-def _serve(told: Connection) -> None:
+def _serve(connection: Connection) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Metrics)
-    told.send(server.server_port)
+    connection.send(server.server_port)
     server.serve_forever()
 
 

@@ -65,10 +65,10 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
         chosen = {f"asked {ASKED[1]}": {}}
     replays = Replays(settings, OpenedSource(source, settings))
     truth = replays.truth(source) or []
-    found = []
-    for name, (seen, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
-        found.append(Run(scenario, seed, name, replays.grade(seen, truth, clusters)))
-    return found
+    runs = []
+    for name, (result, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
+        runs.append(Run(scenario, seed, name, replays.grade(result, truth, clusters)))
+    return runs
 
 
 def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
@@ -76,12 +76,12 @@ def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str
     ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
     extent = ports[0].world.source.extent()
     assert extent is not None
-    seen = [ReplayResult(extent) for _ in ports]
+    results = [ReplayResult(extent) for _ in ports]
     times = list(grid(extent.start, extent.end, ports[0].site.interval))
-    for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, seen, strict=True)), strict=True):
+    for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, results, strict=True)), strict=True):
         pass
     clusters = len([name for name in ports[0].world.source.read(extent.end).inventory.clusters() if name])
-    return [(one, clusters) for one in seen]
+    return [(result, clusters) for result in results]
 
 
 def lines(runs: Sequence[Run]) -> Iterator[str]:
@@ -100,16 +100,16 @@ def lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def _total(scenario: str, policy: str, grades: Sequence[Mapping[str, Any]]) -> str:
     """Return one line of sums over seeds; a share of nothing reads as `-`."""
-    incidents, alerts = sum(g["incidents"] for g in grades), sum(g["alerts"] for g in grades)
-    rows = [row for g in grades for row in g["by_cause"].values()]
-    found = sum(row["found"] for row in rows)
-    false = sum(g["false_alerts"] for g in grades)
-    right = sum(round((g["cause_top1"] or 0) * sum(r["found"] for r in g["by_cause"].values())) for g in grades)
-    delays = [g["median_delay_minutes"] for g in grades if g["median_delay_minutes"] is not None]
-    firsts = sum((g["messages_per_incident"] or 0) * g["incidents"] for g in grades)
+    incidents, alerts = sum(graded["incidents"] for graded in grades), sum(graded["alerts"] for graded in grades)
+    rows = [row for graded in grades for row in graded["by_cause"].values()]
+    hits = sum(row["found"] for row in rows)
+    false = sum(graded["false_alerts"] for graded in grades)
+    right = sum(round((graded["cause_top1"] or 0) * sum(r["found"] for r in graded["by_cause"].values())) for graded in grades)
+    delays = [graded["median_delay_minutes"] for graded in grades if graded["median_delay_minutes"] is not None]
+    firsts = sum((graded["messages_per_incident"] or 0) * graded["incidents"] for graded in grades)
     return (
-        f"{scenario + ', ' + policy:<32} {incidents:>9} {_share(found, incidents):>7} {_share(alerts - false, alerts):>9}"
-        f" {_share(right, found):>7} {median(delays) if delays else '-':>6} {false:>6} {_share(firsts, incidents):>14}"
+        f"{scenario + ', ' + policy:<32} {incidents:>9} {_share(hits, incidents):>7} {_share(alerts - false, alerts):>9}"
+        f" {_share(right, hits):>7} {median(delays) if delays else '-':>6} {false:>6} {_share(firsts, incidents):>14}"
     )
 
 
@@ -122,8 +122,8 @@ def _by_cause(grades: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for cause in sorted({cause for grade in grades for cause in grade["by_cause"]}):
         rows = [grade["by_cause"][cause] for grade in grades if cause in grade["by_cause"]]
         delays = [delay for row in rows for delay in row["delays_minutes"]] or [float("nan")]
-        said = "".join(f"{sum(row[name] for row in rows):>{width}}" for name, width in (("incidents", 9), ("found", 6)))
-        yield f"{cause:<20} {said} {sum(row['cause_right'] for row in rows):>6} {median(delays):>7.0f} {max(delays):>8.0f}"
+        counts = "".join(f"{sum(row[name] for row in rows):>{width}}" for name, width in (("incidents", 9), ("found", 6)))
+        yield f"{cause:<20} {counts} {sum(row['cause_right'] for row in rows):>6} {median(delays):>7.0f} {max(delays):>8.0f}"
 
 
 def _seeds(text: str) -> list[int]:
@@ -139,12 +139,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--folder", default="", help="where recordings are kept")
     parser.add_argument("--plain", action="store_true", help="the default policy alone")
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as passing:
-        folder = said.folder or passing
-        asked = [(name, seed) for name in said.scenarios for seed in (said.seeds[:STORMS] if name == "storm" else said.seeds)]
-        with get_context("spawn").Pool(said.processes) as pool:
-            runs = [run for many in pool.imap(judge, [(*one, folder, said.plain) for one in asked], 1) for run in many]
+        folder = arguments.folder or passing
+        tasks = [
+            (name, seed)
+            for name in arguments.scenarios
+            for seed in (arguments.seeds[:STORMS] if name == "storm" else arguments.seeds)
+        ]
+        with get_context("spawn").Pool(arguments.processes) as pool:
+            runs = [run for many in pool.imap(judge, [(*task, folder, arguments.plain) for task in tasks], 1) for run in many]
     print("\n".join(lines(runs)))
 
 

@@ -43,20 +43,20 @@ def graded(every: Sequence[Labelled]) -> Grade:
     return total(grade(series, score_series(series.times, series.values)[1]) for series in every)
 
 
-def line(name: str, found: Grade) -> str:
+def line(name: str, result: Grade) -> str:
     """Return one row of the table."""
-    share = f"{found.f1:>6.3f} {found.precision:>6.3f} {found.recall:>6.3f} {found.false / found.weeks:>6.2f}"
-    return f"{name:<58} {found.found:>3}/{found.windows:<3} {found.false:>5} {found.weeks:>6.1f} {share}"
+    share = f"{result.f1:>6.3f} {result.precision:>6.3f} {result.recall:>6.3f} {result.false / result.weeks:>6.2f}"
+    return f"{name:<58} {result.found:>3}/{result.windows:<3} {result.false:>5} {result.weeks:>6.1f} {share}"
 
 
 def plain_excess(values: Values, history: int = 2016) -> Values:
     """Return how far each value lies beyond its last week, in spreads, written down as one says it: a loop over the rows."""
-    found = np.zeros(len(values))
+    excess = np.zeros(len(values))
     for row in range(288, len(values)):
         past = values[max(0, row - history) : row]
         low, high = np.quantile(past, (0.05, 0.95))
-        found[row] = max(values[row] - past.max(), past.min() - values[row], 0) / max(high - low, 1e-9)
-    return found
+        excess[row] = max(values[row] - past.max(), past.min() - values[row], 0) / max(high - low, 1e-9)
+    return excess
 
 
 def rate(series: Labelled) -> None:

@@ -1,4 +1,4 @@
-"""Say how much of the grade of `trnbot score` hangs on its numbers: each 20 % off, no such signal, a threshold from elsewhere.
+"""Measure how much the grade of `trnbot score` hangs on its numbers: each 20 % off, no such signal, a threshold from elsewhere.
 
 Run: python -m benchmarks.score_sensitivity
 """
@@ -35,16 +35,16 @@ def strange(
     return strangeness_of_all(seconds, series.values, pace, signals), pace
 
 
-def spoken(series: Labelled, found: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:
+def spoken(series: Labelled, strangeness: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:
     """Return the grade of strangeness that speaks at `worth`."""
-    return grade(series, speak_then_rest(1 - 2.0 ** (-found / worth), THRESHOLD, pace))
+    return grade(series, speak_then_rest(1 - 2.0 ** (-strangeness / worth), THRESHOLD, pace))
 
 
 def judged(
     judges: Judges, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
 ) -> list[float]:
     """Return F1 of each judge."""
-    return [total(spoken(one, *strange(one, signals, lengths)) for one in every).f1 for every in judges.values()]
+    return [total(spoken(series, *strange(series, signals, lengths)) for series in every).f1 for every in judges.values()]
 
 
 def show(name: str, columns: Sequence[Sequence[float]]) -> None:
@@ -59,7 +59,10 @@ def show(name: str, columns: Sequence[Sequence[float]]) -> None:
 
 def weighed(factor: float, number: str, names: str) -> tuple[SeriesSignal, ...]:
     """Return the signals, with one number (`worth` or `tail`) of those with the names multiplied."""
-    return tuple(replace(v, **{number: factor * getattr(v, number)}) if v.name in names.split() else v for v in SIGNALS)
+    return tuple(
+        replace(signal, **{number: factor * getattr(signal, number)}) if signal.name in names.split() else signal
+        for signal in SIGNALS
+    )
 
 
 def perturbed(judges: Judges) -> None:
@@ -67,29 +70,34 @@ def perturbed(judges: Judges) -> None:
     print("F1 with a number x 0.8, 1, 1.2, judged on:", *judges, sep="  ")
     usual = judged(judges)
     for names in ("level", "sustained", "swing", "daily weekly"):
-        show(f"worth of {names}", [judged(judges, weighed(f, "worth", names)) if f != 1 else usual for f in FACTORS])
-    show("scales of tail", [judged(judges, weighed(f, "tail", "level daily weekly")) if f != 1 else usual for f in FACTORS])
+        show(
+            f"worth of {names}", [judged(judges, weighed(factor, "worth", names)) if factor != 1 else usual for factor in FACTORS]
+        )
+    show(
+        "scales of tail",
+        [judged(judges, weighed(factor, "tail", "level daily weekly")) if factor != 1 else usual for factor in FACTORS],
+    )
     for name in LENGTHS:
-        show(name, [judged(judges, lengths={name: f}) if f != 1 else usual for f in FACTORS])
+        show(name, [judged(judges, lengths={name: factor}) if factor != 1 else usual for factor in FACTORS])
     for signal in SIGNALS:
         show(f"without {signal.name}", [judged(judges, tuple(other for other in SIGNALS if other is not signal))])
 
 
 def left_out(every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()) -> Grade:
     """Return the grade when each fold is judged at the worth that was best on all others, or on teachers where there are any."""
-    grades = {one.name: _by_worth(one) for one in every}
-    taught = {one.name: _by_worth(one) for one in teachers} or grades
-    found = []
+    grades = {recording.name: _by_worth(recording) for recording in every}
+    taught = {recording.name: _by_worth(recording) for recording in teachers} or grades
+    folds = []
     for series in every:
         others = [other.name for other in teachers or every if teachers or fold(other) != fold(series)]
         best = max(WORTHS, key=lambda worth: (total(taught[name][worth] for name in others).f1, -abs(worth - 1)))
-        found.append(grades[series.name][best])
-    return total(found)
+        folds.append(grades[series.name][best])
+    return total(folds)
 
 
 def _by_worth(series: Labelled) -> dict[float, Grade]:
-    found, pace = strange(series)
-    return {worth: spoken(series, found, pace, worth) for worth in WORTHS}
+    strangeness, pace = strange(series)
+    return {worth: spoken(series, strangeness, pace, worth) for worth in WORTHS}
 
 
 def main() -> None:
@@ -98,12 +106,19 @@ def main() -> None:
         print(f"There are no labelled series at '{DATA}', so nothing is graded.")
         return
     every, services = labelled_series(), labelled_services()
-    print(line("20 series, threshold chosen without the judged family", left_out(every, lambda one: one.family)))
-    print(line("20 series, threshold chosen without the judged series", left_out(every, lambda one: one.name)))
+    print(line("20 series, threshold chosen without the judged family", left_out(every, lambda series: series.family)))
+    print(line("20 series, threshold chosen without the judged series", left_out(every, lambda series: series.name)))
     print(
-        line("20 series, threshold chosen on invented series alone", left_out(every, lambda one: one.name, invented(TUNING[:8])))
+        line(
+            "20 series, threshold chosen on invented series alone",
+            left_out(every, lambda series: series.name, invented(TUNING[:8])),
+        )
     )
-    print(line("8 services, threshold chosen without the judged one", left_out(services, lambda one: one.name)), "\n", flush=True)
+    print(
+        line("8 services, threshold chosen without the judged one", left_out(services, lambda series: series.name)),
+        "\n",
+        flush=True,
+    )
     perturbed({"20 labelled series": every, "104 invented series": invented(HELD_BACK[:8])})
     perturbed({"8 services": services})
 

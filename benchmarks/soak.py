@@ -87,25 +87,25 @@ def main() -> None:
     """Print a line for each trial."""
     recorded = sys.argv[1:2] == ["record"]
     hours, seeds = float(sys.argv[1]) if sys.argv[1:2] and not recorded else 6.0, [int(x) for x in sys.argv[2:]] or [7]
-    with tempfile.TemporaryDirectory(prefix="soak-") as made:
-        folder = Path(made) / "day"
+    with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
+        folder = Path(scratch) / "day"
         generate(folder, 7, DAY)
         shutil.rmtree(folder / "neuron-monitor", ignore_errors=True)
         if recorded:
-            _record(folder, Path(made))
+            _record(folder, Path(scratch))
             return
         peace: dict[float, ReplayResult] = {}
         for trial in trials(hours, seeds):
             if trial.hours not in peace:
-                peace[trial.hours] = _watched(folder, Path(made), Trial("peace", trial.hours, lambda *_: None)).seen
+                peace[trial.hours] = _watched(folder, Path(scratch), Trial("peace", trial.hours, lambda *_: None)).result
             began = time.monotonic()
-            fared = _watched(folder, Path(made), trial)
-            alike = _doubled(fared.seen) if "outage" in trial.name else unlike(fared.seen, peace[trial.hours], FIVE, 3 * FIVE)
+            fared = _watched(folder, Path(scratch), trial)
+            alike = _doubled(fared.result) if "outage" in trial.name else unlike(fared.result, peace[trial.hours], FIVE, 3 * FIVE)
             wrong = [*alike, *repeated(fared.lines), *fared.left]
-            took = (time.monotonic() - began) / max(1, fared.seen.ticks)
+            took = (time.monotonic() - began) / max(1, fared.result.ticks)
             print(
-                f"{trial.name}: {fared.seen.ticks} ticks of {took:.2f} s, {fared.failed} calls spoilt, "
-                f"{len(fared.seen.alerts)} alerts, {len(fared.lines)} lines; {'; '.join(wrong) or 'as undisturbed'}",
+                f"{trial.name}: {fared.result.ticks} ticks of {took:.2f} s, {fared.failed} calls spoilt, "
+                f"{len(fared.result.alerts)} alerts, {len(fared.lines)} lines; {'; '.join(wrong) or 'as undisturbed'}",
                 flush=True,
             )
 
@@ -114,7 +114,7 @@ def main() -> None:
 class Fared:
     """Hold the result of a watch: its replay, the logged lines, how many calls failed, and the gaps that are left."""
 
-    seen: ReplayResult
+    result: ReplayResult
     lines: list[str]
     failed: int
     left: list[str]
@@ -127,49 +127,49 @@ def _world(folder: Path) -> World:
     return world
 
 
-def _watched(folder: Path, made: Path, trial: Trial) -> Fared:
+def _watched(folder: Path, scratch: Path, trial: Trial) -> Fared:
     world, recording = _world(folder), open_tiny(folder)
     start = world.extent.start + timedelta(hours=1)
     span, live = Window(start, start + timedelta(hours=trial.hours)), world.live()
     with Lines() as lines:
-        seen = watch(Watched(world, live, span, lambda now: trial.spoil(world.standin.faults, now, span)), made / "bill")
+        result = watch(Watched(world, live, span, lambda now: trial.spoil(world.standin.faults, now, span)), scratch / "bill")
     world.now = span.end + 2 * FIVE
     reading, theirs = live.read(world.now), recording.read(world.now)
     holes = _holes(reading, theirs) if "outage" in trial.name else [str(x)[:200] for x in differences(reading, theirs)]
     failed = world.standin.failed.total()
     world.standin.stop()
-    return Fared(seen, lines.said, failed, [*map(str, reading.gaps), *holes])
+    return Fared(result, lines.said, failed, [*map(str, reading.gaps), *holes])
 
 
 def _holes(ours: Reading, theirs: Reading) -> list[str]:
     """Return where steps are missing; those that came late at five minutes need not be the same to the last digit."""
-    found = []
+    holes = []
     for kind in set(ours.frames) & set(theirs.frames) - {"core", "run"}:
-        one, other = ours.frames[kind].values, theirs.frames[kind].values
-        missing = int((np.isnan(one) & ~np.isnan(other)).any(axis=(0, 2)).sum()) if one.shape == other.shape else -1
-        found += [f"{kind}: {missing} steps with holes"] if missing else []
-    return found
+        own, known_good = ours.frames[kind].values, theirs.frames[kind].values
+        missing = int((np.isnan(own) & ~np.isnan(known_good)).any(axis=(0, 2)).sum()) if own.shape == known_good.shape else -1
+        holes += [f"{kind}: {missing} steps with holes"] if missing else []
+    return holes
 
 
-def _doubled(seen: ReplayResult) -> list[str]:
+def _doubled(result: ReplayResult) -> list[str]:
     """Return the faults that an outage must not cause: false silence, and one alert opened twice."""
-    keys = [alert.key for alert in seen.alerts.values()]
-    silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in seen.alerts.values() if alert.cause is Cause.NO_DATA]
+    keys = [alert.key for alert in result.alerts.values()]
+    silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in result.alerts.values() if alert.cause is Cause.NO_DATA]
     return [*silent, *(f"{key} opened twice" for key in {x for x in keys if keys.count(x) > 1})]
 
 
-def _record(folder: Path, made: Path) -> None:
+def _record(folder: Path, scratch: Path) -> None:
     """Watch a day with a closer look at suspicious nodes, record it, and print how its backtest differs."""
     world = _world(folder)
-    live = world.live(journal=made / "journal")
+    live = world.live(journal=scratch / "journal")
     span = Window(world.extent.start + timedelta(hours=0.25), world.extent.end)
-    (made / "bill").mkdir()
-    ports, before = ports_of(made / "bill", source=Watched(world, live, span), prices=live), ReplayResult(span)
+    (scratch / "bill").mkdir()
+    ports, before = ports_of(scratch / "bill", source=Watched(world, live, span), prices=live), ReplayResult(span)
     for now in ticking(ports, CHANNELS, grid(span.start, span.end, FIVE), before):
         live.drill(drill_targets([alert for alert in before.alerts.values() if not alert.closed]), now)
-    done = record(world.live(journal=made / "journal"), made / "made", world.extent.start, span.end)
-    after = replay(ports_of(made / "made"), CHANNELS)
-    wrong = [f"{one} <> {other}" for one, other in zip_longest(told(before), told(after)) if one != other]
+    done = record(world.live(journal=scratch / "journal"), scratch / "made", world.extent.start, span.end)
+    after = replay(ports_of(scratch / "made"), CHANNELS)
+    wrong = [f"{line} <> {other}" for line, other in zip_longest(told(before), told(after)) if line != other]
     print(f"recorded day: {before.ticks} ticks, {done.points} points, {len(before.alerts)} alerts; {wrong or 'as watched'}")
     closer = [(a.anomaly.cause, b.anomaly.evidence) for a, b in zip(before.alerts.values(), after.alerts.values(), strict=False)
               if a.anomaly.evidence != b.anomaly.evidence]  # fmt: skip

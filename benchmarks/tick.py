@@ -65,19 +65,19 @@ def fleet(nodes: int, steps: int) -> tuple[Frame, Inventory]:
         for i in range(nodes)
     )
     inventory = Inventory(
-        END, {x.instance: Instance(x, END - timedelta(days=60)) for x in things}, types=load_knowledge().types()
+        END, {thing.instance: Instance(thing, END - timedelta(days=60)) for thing in things}, types=load_knowledge().types()
     )
     return Frame("node", things, END - steps * STEP, STEP, names, values.transpose(2, 1, 0)), inventory
 
 
 def milliseconds(work: Callable[[], object], times: int = 5) -> float:
     """Return the median processor time of one call."""
-    found = []
+    times_taken = []
     for _ in range(times):
         start = process_time()
         work()
-        found.append(process_time() - start)
-    return 1000 * median(found)
+        times_taken.append(process_time() - start)
+    return 1000 * median(times_taken)
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,15 @@ class Ticks:
 def ticks(frame: Frame, inventory: Inventory) -> Ticks:
     """Return the milliseconds of a new detector's ticks."""
     detector, policy = Detector(), default_policy()
-    found = []
+    times_taken = []
     for now in TIMES:
         reading = Reading(now, {"node": frame.until(now)}, inventory)
         start = process_time()
         detection = detector(reading, policy, ())
-        found.append(1000 * (process_time() - start))
+        times_taken.append(1000 * (process_time() - start))
         assert not detection.anomalies
     assert Detector()(reading, policy, ()) == detection
-    first, *usual, midnight, after, six_hours = found
+    first, *usual, midnight, after, six_hours = times_taken
     usual.append(after)
     return Ticks(first, midnight, six_hours, median(usual), max(usual))
 
@@ -161,18 +161,18 @@ def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
 
 def lengths(nodes: int = 500) -> None:
     """Print the time of a tick after 3, 14 and 60 days of history."""
-    found = [(days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)]
-    said = ", ".join(f"{days} days {took:.1f}" for days, took in found)
-    print(f"{nodes:,} nodes, by length of history: {said} ms a tick")
+    medians = [(days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)]
+    figures = ", ".join(f"{days} days {took:.1f}" for days, took in medians)
+    print(f"{nodes:,} nodes, by length of history: {figures} ms a tick")
 
 
-def main(said: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print milliseconds of processor time of one process, ratios and memory."""
     print("ms; mean = over a day, with the tick at midnight and three at 6, 12 and 18; a to d: the baselines, then their ratios")
     print("to the mean")
     names = ("nodes", "first", "midnight", "six", "tick", "slowest", "mean", *"abcd", *"abcd")
     print("".join(f"{name:>9}" for name in names))
-    for nodes in [int(word) for word in said] or [500, 1_000, 2_000, 4_000, 8_000]:
+    for nodes in [int(word) for word in arguments] or [500, 1_000, 2_000, 4_000, 8_000]:
         longer, inventory = fleet(nodes, DAYS * DAY_STEPS + BEFORE)
         frame = longer.last(timedelta(days=DAYS))
         assert_usual_is_numpys(frame, inventory)

@@ -30,7 +30,7 @@ from bot.model.window import Window
 
 _log = logging.getLogger("trnbot.billing")
 _LAYOUT = "3"
-"""Grows when the tables or what they mean change: a cache of before is then loaded anew."""
+"""Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Bill:
         self._notes: list[str] = []
         self._logged: set[str] = set()
         self._pods = False
-        self._seen_frames: dict[tuple[datetime, int], Frame | None] = {}
-        self._seen_hours: dict[datetime, Frame | None] = {}
-        self._seen_rates: dict[datetime, tuple[Price, ...]] = {}
+        self._frames: dict[tuple[datetime, int], Frame | None] = {}
+        self._hour_frames: dict[datetime, Frame | None] = {}
+        self._rates_of_day: dict[datetime, tuple[Price, ...]] = {}
         self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
@@ -79,7 +79,7 @@ class Bill:
                     f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
                 )
             self._refuse_unread(db)
-            self._refuse([*by, *(one.dimension for one in where)])
+            self._refuse([*by, *(condition.dimension for condition in where)])
             return ask(db, window, by, where, pods=self._pods)
 
     def _refuse_unread(self, db: duckdb.DuckDBPyConnection) -> None:
@@ -94,10 +94,10 @@ class Bill:
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that the loaded files do not hold."""
         only_explorer = set(self._files or ()) == {Form.EXPLORER}
-        for one in dimensions:
+        for dimension in dimensions:
             if only_explorer:
-                check_explorer_dimension(canonical(one), self._answers.view)
-            elif self._by_day and canonical(one) == "hour":
+                check_explorer_dimension(canonical(dimension), self._answers.view)
+            elif self._by_day and canonical(dimension) == "hour":
                 raise WrongInput(f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours.")
 
     def deltas(self, now: datetime, days: int) -> Reading:
@@ -105,21 +105,21 @@ class Bill:
 
         No frame while nothing is seen; no `spend_hour` where the export holds days only.
         """
-        seen, until = self._seen(now), now.astimezone(UTC) - self._lag
+        midnight, until = self._seen(now), now.astimezone(UTC) - self._lag
         with self._caught_up():
-            frame, hours = self._days(seen, days), self._hours(hours_of_week(until))
+            frame, hours = self._days(midnight, days), self._hours(hours_of_week(until))
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
 
     def rates(self, now: datetime) -> Sequence[Price]:
         """Return effective USD an hour over the last 7 days seen at `now`, by instance type, region and market."""
-        seen = self._seen(now)
+        midnight = self._seen(now)
         with self._reader() as db:
-            known = self._seen_rates
-            if seen not in known:
-                known[seen] = rates(db, seen) if self._files else ()
-            return known[seen]
+            cache = self._rates_of_day
+            if midnight not in cache:
+                cache[midnight] = rates(db, midnight) if self._files else ()
+            return cache[midnight]
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
@@ -130,19 +130,19 @@ class Bill:
         """Release the database."""
         self._db.close()
 
-    def _days(self, seen: datetime, days: int) -> Frame | None:
-        known = self._seen_frames
-        if (seen, days) not in known:
+    def _days(self, midnight: datetime, days: int) -> Frame | None:
+        cache = self._frames
+        if (midnight, days) not in cache:
             with self._db.cursor() as db:
-                known[seen, days] = spend_frame(db, seen, days) if self._files else None
-        return known[seen, days]
+                cache[midnight, days] = spend_frame(db, midnight, days) if self._files else None
+        return cache[midnight, days]
 
     def _hours(self, monday: datetime) -> Frame | None:
-        known = self._seen_hours
-        if monday not in known:
+        cache = self._hour_frames
+        if monday not in cache:
             with self._db.cursor() as db:
-                known[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
-        return known[monday]
+                cache[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
+        return cache[monday]
 
     def _seen(self, now: datetime) -> datetime:
         """Return the UTC midnight before which every day's usage has been seen at `now`."""
@@ -178,7 +178,7 @@ class Bill:
                 self._log(_problems(db))
             self._files = files
             # New dictionaries: a reader that still works on the tables of before keeps its own.
-            self._seen_frames, self._seen_hours, self._seen_rates = {}, {}, {}
+            self._frames, self._hour_frames, self._rates_of_day = {}, {}, {}
 
     def _log(self, problems: Sequence[str]) -> None:
         """Write each problem once, so that an export nobody asks about is not broken in silence."""

@@ -20,7 +20,7 @@ class Form(StrEnum):
 
     @property
     def is_cur(self) -> bool:
-        """Tell whether the columns are those of a Cost and Usage Report."""
+        """Return whether the columns are those of a Cost and Usage Report."""
         return self in (Form.CUR2, Form.CUR, Form.EXPLORER)
 
 
@@ -37,7 +37,7 @@ class Columns:
             self._known.setdefault(called(column), (column, kind))
 
     def has(self, *names: str) -> bool:
-        """Tell whether any of the columns is there."""
+        """Return whether any of the columns is there."""
         return any(word in self._known for word in names)
 
     def text(self, *names: str) -> str:

@@ -74,11 +74,11 @@ class QueryParts:
 
     def where(self, filters: Sequence[Filter]) -> str:
         """Return SQL that keeps the rows every filter keeps."""
-        return " AND ".join(["TRUE", *(self._condition(one) for one in filters)])
+        return " AND ".join(["TRUE", *(self._condition(condition) for condition in filters)])
 
-    def _condition(self, one: Filter) -> str:
-        inside = f"list_contains({self._value(list(one.values))}::VARCHAR[], {self.expression(one.dimension)})"
-        return f"NOT {inside}" if one.negated else inside
+    def _condition(self, condition: Filter) -> str:
+        inside = f"list_contains({self._value(list(condition.values))}::VARCHAR[], {self.expression(condition.dimension)})"
+        return f"NOT {inside}" if condition.negated else inside
 
     def _value(self, value: object) -> str:
         key = f"v{len(self.values)}"

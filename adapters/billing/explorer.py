@@ -71,17 +71,17 @@ def newest_answers(folder: Path, view: str) -> list[Path]:
 
 def rows_in(files: Sequence[Path], services: Mapping[str, str]) -> tuple[list[tuple[str, ...]], list[str]]:
     """Return the rows of a set in `COLUMNS`, and a sentence for each answer that cannot be read."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    cells_of: dict[str, list[Mapping[str, Any]]] = {}
     problems = []
     for path in files:
         about = path.name.partition(".")[2].removesuffix(".json")
         try:
-            found[about] = list(_cells(json.loads(path.read_text(encoding="utf-8")), about))
+            cells_of[about] = list(_cells(json.loads(path.read_text(encoding="utf-8")), about))
         except (OSError, KeyError, TypeError, ValueError, InvalidOperation, AttributeError) as error:
             problems.append(f"Cost Explorer's answer about {about} cannot be read ({type(error).__name__}) and is left out.")
-    told = {about for about, cells in found.items() if cells}
-    kept = [cell for cells in found.values() for cell in cells if _finer(cell) not in told]
-    return [row for cell in kept if any(_amounts(row := _row(cell, services)))], problems
+    answered = {about for about, cells in cells_of.items() if cells}
+    finest = [cell for cells in cells_of.values() for cell in cells if _finer(cell) not in answered]
+    return [row for cell in finest if any(_amounts(row := _row(cell, services)))], problems
 
 
 def _finer(cell: Mapping[str, Any]) -> str:
@@ -124,17 +124,17 @@ def _line_types() -> Mapping[str, str]:
     return {row["said"]: row["line_type"] for row in csv.DictReader(text.splitlines())}
 
 
-def line_type(said: str) -> str:
+def line_type(name: str) -> str:
     """Return a charge type of Cost Explorer as a report names it: every `... discount` is one."""
-    plain = re.sub(r"[^a-z]", "", said.lower())
-    return "EdpDiscount" if plain.endswith("discount") else _line_types().get(plain, said)
+    plain = re.sub(r"[^a-z]", "", name.lower())
+    return "EdpDiscount" if plain.endswith("discount") else _line_types().get(plain, name)
 
 
 def _row(cell: Mapping[str, Any], services: Mapping[str, str]) -> tuple[str, ...]:
     kind, day = line_type(cell["type"]), date.fromisoformat(cell["day"])
     cost, amortised = (_amount(cell, name) for name in ("UnblendedCost", "AmortizedCost"))
     region = cell.get("region", "")
-    made = {
+    columns = {
         "cost_explorer": "1",
         "bill_invoice_id": "" if cell["estimated"] else "final",
         "bill_billing_period_start_date": f"{day:%Y-%m-01}",
@@ -151,16 +151,16 @@ def _row(cell: Mapping[str, Any], services: Mapping[str, str]) -> tuple[str, ...
         "resource_tags": cell.get("tags", ""),
     }
     if kind in _AMORTISED:
-        made[_AMORTISED[kind]] = str(amortised)
+        columns[_AMORTISED[kind]] = str(amortised)
     if kind == "Fee" and cost and not amortised:
-        made["reservation_reservation_a_r_n"] = "said by its amortised cost of zero"
-    return tuple(made.get(column, "") for column in COLUMNS)
+        columns["reservation_reservation_a_r_n"] = "said by its amortised cost of zero"
+    return tuple(columns.get(column, "") for column in COLUMNS)
 
 
 def _amounts(row: Sequence[str]) -> list[Decimal]:
-    said = dict(zip(COLUMNS, row, strict=True))
+    columns = dict(zip(COLUMNS, row, strict=True))
     names = ("line_item_unblended_cost", "line_item_usage_amount", *_AMORTISED.values())
-    return [Decimal(said[name] or 0) for name in names]
+    return [Decimal(columns[name] or 0) for name in names]
 
 
 def _amount(cell: Mapping[str, Any], metric: str) -> Decimal:

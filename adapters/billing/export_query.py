@@ -180,25 +180,25 @@ def _flag(columns: Columns, column: str) -> str:
 
 
 def _cur(c: Columns) -> str:
-    made = {alias: c.text(*names) for alias, names in CUR_NAMES.items()}
-    made["region"] = _either(
+    expressions = {alias: c.text(*names) for alias, names in CUR_NAMES.items()}
+    expressions["region"] = _either(
         c.text("product_region_code", "product_region"), c.inside("product", "region_code", "regionCode", "region")
     )
-    made["instance_type"] = _either(c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType"))
-    made["market"] = _either(c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption"))
-    return _select(made, c)
+    expressions["instance_type"] = _either(c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType"))
+    expressions["market"] = _either(c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption"))
+    return _select(expressions, c)
 
 
 def _focus(c: Columns) -> str:
-    made = {alias: c.text(*names) for alias, names in FOCUS_NAMES.items()}
-    made["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
-    made["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
-    return _select(made, c)
+    expressions = {alias: c.text(*names) for alias, names in FOCUS_NAMES.items()}
+    expressions["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
+    expressions["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
+    return _select(expressions, c)
 
 
 def _either(first: str, second: str) -> str:
     return f"coalesce({first}, {second})"
 
 
-def _select(made: dict[str, str], columns: Columns) -> str:
-    return ", ".join(f"{expression} AS {alias}" for alias, expression in {**made, "tags": columns.tags()}.items())
+def _select(expressions: dict[str, str], columns: Columns) -> str:
+    return ", ".join(f"{expression} AS {alias}" for alias, expression in {**expressions, "tags": columns.tags()}.items())

@@ -21,7 +21,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
 
 
 class Unreadable(Exception):
-    """Say why a file is no export that can be read."""
+    """Report why a file is no export that can be read."""
 
 
 @contextmanager
@@ -33,9 +33,9 @@ def unpacked(path: Path) -> Iterator[Path]:
     if path.name.endswith(_READ):
         yield path
     elif path.suffix == ".zip":
-        with TemporaryDirectory(prefix="trnbot-") as made:
-            _extract(path, Path(made))
-            yield Path(made) / "*.csv"
+        with TemporaryDirectory(prefix="trnbot-") as folder:
+            _extract(path, Path(folder))
+            yield Path(folder) / "*.csv"
     else:
         raise Unreadable(f"'{path.suffix or path.name}' is no kind of file that is read; have it exported as parquet or csv")
 
@@ -44,7 +44,7 @@ def _extract(path: Path, into: Path) -> None:
     """Write the members under names of our own: theirs may lead out of the folder."""
     try:
         with zipfile.ZipFile(path) as packed:
-            members = [one for one in packed.infolist() if one.filename.endswith(".csv")]
+            members = [entry for entry in packed.infolist() if entry.filename.endswith(".csv")]
             for number, member in enumerate(members):
                 with packed.open(member) as source, (into / f"{number}.csv").open("wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
@@ -81,8 +81,8 @@ def list_files(folder: Path, answers: ExplorerAnswers) -> dict[str, File]:
 
     A file that is no export is listed too: what cannot be read is named, never passed over.
     """
-    exports = sorted(_walk(str(folder), ""), key=lambda one: one.path.split("/"))
-    return {one.path: one for one in (*exports, *_answered(answers))}
+    exports = sorted(_walk(str(folder), ""), key=lambda file: file.path.split("/"))
+    return {file.path: file for file in (*exports, *_answered(answers))}
 
 
 def _answered(answers: ExplorerAnswers) -> Iterator[File]:

@@ -97,12 +97,12 @@ def _broken(db: duckdb.DuckDBPyConnection, shown: str) -> list[str]:
     return _name_rows(shown, [(f"row {n}", "no readable start" if timeless else "no readable amount") for n, timeless in rows])
 
 
-def _name_rows(shown: str, found: Sequence[tuple[str, str]]) -> list[str]:
-    if not found:
+def _name_rows(shown: str, broken: Sequence[tuple[str, str]]) -> list[str]:
+    if not broken:
         return []
-    some = "; ".join(f"{place}: {why}" for place, why in found[:_NAMED])
-    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return [f"{shown}: {len(found)} broken row{'s' if len(found) > 1 else ''} skipped ({some}{more})."]
+    some = "; ".join(f"{place}: {why}" for place, why in broken[:_NAMED])
+    more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    return [f"{shown}: {len(broken)} broken row{'s' if len(broken) > 1 else ''} skipped ({some}{more})."]
 
 
 def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: TagNames) -> list[str]:
@@ -120,9 +120,9 @@ def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: TagNames) -> lis
     _insert(
         db,
         "INSERT INTO tagset SELECT unnest($a)::UBIGINT, unnest($b), unnest($c), unnest($d), unnest($e), unnest($f)",
-        [(key, one.cluster, one.namespace, one.team, one.project, one.compiles) for key, one in sets],
+        [(key, tags.cluster, tags.namespace, tags.team, tags.project, tags.compiles) for key, tags in sets],
     )
-    pairs = [(key, plain, value) for key, one in sets for plain, value in one.pairs]
+    pairs = [(key, plain, value) for key, tags in sets for plain, value in tags.pairs]
     _insert(db, "INSERT INTO tag SELECT unnest($a)::UBIGINT, unnest($b), unnest($c)", pairs)
     return [f"{shown}: {broken} unreadable tag set{'s' if broken > 1 else ''}; those rows count as untagged."] if broken else []
 
@@ -143,11 +143,11 @@ def refresh(
     db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerAnswers, files: Mapping[str, File], names: TagNames
 ) -> None:
     """Load new and changed files, drop those that are gone, and settle which copy of each month counts."""
-    known = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
-    stale = [path for path, (_, stamp, shadowed) in known.items() if shadowed or path not in files or files[path].stamp != stamp]
-    wanted = [file for path, file in files.items() if path not in known or path in stale]
+    stored = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
+    stale = [path for path, (_, stamp, shadowed) in stored.items() if shadowed or path not in files or files[path].stamp != stamp]
+    wanted = [file for path, file in files.items() if path not in stored or path in stale]
     prepare(db)
-    next_id = 1 + max((int(row[0]) for row in known.values()), default=0)
+    next_id = 1 + max((int(row[0]) for row in stored.values()), default=0)
     loaded = [
         (n, file, *load_answers(db, newest_answers(answers.folder, answers.view), answers.services, n, names))
         if file.path == Form.EXPLORER
@@ -156,7 +156,7 @@ def refresh(
     ]
     db.execute("BEGIN")
     try:
-        _replace(db, [int(known[path][0]) for path in stale], loaded)
+        _replace(db, [int(stored[path][0]) for path in stale], loaded)
         _settle(db)
         db.execute("COMMIT")
     except BaseException:

@@ -25,7 +25,7 @@ _USUAL = BillOptions()
 _ANSWERS = Path("api/ce/get_cost_and_usage")
 
 Refresher = Callable[[str], str]
-"""Bring the answers of a view up to date; return how old they are and what they cost, in words."""
+"""Bring the answers of a view up to date; return their age and their cost in words."""
 
 
 def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
@@ -57,13 +57,13 @@ class ExplorerBill:
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows of a window; raise `WrongInput` for a dimension that Cost Explorer does not have."""
-        asked = [canonical(one) for one in (*by, *(one.dimension for one in where))]
-        tags = {one for one in asked if one in TAGGED or one.startswith(TAG)}
+        dimensions = [canonical(name) for name in (*by, *(condition.dimension for condition in where))]
+        tags = {dimension for dimension in dimensions if dimension in TAGGED or dimension.startswith(TAG)}
         if not tags:
             return self._tally("", window, by, where)
         first, *others = sorted(tags)
-        for one in (*others, *(x for x in asked if x not in tags)):
-            check_explorer_dimension(one, "" if one in others else first)
+        for dimension in (*others, *(dimension for dimension in dimensions if dimension not in tags)):
+            check_explorer_dimension(dimension, "" if dimension in others else first)
         return self._tagged(first, window, by, where)
 
     def deltas(self, now: datetime, days: int) -> Reading:
@@ -87,27 +87,27 @@ class ExplorerBill:
 
     def _tagged(self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
         """Ask by the tag names of a dimension until one has a value; the first counts where none has."""
-        found = None
+        first_tally = None
         for name in self._tag_names(dimension):
             view = TAG_VIEW + about_of(name)
             tally = self._tally(view, window, by, where)
-            found = found or tally
+            first_tally = first_tally or tally
             if any(row.key.get(dimension) for row in self._tally(view, window, (dimension,)).rows):
                 return tally
-        assert found
-        return found
+        assert first_tally
+        return first_tally
 
     def _tag_names(self, dimension: str) -> Iterator[str]:
         yield from self._names.get(dimension, ()) or (dimension.removeprefix(TAG),)
 
     def _tally(self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        said = self._fresh(view)
+        freshness = self._fresh(view)
         try:
             tally = self._bill(view).tally(window, by, where)
         except Unavailable:
             about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
-            raise Unavailable(f"Cost Explorer has not been asked {about}. {said}".strip()) from None
-        return replace(tally, sources=tuple(said or one if one == Form.EXPLORER else one for one in tally.sources))
+            raise Unavailable(f"Cost Explorer has not been asked {about}. {freshness}".strip()) from None
+        return replace(tally, sources=tuple(freshness or form if form == Form.EXPLORER else form for form in tally.sources))
 
     def _bill(self, view: str) -> Bill:
         with self._lock:

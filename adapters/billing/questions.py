@@ -31,48 +31,48 @@ def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where:
 
     Raises `WrongInput` for an unknown dimension or mixed currencies.
     """
-    asked = QueryParts()
-    by = tuple(canonical(one) for one in by)
-    keys = "".join(f"{asked.key(one)}, " for one in by)
-    filters = asked.where(where)
-    detail = "pod_detail" if pods and asked.used & _BY_POD else "detail"
-    pieces, values = _pieces(window, detail, asked)
-    rows = "row" if asked.over_time() else sql("piece_sums")
-    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags="\n".join(asked.joins), filters=filters)
-    found = db.execute(query, {**asked.values, **values}).fetchall()
-    return _tally(db, window, tuple(by), found)
+    parts = QueryParts()
+    by = tuple(canonical(name) for name in by)
+    keys = "".join(f"{parts.key(name)}, " for name in by)
+    filters = parts.where(where)
+    detail = "pod_detail" if pods and parts.used & _BY_POD else "detail"
+    pieces, values = _pieces(window, detail, parts)
+    rows = "row" if parts.over_time() else sql("piece_sums")
+    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags="\n".join(parts.joins), filters=filters)
+    groups = db.execute(query, {**parts.values, **values}).fetchall()
+    return _tally(db, window, tuple(by), groups)
 
 
-def _pieces(window: Window, detail: str, asked: QueryParts) -> tuple[str, dict[str, object]]:
+def _pieces(window: Window, detail: str, parts: QueryParts) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rollup) and the remainders at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
     first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
-    hour = "date_trunc('hour', started) AS hour," if "hour" in asked.used else ""
+    hour = "date_trunc('hour', started) AS hour," if "hour" in parts.used else ""
     if hour or detail != "detail" or first >= last:
         return sql("piece_detail", detail=detail, hour=hour, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {
             "t0": start,
             "t1": end,
         }
     spans = [("piece_detail", start, first), ("piece_rollup", first, last), ("piece_detail", last, end)]
-    made: list[str] = []
+    selects: list[str] = []
     values: dict[str, object] = {}
     for name, low, high in spans:
         if low < high:
             n = len(values)
             kind = "DATE" if name == "piece_rollup" else "TIMESTAMP"
-            made.append(sql(name, detail=detail, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
+            selects.append(sql(name, detail=detail, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
             values |= {f"t{n}": low, f"t{n + 1}": high}
-    return "\nUNION ALL ".join(made), values
+    return "\nUNION ALL ".join(selects), values
 
 
-def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], found: list[tuple[Any, ...]]) -> Tally:
+def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> Tally:
     n = len(by)
-    currencies = sorted({row[n] for row in found})
+    currencies = sorted({row[n] for row in groups})
     if len(currencies) > 1:
         raise WrongInput(
             f"The bill holds {' and '.join(currencies)}, which cannot be added; ask again with currency={currencies[-1]}."
         )
-    rows = _rows(by, found)
+    rows = _rows(by, groups)
     rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
     through, usual = db.execute("SELECT billed_through, currency FROM extent").fetchall()[0]
     sources = tuple(
@@ -83,11 +83,11 @@ def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], f
     return Tally(window, by, tuple(rows), _neat(total), currency, through and through.replace(tzinfo=UTC), sources)
 
 
-def _rows(by: tuple[str, ...], found: list[tuple[Any, ...]]) -> list[Spend]:
+def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
     """Join the kinds of each group's amounts: gross, discounts, credits, tax."""
     n = len(by)
     sums: dict[tuple[str, ...], tuple[list[Decimal], Decimal, bool]] = {}
-    for row in found:
+    for row in groups:
         kind, net, amortised, estimated = row[n + 1 :]
         amounts, before, was = sums.get(row[:n], ([Decimal(0)] * 4, Decimal(0), False))
         amounts[kind] += net
@@ -134,13 +134,13 @@ _LEAST_USD = 1.0
 """A thing that cost less within the hours' span is left to the days: the long tail is most of a large bill's things."""
 
 
-def spend_frame(db: duckdb.DuckDBPyConnection, seen: datetime, days: int) -> Frame | None:
-    """Return the frame of the `days` before midnight `seen`, or None when it holds no row.
+def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) -> Frame | None:
+    """Return the frame of the `days` before `midnight`, or None when it holds no row.
 
     nan: the bill has no row at all that day, or this line has one whose end is not seen yet. 0: others have, this has none.
     """
-    first = seen - days * _DAY
-    parameters = {"first": first.replace(tzinfo=None), "seen": seen.replace(tzinfo=None)}
+    first = midnight - days * _DAY
+    parameters = {"first": first.replace(tzinfo=None), "seen": midnight.replace(tzinfo=None)}
     n = len(_NAMES)
     rows = db.execute(sql("deltas"), parameters).fetchall()
     things = {key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in rows if not row[n + 3]))}
@@ -160,9 +160,9 @@ def spend_frame(db: duckdb.DuckDBPyConnection, seen: datetime, days: int) -> Fra
     return Frame("spend", _labels(things), first, _DAY, (SPEND_METRIC, BILLED_METRIC), values)
 
 
-def hours_of_week(seen: datetime) -> datetime:
+def hours_of_week(at: datetime) -> datetime:
     """Return the Monday that `hours` is asked for: one reading of the tables serves every hour of its week."""
-    return seen - (seen - _MONDAY) % _WEEK
+    return at - (at - _MONDAY) % _WEEK
 
 
 def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
@@ -188,9 +188,9 @@ _MARKETS = {market.value for market in Market}
 _RATED_SPAN = timedelta(days=7)
 
 
-def rates(db: duckdb.DuckDBPyConnection, seen: datetime) -> tuple[Price, ...]:
-    """Return amortised USD over instance-hours of the 7 days before midnight `seen`; nothing for types without hours."""
-    until = seen.replace(tzinfo=None)
+def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> tuple[Price, ...]:
+    """Return amortised USD over instance-hours of the 7 days before `midnight`; nothing for types without hours."""
+    until = midnight.replace(tzinfo=None)
     rows = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
     return tuple(
         Price(

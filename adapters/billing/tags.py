@@ -50,16 +50,16 @@ class TagSet:
 
 def read_tags(words: str, names: TagNames) -> TagSet:
     """Read the JSON text of one tag set; raise `ValueError` when it is no object."""
-    found = json.loads(words)
-    if not isinstance(found, dict):
+    document = json.loads(words)
+    if not isinstance(document, dict):
         raise ValueError("not an object")
-    said = {str(key): str(value) for key, value in found.items() if value not in (None, "", "NULL")}
+    tags = {str(key): str(value) for key, value in document.items() if value not in (None, "", "NULL")}
     pairs: dict[str, str] = {}
-    for key, value in said.items():
+    for key, value in tags.items():
         pairs.setdefault(plain(key), value)
     every = {**DEFAULT_NAMES, **names}
     owner = {word: _first(pairs, every[word]) for word in ("cluster", "namespace", "team", "project")}
-    owner["cluster"] = owner["cluster"] or next(_kubernetes(said), "")
+    owner["cluster"] = owner["cluster"] or next(_kubernetes(tags), "")
     compiles = any("compil" in pairs.get(key, "").lower() for key in _COMPILE_TAGS)
     return TagSet(tuple(pairs.items()), owner["cluster"], owner["namespace"], owner["team"], owner["project"], compiles)
 
@@ -68,9 +68,9 @@ def _first(pairs: Mapping[str, str], names: Sequence[str]) -> str:
     return next((pairs[key] for name in names for key in candidates(name) if pairs.get(key)), "")
 
 
-def _kubernetes(said: Mapping[str, str]) -> Iterator[str]:
+def _kubernetes(tags: Mapping[str, str]) -> Iterator[str]:
     """Yield the name in keys such as `kubernetes.io/cluster/NAME` (the value is only `owned` or `shared`)."""
-    return (match[1] for key in said if (match := _KUBERNETES.search(key)))
+    return (match[1] for key in tags if (match := _KUBERNETES.search(key)))
 
 
 COMPILE = "compile"
@@ -95,12 +95,12 @@ def _line(line: str) -> str:
 
 
 def _matches(rule: dict[str, str]) -> str:
-    found = []
+    patterns = []
     if rule["service"]:
-        found.append(f"regexp_matches(s.service, {text(rule['service'])})")
+        patterns.append(f"regexp_matches(s.service, {text(rule['service'])})")
     if rule["usage_type"]:
-        found.append(f"regexp_matches(s.usage_type, {text(rule['usage_type'])})")
-    both = " AND ".join(found)
+        patterns.append(f"regexp_matches(s.usage_type, {text(rule['usage_type'])})")
+    both = " AND ".join(patterns)
     if not rule["description"]:
         return both
     worded = f"s.usage_type = '' AND regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')"

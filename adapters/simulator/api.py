@@ -48,11 +48,11 @@ class ApiWriter:
 def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
     """Write every call that the bot reads."""
     writer = ApiWriter(folder, fleet)
-    for region in sorted({c.region for c in scenario.clusters}):
+    for region in sorted({cluster.region for cluster in scenario.clusters}):
         local = [n for n in fleet.nodes if n.cluster.region == region]
         for minute in _changes(fleet, local):
             writer.put("ec2/describe_instances", region, minute, describe_instances(local, fleet, minute))
-        clusters = [c for c in scenario.clusters if c.region == region]
+        clusters = [cluster for cluster in scenario.clusters if cluster.region == region]
         for minute in _days(fleet, scenario):
             _write_day(writer, scenario, clusters, minute)
         _write_account(writer, clusters, local)
@@ -107,17 +107,21 @@ def _forgotten(node: Node) -> float:
 
 def describe_volumes(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
     """Return the data volumes; one that is attached to nothing is `available`."""
-    return {"Volumes": [_volume(v, fleet, minute) for v in volumes(scenario, fleet) if v.cluster in clusters]}
+    return {"Volumes": [_volume(volume, fleet, minute) for volume in volumes(scenario, fleet) if volume.cluster in clusters]}
 
 
 def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
     """Return the FSx for Lustre file systems."""
-    return {"FileSystems": [_file_system(f, fleet) for f in file_systems(scenario, fleet) if f.cluster in clusters]}
+    return {
+        "FileSystems": [
+            _file_system(file_system, fleet) for file_system in file_systems(scenario, fleet) if file_system.cluster in clusters
+        ]
+    }
 
 
 def describe_reservations(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
     """Return the capacity reservations with their free instances at a minute."""
-    return {"CapacityReservations": [_reservation(c, fleet, minute) for c in clusters if c.reserved]}
+    return {"CapacityReservations": [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]}
 
 
 def _changes(fleet: Fleet, nodes: Sequence[Node]) -> list[int]:
@@ -221,7 +225,7 @@ _VERSION = "1.33"
 
 def eks_clusters(clusters: Sequence[Cluster]) -> dict[str, Any]:
     """Return the names of a region's clusters."""
-    return {"clusters": sorted(c.name for c in clusters)}
+    return {"clusters": sorted(cluster.name for cluster in clusters)}
 
 
 def eks_cluster(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def write_bill(folder: Path, scenario: Scenario, fleet: Fleet, form: BillForm = 
 
 
 def _load(db: duckdb.DuckDBPyConnection, every: Sequence[Charge]) -> None:
-    columns = {f.name: [_text(getattr(c, f.name)) for c in every] for f in fields(Charge)}
+    columns = {f.name: [_text(getattr(charge, f.name)) for charge in every] for f in fields(Charge)}
     columns["id"] = [str(i) for i in range(len(every))]
     texts = json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
     typed = {

@@ -162,7 +162,7 @@ class VolumeSpec:
 
 def orphans(scenario: Scenario) -> list[PlannedIncident]:
     """Return the incidents that leave storage behind."""
-    return [x for x in scenario.incidents if x.cause is Cause.ORPHANED_STORAGE]
+    return [incident for incident in scenario.incidents if incident.cause is Cause.ORPHANED_STORAGE]
 
 
 def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
@@ -189,17 +189,17 @@ def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
 
 def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
     """Return a data volume for each cluster's first two nodes, and two of 4,000 GiB that each orphaning incident leaves."""
-    kept = [
+    attached = [
         VolumeSpec(identifier(fleet.seed, "vol-", n.id), n.cluster, 1000, n.id)
         for c in scenario.clusters
         for n in fleet.of(c.name)[:2]
         if n.launched_minute < 0 and n.ended_minute is None
     ]
     by_name = {c.name: c for c in scenario.clusters}
-    left = [
+    orphaned = [
         VolumeSpec(identifier(fleet.seed, "vol-", x.cluster, "old", i), by_name[x.cluster], 12_000, "", round(x.at * 60))
         for x in orphans(scenario)
         if not x.level
         for i in range(2)
     ]
-    return kept + left
+    return attached + orphaned

@@ -69,7 +69,7 @@ class Simulation:
 
     def of(self, cluster: str) -> list[Workers]:
         """Return the workers of each job of one cluster."""
-        return [c for c in self.jobs if c.cluster == cluster]
+        return [job for job in self.jobs if job.cluster == cluster]
 
 
 def simulate(seed: int, scenario: str | Scenario = "demo", timing: Timing = AS_PLANNED) -> Simulation:
@@ -165,8 +165,10 @@ def _named(folder: str, blocks: Iterator[Block] | Sequence[Block]) -> Iterator[t
 
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
     """Return the labelled incidents within the recording, oldest first, as graders read them."""
-    kept = [x for x in scenario.incidents if x.labelled and x.at * 60 < fleet.minutes]
-    return [_label(x, scenario, fleet) for x in sorted(kept, key=lambda x: (x.at, x.cause))]
+    incidents = [incident for incident in scenario.incidents if incident.labelled and incident.at * 60 < fleet.minutes]
+    return [
+        _label(incident, scenario, fleet) for incident in sorted(incidents, key=lambda incident: (incident.at, incident.cause))
+    ]
 
 
 def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[str, Any]:

@@ -42,13 +42,13 @@ def gather(mean: Array, visible: Array, minutes: int, things: int = 1, spread: t
     """
     n, whole = mean.shape[0], mean.shape[1] // minutes
     cut = slice(0, whole * minutes)
-    seen = (visible[:, cut] > 0) & np.isfinite(mean[:, cut])
+    scraped = (visible[:, cut] > 0) & np.isfinite(mean[:, cut])
     high, low = spread or (mean, mean)
 
     def fold(values: Array, where_not: float) -> Array:
-        return np.where(seen, values[:, cut], where_not).reshape(n, whole, minutes)
+        return np.where(scraped, values[:, cut], where_not).reshape(n, whole, minutes)
 
-    scrapes = seen.reshape(n, whole, minutes).sum(axis=2)
+    scrapes = scraped.reshape(n, whole, minutes).sum(axis=2)
     return Sets(
         (scrapes * things).astype(np.float64),
         fold(mean, 0.0).sum(axis=2) * things,

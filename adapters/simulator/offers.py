@@ -27,7 +27,7 @@ _LEAST_VCPUS = 256
 def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
     """Return 14 days of spot price changes before a minute, by zone; newest first as EC2 does."""
     changes = []
-    for name, region in sorted({(c.instance_type, c.region) for c in clusters}):
+    for name, region in sorted({(cluster.instance_type, cluster.region) for cluster in clusters}):
         if hardware(name).market != "on-demand":
             continue
         for zone in "abc":
@@ -54,7 +54,7 @@ def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict
 
 def capacity_block_offerings(fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
     """Return one offering for each type that is sold as Capacity Blocks."""
-    names = sorted({c.instance_type for c in clusters if hardware(c.instance_type).market == "capacity-block"})
+    names = sorted({cluster.instance_type for cluster in clusters if hardware(cluster.instance_type).market == "capacity-block"})
     return {"CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]}
 
 
@@ -119,7 +119,7 @@ def savings_plans(scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
 
 def price_list(clusters: Sequence[Cluster]) -> dict[str, Any]:
     """Return the Price List's products; a type without on-demand price has only a Capacity Block term at $0."""
-    kinds = sorted({(c.instance_type, c.region) for c in clusters})
+    kinds = sorted({(cluster.instance_type, cluster.region) for cluster in clusters})
     return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(_product(name, region)) for name, region in kinds]}
 
 

@@ -32,10 +32,10 @@ def series(folder: Path, cluster: str, metric: str) -> dict[str, tuple[Array, Ar
     """  # noqa: S608 - the folder is quoted
     rows = duckdb.connect().execute(query, [cluster, metric]).fetchall()
     first = min((hour for _, hour, _ in rows), default=0.0)
-    found: dict[str, list[tuple[float, float]]] = {}
+    points_of: dict[str, list[tuple[float, float]]] = {}
     for node, hour, value in rows:
-        found.setdefault(node, []).append((hour - first, value))
-    return {node: (np.array([p[0] for p in points]), np.array([p[1] for p in points])) for node, points in found.items()}
+        points_of.setdefault(node, []).append((hour - first, value))
+    return {node: (np.array([p[0] for p in points]), np.array([p[1] for p in points])) for node, points in points_of.items()}
 
 
 def draw(folder: Path, cluster: str, hours: tuple[float, float] | None = None) -> Figure:

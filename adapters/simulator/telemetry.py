@@ -153,13 +153,13 @@ def core_blocks(workers: Workers) -> Iterator[Block]:
     for row, node in enumerate(workers.nodes[: workers.nodes[0].job.cores_reported]):
         u = workers.signals.utilization[row : row + 1]
         percent = 100 * (u + 4 * u * (1 - u) * leans[row][:, None])
-        seen = np.repeat(workers.signals.visible[row : row + 1], machine.cores, axis=0)
+        visible = np.repeat(workers.signals.visible[row : row + 1], machine.cores, axis=0)
         share = workers.signals.memory[row : row + 1] * workers.signals.runtime[row : row + 1]
         memory = np.repeat(share * machine.device_memory_bytes / machine.cores, machine.cores, axis=0)
         named = [_core_dimensions(node, core) for core in range(machine.cores)]
-        sets = gather(percent, seen, workers.minutes)
+        sets = gather(percent, visible, workers.minutes)
         yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_utilization", "Percent", sets, named)
-        sets = gather(memory, seen, workers.minutes)
+        sets = gather(memory, visible, workers.minutes)
         yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named)
 
 
@@ -179,17 +179,17 @@ def pod_blocks(workers: Workers) -> Iterator[Block]:
     if job.kind is Kind.NOTHING or not n or workers.nodes[0].hardware.accelerator == "gpu":
         return
     s, cores = workers.signals, float(workers.cores)
-    seen = s.visible[:n] * s.pod[:n]
+    visible = s.visible[:n] * s.pod[:n]
     named = [_pod_dimensions(node) for node in workers.nodes[:n]]
     percent = s.utilization[:n] * 100
     memory = s.memory[:n] * s.runtime[:n] * workers.nodes[0].hardware.device_memory_bytes / cores
-    given = np.full_like(seen, cores)
+    given = np.full_like(visible, cores)
     for metric, unit, sets in (
-        ("pod_neuroncore_utilization", "Percent", gather(percent, seen, workers.minutes, workers.cores)),
-        ("pod_neuroncore_memory_usage_total", "Bytes", gather(memory, seen, workers.minutes, workers.cores)),
-        ("pod_neuroncore_request", "Count", gather(given, seen, workers.minutes)),
-        ("pod_neuroncore_limit", "Count", gather(given, seen, workers.minutes)),
-        ("pod_neuroncore_usage_total", "Count", gather(given, seen, workers.minutes)),
+        ("pod_neuroncore_utilization", "Percent", gather(percent, visible, workers.minutes, workers.cores)),
+        ("pod_neuroncore_memory_usage_total", "Bytes", gather(memory, visible, workers.minutes, workers.cores)),
+        ("pod_neuroncore_request", "Count", gather(given, visible, workers.minutes)),
+        ("pod_neuroncore_limit", "Count", gather(given, visible, workers.minutes)),
+        ("pod_neuroncore_usage_total", "Count", gather(given, visible, workers.minutes)),
     ):
         yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
@@ -211,9 +211,9 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
     shape = jobs[0].signals.progress.shape[0]
     rng = generator(jobs[0].seed, spec.id)
     if spec.unused_from is None:
-        read = np.sum([c.signals.read.sum(axis=0) for c in jobs], axis=0) * 60
-        write = np.sum([c.signals.write.sum(axis=0) for c in jobs], axis=0) * 60
-        clients = np.sum([c.signals.pod.sum(axis=0) for c in jobs], axis=0)
+        read = np.sum([job.signals.read.sum(axis=0) for job in jobs], axis=0) * 60
+        write = np.sum([job.signals.write.sum(axis=0) for job in jobs], axis=0) * 60
+        clients = np.sum([job.signals.pod.sum(axis=0) for job in jobs], axis=0)
         metadata = np.abs(rng.normal(900, 150, shape)) * (clients > 0)
     else:
         at = np.arange(shape)
@@ -221,7 +221,7 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
         read, write, clients = used * np.abs(rng.normal(3e10, 4e9, shape)), used * 1e8, used * 2
         metadata = used * np.abs(rng.normal(200, 30, shape))
     disks = max(1, int(spec.tib * DISKS_PER_TIB / 1.2))
-    seen = np.ones((1, shape))
+    visible = np.ones((1, shape))
     series = [MetricSeries(spec.cluster.region, {"FileSystemId": spec.id})]
     free = np.full(shape, spec.tib * 2.0**40 * 0.41 / disks)
     for metric, unit, values, things in (
@@ -233,23 +233,23 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
         ("ClientConnections", "Count", clients, 1),
         ("FreeDataStorageCapacity", "Bytes", free, disks),
     ):
-        sets = gather(np.atleast_2d(values), seen, jobs[0].minutes, things)
+        sets = gather(np.atleast_2d(values), visible, jobs[0].minutes, things)
         yield Block("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
 
 def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> Iterator[Block]:
     """Yield `AWS/EBS` at five minutes; a volume that is attached to nothing has no record."""
     shape = fleet.minutes
-    seen = np.stack([_attached(v, shape) for v in specs])
+    visible = np.stack([_attached(spec, shape) for spec in specs])
     rng = generator(fleet.seed, "volumes")
     writes = np.abs(rng.normal(2e7, 5e6, (len(specs), shape)))
-    series = [MetricSeries(v.cluster.region, {"VolumeId": v.id}) for v in specs]
+    series = [MetricSeries(spec.cluster.region, {"VolumeId": spec.id}) for spec in specs]
     for metric, unit, values in (
         ("VolumeReadBytes", "Bytes", writes * 0.4),
         ("VolumeWriteBytes", "Bytes", writes),
         ("VolumeIdleTime", "Seconds", 60 - writes / 2e6),
     ):
-        sets = gather(values, seen, max(5, minutes))
+        sets = gather(values, visible, max(5, minutes))
         yield Block("AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
 

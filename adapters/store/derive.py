@@ -12,13 +12,13 @@ from bot.model.window import Window
 
 def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
     """Return the first acknowledgement since the last one taken back; `decisions` oldest first."""
-    found = None
+    standing = None
     for decision in decisions:
         if decision.doing is Doing.ACKNOWLEDGE:
-            found = found or decision
+            standing = standing or decision
         elif decision.doing is Doing.UNACKNOWLEDGE:
-            found = None
-    return found
+            standing = None
+    return standing
 
 
 def with_acknowledgement(alert: Alert, decision: Decision | None) -> Alert:

@@ -19,11 +19,11 @@ class Lead(Protocol):
     """Hold the watch."""
 
     def acquire(self) -> bool:
-        """Tell whether this process holds the watch now, taking it when it is free."""
+        """Return whether this process holds the watch now, taking it when it is free."""
         ...
 
     def release(self) -> None:
-        """Give it up."""
+        """Release the watch."""
         ...
 
 
@@ -35,7 +35,7 @@ class FileLead:
         self._held: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock, or tell that another process holds it."""
+        """Take the lock where it is free, and return whether this process holds it."""
         if self._held is not None:
             return True
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,7 +48,7 @@ class FileLead:
         return True
 
     def release(self) -> None:
-        """Give it up; the file stays, as deleting it would let two hold it."""
+        """Release the lock; the file stays, as deleting it would let two hold it."""
         if self._held is not None:
             os.close(self._held)
         self._held = None
@@ -62,7 +62,7 @@ class PostgresLead:
         self._held: Connection | None = None
 
     def acquire(self) -> bool:
-        """Take the lock, or tell that another process holds it; raise `SQLAlchemyError` when the server is away."""
+        """Take the lock where it is free, and return whether this process holds it; raise `SQLAlchemyError` without a server."""
         if self._alive():
             return True
         self.release()
@@ -74,7 +74,7 @@ class PostgresLead:
         return False
 
     def release(self) -> None:
-        """Give it up by ending the connection, not by returning it to the pool with the lock."""
+        """Release the lock by ending the connection, not by returning it to the pool with the lock."""
         if self._held is not None:
             with contextlib.suppress(SQLAlchemyError):
                 self._held.invalidate()

@@ -25,7 +25,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
         self._closed: dict[str, Alert] = {}
-        self._said: dict[tuple[str, str], NotificationLogEntry] = {}
+        self._log: dict[tuple[str, str], NotificationLogEntry] = {}
         self._silences: dict[str, Silence] = {}
         self._decisions: dict[str, dict[str, Decision]] = {}
         self._ticked_at: datetime | None = None
@@ -35,24 +35,24 @@ class MemoryStore:
 
     def load(self, now: datetime) -> State:
         """Return the watch's state at `now`."""
-        recent = [x for x in self._closed.values() if x.closed is None or x.closed > now - KEEP_CLOSED]
-        standing = [x for x in self._silences.values() if x.ended_at is None]
+        recent = [alert for alert in self._closed.values() if alert.closed is None or alert.closed > now - KEEP_CLOSED]
+        standing = [silence for silence in self._silences.values() if silence.ended_at is None]
         return State(
             alerts=self._ordered([*self._open.values(), *recent]),
-            notification_log=tuple(x for x in self._said.values() if not x.over or x.at > now - KEEP_SAID),
-            silences=tuple(x for x in standing if x.ends > now),
-            slept=tuple(x for x in standing if now - KEEP_SLEPT < x.ends <= now),
+            notification_log=tuple(entry for entry in self._log.values() if not entry.over or entry.at > now - KEEP_SAID),
+            silences=tuple(silence for silence in standing if silence.ends > now),
+            slept=tuple(silence for silence in standing if now - KEEP_SLEPT < silence.ends <= now),
             ticked_at=self._ticked_at,
         )
 
     def save(self, changes: StateUpdate) -> None:
-        """Write all of it or none of it."""
+        """Write all of the changes or none of them."""
         alerts, entries = tuple(changes.alerts), tuple(changes.notification_log)
         silences, decisions = tuple(changes.silences), tuple(changes.decisions)
         for alert in alerts:
             self._put_alert(alert)
-        self._said.update(((x.id, x.channel), x) for x in entries)
-        self._silences.update((x.id, x) for x in silences)
+        self._log.update(((entry.id, entry.channel), entry) for entry in entries)
+        self._silences.update((silence.id, silence) for silence in silences)
         for decision in decisions:
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
         self._ticked_at = changes.ticked_at or self._ticked_at
@@ -60,12 +60,14 @@ class MemoryStore:
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
         every = (*self._open.values(), *self._closed.values())
-        return self._ordered([x for x in every if open_within(x, window) and selector.selects(labels_of(x))])[::-1]
+        return self._ordered([alert for alert in every if open_within(alert, window) and selector.selects(labels_of(alert))])[
+            ::-1
+        ]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first."""
-        found = (decision for alert in alerts for decision in self._decisions.get(alert, {}).values())
-        return sorted(found, key=lambda decision: decision.at)
+        decisions = (decision for alert in alerts for decision in self._decisions.get(alert, {}).values())
+        return sorted(decisions, key=lambda decision: decision.at)
 
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""
@@ -73,7 +75,7 @@ class MemoryStore:
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when its number is taken."""
-        if any(one.number == version.number for one in self._versions):
+        if any(earlier.number == version.number for earlier in self._versions):
             raise WrongInput("Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again.")
         self._versions.append(version)
 
@@ -104,8 +106,8 @@ class MemoryStore:
 
     def first(self, shelf: str, key: str) -> bool:
         """Return whether the key came for the first time, and keep it."""
-        made: dict[str, Any] = {}
-        return self._shelves.setdefault(shelf, {}).setdefault(key, made) is made
+        document: dict[str, Any] = {}
+        return self._shelves.setdefault(shelf, {}).setdefault(key, document) is document
 
     def acquire_lead(self) -> bool:
         """Lead always: nobody else sees this state."""

@@ -121,10 +121,12 @@ def migrate(writer: Engine) -> None:
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-        found = _revision(connection)
-        if found > HEAD:
-            raise Unavailable(f"The database was written by a newer trnbot (step {found}, this one knows {HEAD}); update trnbot.")
-        if found < HEAD:
+        revision = _revision(connection)
+        if revision > HEAD:
+            raise Unavailable(
+                f"The database was written by a newer trnbot (step {revision}, this one knows {HEAD}); update trnbot."
+            )
+        if revision < HEAD:
             _upgrade(connection)
 
 

@@ -59,19 +59,19 @@ class SqlStore:
         """Return the watch's state at `now`, all as of one instant."""
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
-            told = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
+            recent_entries = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
             standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
             silences = _bodies(connection, SILENCES, standing, Silence)
             return State(
                 alerts=_alerts(connection, recent),
-                notification_log=_bodies(connection, SAID, told, NotificationLogEntry),
-                silences=tuple(x for x in silences if x.ends > now),
-                slept=tuple(x for x in silences if x.ends <= now),
+                notification_log=_bodies(connection, SAID, recent_entries, NotificationLogEntry),
+                silences=tuple(silence for silence in silences if silence.ends > now),
+                slept=tuple(silence for silence in silences if silence.ends <= now),
                 ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
             )
 
     def save(self, changes: StateUpdate) -> None:
-        """Write all of it or none of it; a decision already written stays as it is."""
+        """Write all of the changes or none of them; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
             _replace(connection, ALERTS, map(alert_row, changes.alerts))
             _replace(connection, SAID, map(said_row, changes.notification_log))
@@ -87,8 +87,8 @@ class SqlStore:
             if value := selector.get(column):
                 wanted &= ALERTS.c[column] == value
         with self._speaking(self._reader) as connection:
-            found = _alerts(connection, wanted)
-        return [x for x in reversed(found) if open_within(x, window) and selector.selects(labels_of(x))]
+            alerts = _alerts(connection, wanted)
+        return [alert for alert in reversed(alerts) if open_within(alert, window) and selector.selects(labels_of(alert))]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first of each."""
@@ -98,8 +98,8 @@ class SqlStore:
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            found = connection.execute(select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)).scalars()
-            return [_noun(Version, body) for body in found]
+            bodies = connection.execute(select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)).scalars()
+            return [_noun(Version, body) for body in bodies]
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
@@ -114,8 +114,8 @@ class SqlStore:
     def attempts(self, most: int) -> Sequence[Attempt]:
         """Return up to `most` attempts to change the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            found = connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)).mappings()
-            return [Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"]) for row in found]
+            rows = connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)).mappings()
+            return [Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"]) for row in rows]
 
     def note(self, attempt: Attempt) -> None:
         """Write one attempt."""
@@ -132,15 +132,15 @@ class SqlStore:
         """Return one document, or None."""
         with self._speaking(self._reader) as connection:
             wanted = select(SHELF.c.body).where(SHELF.c.shelf == shelf, SHELF.c.key == key)
-            found: Mapping[str, Any] | None = connection.execute(wanted).scalar()
-            return found
+            body: Mapping[str, Any] | None = connection.execute(wanted).scalar()
+            return body
 
     def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
         wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
         with self._speaking(self._reader) as connection:
-            found = connection.execute(wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most))
-            return [(row.key, row.body) for row in found]
+            rows = connection.execute(wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most))
+            return [(row.key, row.body) for row in rows]
 
     def drop(self, shelf: str, key: str) -> None:
         """Forget one document."""
@@ -157,7 +157,7 @@ class SqlStore:
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
         """Drop documents of the shelves in `worth_reading` that were written longer ago, and return how many.
 
-        Goes too: what channels were told of incidents over for longer than `told` before the last tick, and ticks long past.
+        Drop also log entries of incidents over for longer than `told` before the last tick, and ticks long past.
         """
         now = _now()
         with self._speaking(self._writer) as connection:
@@ -203,13 +203,13 @@ def _naming(name: str) -> Iterator[None]:
 
 def reason_of(error: SQLAlchemyError) -> str:
     """Return the first line of the driver's message."""
-    said = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
-    return said.strip().split("\n")[0].rstrip(".")
+    message = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+    return message.strip().split("\n")[0].rstrip(".")
 
 
 def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert, ...]:
-    found = connection.execute(select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)).scalars()
-    alerts = [_noun(Alert, body) for body in found]
+    bodies = connection.execute(select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)).scalars()
+    alerts = [_noun(Alert, body) for body in bodies]
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
         decided.setdefault(decision.alert, []).append(decision)
@@ -217,17 +217,17 @@ def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert,
 
 
 def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:
-    found = []
+    decisions = []
     for start in range(0, len(alerts), _BATCH):
         wanted = select(DECISIONS).where(DECISIONS.c.alert.in_(alerts[start : start + _BATCH]))
         rows = connection.execute(wanted.order_by(DECISIONS.c.at, DECISIONS.c.number)).mappings()
-        found += [decision_of(dict(row)) for row in rows]
-    return found
+        decisions += [decision_of(dict(row)) for row in rows]
+    return decisions
 
 
 def _bodies(connection: Connection, table: Table, wanted: ColumnElement[bool], kind: type[T]) -> tuple[T, ...]:
-    found = connection.execute(select(table.c.body).where(wanted).order_by(*table.primary_key.columns)).scalars()
-    return tuple(_noun(kind, body) for body in found)
+    bodies = connection.execute(select(table.c.body).where(wanted).order_by(*table.primary_key.columns)).scalars()
+    return tuple(_noun(kind, body) for body in bodies)
 
 
 def _words(kind: type[Any]) -> str:

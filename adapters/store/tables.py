@@ -24,7 +24,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Turn to UTC; SQLite's text carries no zone."""
+        """Convert the time to UTC; SQLite's text carries no zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -33,7 +33,7 @@ class Instant(TypeDecorator[datetime]):
         return at.replace(tzinfo=None) if dialect.name == "sqlite" else at
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - its base asks
-        """Return aware UTC."""
+        """Return the time as aware UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -49,7 +49,7 @@ class Usd(UserDefinedType[Decimal]):
         return "NUMERIC(18, 6)"
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Decimal | None], str | None]:  # noqa: ARG002 - its base asks
-        """Write as text."""
+        """Return the function that writes the amount as text."""
         return lambda value: None if value is None else str(value)
 
 
@@ -194,10 +194,10 @@ def alert_row(alert: Alert) -> Row:
     }
 
 
-def said_row(said: NotificationLogEntry) -> Row:
+def said_row(entry: NotificationLogEntry) -> Row:
     """Return the row of one entry of the notification log."""
-    row = {"id": said.id, "channel": said.channel, "reason": said.reason.value, "at": said.at}
-    return row | {"message": said.message, "over": int(said.over), "body": encode(said)}
+    row = {"id": entry.id, "channel": entry.channel, "reason": entry.reason.value, "at": entry.at}
+    return row | {"message": entry.message, "over": int(entry.over), "body": encode(entry)}
 
 
 def silence_row(silence: Silence) -> Row:
@@ -214,5 +214,5 @@ def decision_row(decision: Decision) -> Row:
 
 def decision_of(row: Mapping[str, Any]) -> Decision:
     """Return the decision of a row."""
-    found = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note")}
-    return Decision(doing=Doing(row["doing"]), **found)
+    fields = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note")}
+    return Decision(doing=Doing(row["doing"]), **fields)

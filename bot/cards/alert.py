@@ -91,9 +91,9 @@ def notice_card(
 def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     """Write the end: how long it lasted, its cost in total, who acknowledged it."""
     worst = max(alerts, key=worth)
-    ended = max((a.seen for a in alerts), default=now)
-    lasted = ended - min(a.anomaly.window.start for a in alerts)
-    total = sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
+    ended = max((alert.seen for alert in alerts), default=now)
+    lasted = ended - min(alert.anomaly.window.start for alert in alerts)
+    total = sum((alert.waste.so_far for alert in alerts if alert.waste), Decimal(0))
     parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
     ack = worst.acknowledged
     if ack:
@@ -124,7 +124,7 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
 def _together(firing: Sequence[Alert]) -> Text:
     """Sum the waste of the incident's alerts."""
     wastes = [alert.waste for alert in firing if alert.waste]
-    hour, far = sum((w.per_hour for w in wastes), Decimal(0)), sum((w.so_far for w in wastes), Decimal(0))
+    hour, far = sum((waste.per_hour for waste in wastes), Decimal(0)), sum((waste.so_far for waste in wastes), Decimal(0))
     unpriced = f", {counted(len(firing) - len(wastes), 'alert')} without a price" if len(wastes) < len(firing) else ""
     return text(f"All {len(firing)} alerts together: ", Strong(f"{usd(hour)} an hour"), f" · {usd(far)} so far{unpriced}")
 
@@ -149,7 +149,7 @@ def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
     if rest:
         rest.sort(key=worth, reverse=True)
         more = f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts" if len(rest) > _TOP else ""
-        blocks.append(Table(_OTHERS, tuple(_other(a) for a in rest[:_TOP]), rest=more))
+        blocks.append(Table(_OTHERS, tuple(_other(alert) for alert in rest[:_TOP]), rest=more))
     return blocks
 
 

@@ -73,7 +73,7 @@ def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: O
 
     Rows of clusters without pods, and of hours that were not read, are left as they are.
     """
-    shares = {cluster: occupancy.of(cluster) for cluster in {x.cluster for x in occupancy.pods}}
+    shares = {cluster: occupancy.of(cluster) for cluster in {pod.cluster for pod in occupancy.pods}}
     pools: dict[Key, _Pool] = {}
     for row in rows:
         share, at = shares.get(row.key["cluster"]), _place(row.key[step], occupancy, step)
@@ -234,7 +234,7 @@ class Allocation:
         return owned_rows(rows)
 
     def hints(self, window: Window, where: Sequence[Filter]) -> Sequence[OwnerHint]:
-        """Return whose the cost of no team may be; nothing where the bill names no resources, or there is no inventory."""
+        """Return the likely owners of cost without a team; nothing without an inventory, or where the bill names no resource."""
         if self.reading is None:
             return ()
         try:

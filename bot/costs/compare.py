@@ -105,7 +105,7 @@ def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
 
 
 def _between(side: Sample, high: float, low: float) -> tuple[Decimal, float]:
-    begin, end = (next(x for x in side.losses if x[0] <= at) for at in (high, low))
+    begin, end = (next(point for point in side.losses if point[0] <= at) for at in (high, low))
     return end[1] - begin[1], end[2] - begin[2]
 
 

@@ -34,17 +34,17 @@ class Batch:
 
     @property
     def ending(self) -> Ending:
-        """Return how they ended."""
+        """Return how the compiles ended."""
         return self.compiles[0].ending
 
     @property
     def nodes(self) -> int:
-        """Return how many nodes compiled."""
+        """Return the number of nodes that compiled."""
         return len({compilation.instance for compilation in self.compiles})
 
     @property
     def node_hours(self) -> float:
-        """Return their node-hours."""
+        """Return the node-hours of the compiles."""
         return sum(compilation.hours for compilation in self.compiles)
 
 
@@ -76,7 +76,7 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
 
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
-    """Return on how many of the batch's nodes the log says that they compile a graph which another of them compiles too."""
+    """Return the number of the batch's nodes that, by the log, compile a graph which another of them compiles too."""
     nodes: dict[str, set[str]] = {}
     for mark in marks:
         if mark.mark is Mark.BEGUN and mark.module and mark.at in batch.window:
@@ -86,7 +86,7 @@ def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
-    """Return the part of a compile that lies within the window; None where none does."""
+    """Return the cost of the parts of compiles that lie within the window."""
     clipped = [part for compilation in compiles if (part := _within(compilation, window))]
     in_window = batches(clipped, hour_of)
     return CompileBill(
@@ -105,7 +105,7 @@ def _batch(compiles: Sequence[Compile], hour_of: HourOf) -> Batch:
         hour * Decimal(str(compilation.hours)) for compilation in compiles if (hour := hour_of(compilation.instance)) is not None
     ]
     total = sum(usd, Decimal(0))
-    window = Window(min(x.window.start for x in compiles), max(x.window.end for x in compiles))
+    window = Window(min(part.window.start for part in compiles), max(part.window.end for part in compiles))
     return Batch(tuple(compiles), window, cents(total) if usd else None, cents(total - max(usd, default=Decimal(0))))
 
 
@@ -130,7 +130,9 @@ def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequ
         return None
     overlap = Window(max(window.start, frame.start), min(window.end, frame.end))
     compiles = [
-        x for x in ports.world.compiles(reading, ports.policy, overlap.start) if _passes(x.instance, reading.inventory, where)
+        compilation
+        for compilation in ports.world.compiles(reading, ports.policy, overlap.start)
+        if _passes(compilation.instance, reading.inventory, where)
     ]
     bill = bill_of(compiles, overlap, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None

@@ -51,7 +51,7 @@ class Occupancy:
     reserved: Mapping[str, Doubles]
 
     def by_day(self) -> Occupancy:
-        """Return the same by the day: 24 hours in one."""
+        """Return the occupancy by the day: 24 hours in one."""
         offered, reserved = ({name: _days(hours) for name, hours in levels.items()} for levels in (self.offered, self.reserved))
         return Occupancy(self.start, self.window, self.pods, _days(self.held), _days(self.used), offered, reserved)
 
@@ -60,7 +60,7 @@ class Occupancy:
 
         Pods that together ask for more than the nodes offer (a node was not read) share what there is.
         """
-        rows = np.flatnonzero([x.cluster == cluster for x in self.pods])
+        rows = np.flatnonzero([pod.cluster == cluster for pod in self.pods])
         held = self.held[rows]
         none, sought = np.zeros(held.shape[1]), held.sum(axis=0)
         whole = np.maximum(sought, self.offered.get(cluster, none))
@@ -103,7 +103,7 @@ def _cores(nodes: Frame | None, types: Mapping[str, InstanceType]) -> tuple[npt.
     """Return the cores that each node offers and those that pods hold on it, (n_nodes, n_steps); 0 where neither is read."""
     if nodes is None:
         return np.zeros((0, 0)), np.zeros((0, 0))
-    kinds = [types.get(x.instance_type) for x in nodes.things]
+    kinds = [types.get(node.instance_type) for node in nodes.things]
     cores = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])[:, None]
     reports = np.where(np.isnan(nodes.of("neuroncore_utilization_ratio")), np.nan, cores)
     limit = nodes.of("neuroncore_limit_count")
@@ -113,7 +113,7 @@ def _cores(nodes: Frame | None, types: Mapping[str, InstanceType]) -> tuple[npt.
 
 def _by_cluster(levels: npt.NDArray[np.floating], nodes: Frame, start: datetime, n_hours: int) -> dict[str, Doubles]:
     hours = _hours(levels, nodes, start, n_hours)
-    clusters = np.array([x.cluster for x in nodes.things])
+    clusters = np.array([node.cluster for node in nodes.things])
     return {str(name): hours[clusters == name].sum(axis=0) for name in np.unique(clusters) if name}
 
 

@@ -31,7 +31,7 @@ _NONE = ""
 
 @dataclass(frozen=True)
 class OwnerHint:
-    """State whose some untagged cost may be: `owner` "" where nothing tells; `things` are the resources it is about."""
+    """State the likely owner of some untagged cost: `owner` is "" where nothing names one; `things` are its resources."""
 
     owner: str
     by: str
@@ -89,7 +89,7 @@ def _name(resource: str, inventory: Inventory) -> str:
     if resource in inventory.instances:
         return inventory.instances[resource].tags.get("Name", "")
     stored: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
-    return next((x.tags.get("Name", "") for x in stored if x.labels.resource == resource), "")
+    return next((resource_.tags.get("Name", "") for resource_ in stored if resource_.labels.resource == resource), "")
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -32,12 +32,16 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
 
 def blended(quotes: Iterable[Price], region: str) -> Price | None:
     """Return the account's own rate of a region over on-demand, Savings Plan and reserved hours; None without hours."""
-    own = [q for q in quotes if q.basis is Basis.BILLED and q.market in _COMMITTED and q.hours and q.region == region]
+    own = [
+        quote
+        for quote in quotes
+        if quote.basis is Basis.BILLED and quote.market in _COMMITTED and quote.hours and quote.region == region
+    ]
     if not own:
         return None
-    hours = sum((Decimal(str(q.hours)) for q in own), Decimal(0))
-    cost = sum((q.usd_per_hour * Decimal(str(q.hours)) for q in own), Decimal(0))
-    most = max(own, key=lambda q: q.hours)
+    hours = sum((Decimal(str(quote.hours)) for quote in own), Decimal(0))
+    cost = sum((quote.usd_per_hour * Decimal(str(quote.hours)) for quote in own), Decimal(0))
+    most = max(own, key=lambda quote: quote.hours)
     return replace(most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours))
 
 
@@ -105,7 +109,7 @@ class Pricing:
             return self.instance(instance)
         reservations = inventory.reservations
         every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *reservations)
-        resource = next((x for x in every if x.labels.resource == thing), None)
+        resource = next((candidate for candidate in every if candidate.labels.resource == thing), None)
         return self._reserved(resource) if isinstance(resource, Reservation) else self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:

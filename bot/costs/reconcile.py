@@ -69,7 +69,7 @@ def estimated(daily: Mapping[date, Decimal], month: Window) -> Estimate | None:
 
 
 def of_nowcast(nowcast: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
-    """Keep the figures of a forecast that are compared."""
+    """Return the estimate that holds the figures of a forecast."""
     return Estimate(at, nowcast.forecast, nowcast.low, nowcast.high, remembered)
 
 
@@ -83,7 +83,7 @@ class MonthForecast:
     high: Decimal | None = field(default=None, metadata={"optional": True})
 
     def estimate(self) -> Estimate | None:
-        """Return it as an estimate that was remembered, None where it holds none."""
+        """Return the forecast as an estimate that was remembered, None where it holds none."""
         if self.forecast is None or self.low is None or self.high is None:
             return None
         return Estimate(self.at, self.forecast, self.low, self.high, remembered=True)

@@ -62,12 +62,12 @@ class RunCost:
     @property
     def usd_per_epoch(self) -> Decimal | None:
         """Return the USD of all finished epochs over their number."""
-        return mean_usd([x.usd for x in self.epochs]) if self.epochs else None
+        return mean_usd([epoch.usd for epoch in self.epochs]) if self.epochs else None
 
     @property
     def hours_per_epoch(self) -> float | None:
         """Return the hours of all finished epochs over their number."""
-        return sum(x.hours for x in self.epochs) / len(self.epochs) if self.epochs else None
+        return sum(epoch.hours for epoch in self.epochs) / len(self.epochs) if self.epochs else None
 
     @property
     def usd_per_billion_tokens(self) -> Decimal | None:

@@ -69,7 +69,7 @@ class Family(StrEnum):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Return the names of its rules, in the order of the table."""
+        """Return the names of the cause's rules, in the order of the table."""
         return tuple(facts.cause.value for facts in CAUSES.values() if facts.family is self)
 
 
@@ -116,12 +116,12 @@ class CauseFacts:
 
     @property
     def words(self) -> str:
-        """Return its name as people say it."""
+        """Return the name of the cause in plain words."""
         return self.said_as or self.cause.value.replace("_", " ")
 
     @property
     def is_bought(self) -> bool:
-        """Return whether it is about what is bought or kept for nothing, not about what runs badly."""
+        """Return whether the cause is about things that are bought or kept for nothing, not about things that run badly."""
         return self.about in {About.MONEY, About.CAPACITY, About.STORAGE}
 
 

@@ -181,8 +181,8 @@ class Claims:
 
     def transfer(self, route: str) -> Transfer:
         """Return the price of a route; raise `KeyError` for one that is not listed."""
-        return {x.route: x for x in self.transfers}[route]
+        return {transfer.route: transfer for transfer in self.transfers}[route]
 
     def of(self, topic: str) -> tuple[Note, ...]:
         """Return the notes of a topic."""
-        return tuple(x for x in self.notes if x.topic == topic)
+        return tuple(note for note in self.notes if note.topic == topic)

@@ -196,7 +196,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def _inner(hint: Any, i: int) -> Any:
-    """Return the hint of the i-th item of a collection; `Any` where nothing is said."""
+    """Return the hint of the i-th item of a collection; `Any` where the hint names none."""
     inside = typing.get_args(hint)
     if not inside:
         return Any

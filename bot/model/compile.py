@@ -32,7 +32,7 @@ class Compile:
 
     @property
     def hours(self) -> float:
-        """Return node-hours."""
+        """Return the node-hours of the compile."""
         return self.window.hours
 
 

@@ -226,7 +226,7 @@ class Inventory:
         if instance:
             return instance.launched_by
         stored: tuple[Volume | FileSystem | Reservation, ...] = (*self.volumes, *self.file_systems, *self.reservations)
-        return next((x.launched_by for x in stored if x.labels.resource == thing), None)
+        return next((resource.launched_by for resource in stored if resource.labels.resource == thing), None)
 
     @property
     def running(self) -> frozenset[str]:
@@ -235,4 +235,4 @@ class Inventory:
 
     def clusters(self) -> tuple[str, ...]:
         """Return the clusters that have instances, sorted; "" stands for instances outside any."""
-        return tuple(sorted({x.labels.cluster for x in self.instances.values()}))
+        return tuple(sorted({instance.labels.cluster for instance in self.instances.values()}))

@@ -57,7 +57,7 @@ class Weekly:
     zone: ZoneInfo
 
     def __str__(self) -> str:
-        """Read as it is typed."""
+        """Return the text as a person types it."""
         return f"{DAYS[self.day]} {self.at:%H:%M} {self.zone}"
 
     def latest(self, now: datetime) -> datetime:

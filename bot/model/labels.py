@@ -70,7 +70,7 @@ class Labels:
         if not every:
             return Labels()
         first = every[0]
-        return Labels(**{name: value for name, value in first if all(getattr(x, name) == value for x in every)})
+        return Labels(**{name: value for name, value in first if all(getattr(labels, name) == value for labels in every)})
 
 
 NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))

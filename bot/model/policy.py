@@ -25,7 +25,10 @@ class Policy:
         if not self.overrides:
             return self
         if labels not in self._cache:
-            fitting = sorted((o for o in self.overrides if o[0].selects(labels)), key=lambda o: len(tuple(o[0])))
+            fitting = sorted(
+                (override for override in self.overrides if override[0].selects(labels)),
+                key=lambda override: len(tuple(override[0])),
+            )
             self._cache[labels] = Policy({**self.values, **{key: value for _, key, value in fitting}})
         return self._cache[labels]
 

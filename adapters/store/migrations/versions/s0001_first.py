@@ -1,4 +1,4 @@
-"""Lay the first tables."""
+"""Create the first tables."""
 
 from alembic import op
 from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, Numeric, Text
