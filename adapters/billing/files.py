@@ -17,7 +17,7 @@ from adapters.billing.explorer import newest_answers
 
 _READ = (".parquet", ".csv", ".csv.gz")
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
-"""What `zipfile` raises; a `RuntimeError` where a password is asked, or a way of packing that it does not know."""
+"""The exceptions that `zipfile` raises; a `RuntimeError` where a password is asked, or a way of packing that it does not know."""
 
 
 class Unreadable(Exception):
@@ -55,7 +55,7 @@ def _extract(path: Path, into: Path) -> None:
 
 
 _NO_EXPORTS = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", ".etag", ".crc", "_SUCCESS")
-"""What AWS and people put beside an export: manifests, table definitions, notes."""
+"""Files that AWS and people put beside an export: manifests, table definitions, notes."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class PlannedIncident:
     job: str = ""
     nodes: tuple[int, int] | None = None
     level: float = 0.0
-    """What the cause's effect makes of it: a utilization, a factor, USD a day."""
+    """The strength of the effect, in the unit of the cause: a utilization, a factor, USD a day."""
     labelled: bool = True
     note: str = ""
 

@@ -16,7 +16,7 @@ LEADING = 7_478_606_002
 
 
 class Lead(Protocol):
-    """Hold the watch."""
+    """Hold the watch for this process alone."""
 
     def acquire(self) -> bool:
         """Return whether this process holds the watch now, taking it when it is free."""

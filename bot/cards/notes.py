@@ -16,7 +16,7 @@ def note_lines(notes: Sequence[Note], heading: str = "") -> list[Block]:
 
 
 def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Return notes for scripts."""
+    """Return the notes as data for `--json`."""
     return [
         {"topic": x.topic, "subject": x.subject, "says": x.says, "state": x.state, "source": x.source, "asof": x.asof}
         for x in notes

@@ -179,7 +179,7 @@ _NOBODY = ("",)
 
 
 class Allocation:
-    """Answer tallies as `Billing` does, as of `at`; metrics are read only for what they reach of pods, or of nodes of no team."""
+    """Answer tallies as `Billing` does, as of `at`; metrics are read only for pods and for nodes of no team."""
 
     def __init__(self, ports: Ports, at: datetime) -> None:
         self._ports, self._at = ports, at

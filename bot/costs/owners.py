@@ -15,7 +15,7 @@ from bot.model.spend import Spend
 _SHARED = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease", "amazon-cloudwatch", "karpenter"})
 """Namespaces that name no owner."""
 _ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
-"""What controllers of Kubernetes put behind a job's name: hash and suffix of a ReplicaSet, suffix of a Job, ordinal."""
+"""The endings that controllers of Kubernetes add to a job's name: hash and suffix of a ReplicaSet, suffix of a Job, ordinal."""
 
 
 def derived_owner(pod: Labels) -> tuple[str, str]:

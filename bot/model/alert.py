@@ -97,7 +97,7 @@ class Alert:
 
     @property
     def cause(self) -> Cause:
-        """Return the newest verdict."""
+        """Return the cause by the newest verdict."""
         return self.anomaly.cause
 
     @property
@@ -122,7 +122,7 @@ class Pattern:
     high: float | None = None
     """The level, in the anomaly's unit, ends included; None = any."""
     usd_per_hour: Decimal | None = None
-    """What costs more an hour speaks again; None = nobody knows what it costs."""
+    """An alert that costs more an hour is notified again; None = its cost is unknown."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Silence(SignedBy):
     ceiling_usd: Decimal | None = None
     ended_at: datetime | None = None
     pattern: Pattern | None = None
-    """What was judged not an anomaly, at every opening; then the id begins with m."""
+    """The pattern that was judged no anomaly, muted at every opening; the id then begins with m."""
 
 
 class Reason(StrEnum):

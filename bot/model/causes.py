@@ -62,7 +62,7 @@ class About(StrEnum):
 
 
 class Family(StrEnum):
-    """Name causes that one alert may change between: what is seen better later goes on as the same alert."""
+    """Name causes that one alert may change between: when a cause is recognised better later, the alert goes on."""
 
     COMPILE = "compile"
     DROP = "drop"

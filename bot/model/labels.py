@@ -33,7 +33,7 @@ class Labels:
         return ((name, value) for name in NAMES if (value := getattr(self, name)))
 
     def __str__(self) -> str:
-        """Read as `cluster=llama instance=i-1`."""
+        """Return the labels as `cluster=llama instance=i-1`."""
         return " ".join(f"{name}={value}" for name, value in self)
 
     def get(self, name: str) -> str:

@@ -57,7 +57,7 @@ class Policy:
         return value
 
     def text(self, key: str) -> str:
-        """Return a word."""
+        """Return the value of a setting that is a word."""
         value = self.values[key]
         assert isinstance(value, str), key
         return value

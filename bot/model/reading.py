@@ -39,7 +39,7 @@ class Gap:
         return all(mine == theirs for mine, theirs in pairs if mine and theirs)
 
     def __str__(self) -> str:
-        """Read as its sentence."""
+        """Return the sentence of the gap."""
         return self.sentence
 
 

@@ -27,7 +27,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold every route: `default` hears what none takes, `finops` money too, `escalate` what nobody acknowledges."""
+    """Hold every route: `default` hears of the rest, `finops` of money too, `escalate` of those nobody acknowledges."""
 
     routes: tuple[Route, ...] = ()
     default: tuple[str, ...] = ()

@@ -24,11 +24,11 @@ class Money:
     amortised: Decimal = ZERO
 
     def __neg__(self) -> Money:
-        """Turn every amount's sign."""
+        """Return the money with the sign of every amount turned."""
         return Money(-self.gross, -self.discounts, -self.credits, -self.tax, -self.net, -self.amortised)
 
     def __add__(self, other: Money) -> Money:
-        """Add amount by amount."""
+        """Return the sum, amount by amount."""
         return Money(
             self.gross + other.gross,
             self.discounts + other.discounts,
@@ -60,7 +60,7 @@ class Derived:
     unused: Decimal = ZERO
     """Of it the share of cores that pods held and did not use, as far as utilization was read."""
     idle: Decimal = ZERO
-    """What cores that no pod held cost, in the row of no pod."""
+    """The cost of cores that no pod held, in the row of no pod."""
     owners: tuple[tuple[str, str], ...] = ()
     """Teams of pods that carry none, each with what it was derived from: `namespace` or `job`."""
 

@@ -47,7 +47,7 @@ class Version(SignedBy):
     preview: str = ""
     """The id of the preview that was shown, "" for an undo."""
     shown: Mapping[str, Any] = field(default_factory=dict)
-    """What that preview said."""
+    """The result of that preview, in words."""
     restores: int | None = None
     """The version an undo went back to; 0 = the settings file alone."""
 

@@ -42,7 +42,7 @@ class Window:
 
     @property
     def length(self) -> timedelta:
-        """Return end minus start."""
+        """Return the length of the window: end minus start."""
         return self.end - self.start
 
     @property
