@@ -22,7 +22,7 @@ NUMBERED_S = 300.0
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Score = Callable[[Sequence[datetime], Values], tuple[Values, Flags]]
+ScoreFunction = Callable[[Sequence[datetime], Values], tuple[Values, Flags]]
 OnScored = Callable[[str, Sequence[datetime], Values, Values, Flags], None]
 LabelledWindow = tuple[datetime, datetime]
 
@@ -37,7 +37,9 @@ class SeriesTable:
     values: Values
 
 
-def score_tree(source: Path, target: Path, score: Score, on_scored: OnScored | None = None, history: Path | None = None) -> int:
+def score_tree(
+    source: Path, target: Path, score: ScoreFunction, on_scored: OnScored | None = None, history: Path | None = None
+) -> int:
     """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
 
     `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `on_scored` is
@@ -73,7 +75,7 @@ def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable 
     return table, before
 
 
-def _score_file(source: Path, target: Path, history: Path | None, score: Score, on_scored: Callable[..., None]) -> None:
+def _score_file(source: Path, target: Path, history: Path | None, score: ScoreFunction, on_scored: Callable[..., None]) -> None:
     table, before = _joined(source, history)
     learnt = len(before.rows) if before else 0
     times = [*(before.times if before else ()), *table.times]

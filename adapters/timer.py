@@ -18,7 +18,7 @@ from bot.errors import TrnbotError
 from bot.model.window import Window
 from bot.ports import Clock
 
-Tick = Callable[[datetime], Awaitable[object]]
+TickFunction = Callable[[datetime], Awaitable[object]]
 OnMissed = Callable[[str], None]
 
 _log = logging.getLogger("trnbot.timer")
@@ -38,7 +38,7 @@ def grid_ceiling(at: datetime, interval: timedelta) -> datetime:
 class Attempts:
     """Run a tick; one that fails is counted, logged once a kind until a tick succeeds, and retried by the next tick."""
 
-    def __init__(self, tick: Tick) -> None:
+    def __init__(self, tick: TickFunction) -> None:
         self._tick = tick
         self._logged_kinds: set[str] = set()
         self.succeeded = 0
@@ -77,7 +77,7 @@ class Timer:
     A tick that overruns makes the next one wait for its own time: the skipped ones are reported through `on_missed`.
     """
 
-    def __init__(self, tick: Tick, clock: Clock, interval: timedelta, on_missed: OnMissed) -> None:
+    def __init__(self, tick: TickFunction, clock: Clock, interval: timedelta, on_missed: OnMissed) -> None:
         self.attempts = Attempts(tick)
         self._clock = clock
         self._interval = interval
@@ -172,7 +172,9 @@ class ReplayClock:
 class ReplayTimer:
     """Run every tick of a recording in order, none skipped, and end quietly; a `bot.ports.Listener`."""
 
-    def __init__(self, tick: Tick, clock: ReplayClock, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self, tick: TickFunction, clock: ReplayClock, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         self.attempts = Attempts(tick)
         self._clock = clock
         self._sleep = sleep

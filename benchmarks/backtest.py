@@ -20,7 +20,7 @@ import numpy as np
 from adapters.simulator import generate
 from bot.watch.replay import opened, replay
 from bot.wiring.environment import settings_of
-from bot.wiring.source import OpenedSource, Replays
+from bot.wiring.source import OpenedSource, SourceReplays
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def backtest(folder: Path) -> tuple[Took, Took, int]:
     """Return the time to open the recording, the time of its ticks, and their number."""
     settings = settings_of({})
     source = f"recording:{folder}"
-    ports = Replays(settings, OpenedSource(source, settings)).open(source, settings.policy)
+    ports = SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy)
     ready = took(lambda: opened(ports))
     results = []
     ticked = took(lambda: results.append(replay(ports, ("default",))))

@@ -26,7 +26,7 @@ from bot.policy.schema import SETTINGS
 from bot.watch.replay import ticking
 from bot.watch.tick import grid
 from bot.wiring.environment import settings_of
-from bot.wiring.source import OpenedSource, Replays
+from bot.wiring.source import OpenedSource, SourceReplays
 
 SCENARIOS = ("causes", "calm", "compiles", "storm")
 STORMS = 3
@@ -63,7 +63,7 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
     chosen = dict(list(POLICIES[scenario].items())[:1]) if plain and scenario != "calm" else POLICIES[scenario]
     if plain and scenario == "calm":
         chosen = {f"asked {ASKED[1]}": {}}
-    replays = Replays(settings, OpenedSource(source, settings))
+    replays = SourceReplays(settings, OpenedSource(source, settings))
     truth = replays.truth(source) or []
     runs = []
     for name, (result, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
@@ -71,7 +71,7 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
     return runs
 
 
-def _replayed(replays: Replays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
+def _replayed(replays: SourceReplays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
     """Replay one source under several policies side by side; return each result and the number of clusters."""
     ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
     extent = ports[0].world.source.extent()

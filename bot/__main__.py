@@ -45,18 +45,18 @@ def explain(options: Options) -> int:
 
 def serve(options: Options) -> int:
     """Run the product from the settings."""
-    from bot.wiring.serve import Plan, run  # the servers load only when something is served
+    from bot.wiring.serve import ServePlan, run  # the servers load only when something is served
 
     options.only("source", "port", "config", "verbose")
-    return run(options, Plan())
+    return run(options, ServePlan())
 
 
 def demo(options: Options) -> int:
     """Replay a simulated fleet (or a recording) faster than life, with the console in a browser."""
-    from bot.wiring.serve import Plan, run
+    from bot.wiring.serve import ServePlan, run
 
     options.only("source", "port", "config", "verbose", "no-browser")
-    return run(options, Plan(demo=True, browser="no-browser" not in options.switches))
+    return run(options, ServePlan(demo=True, browser="no-browser" not in options.switches))
 
 
 def line(options: Options) -> int:

@@ -26,7 +26,7 @@ REUSED = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
-class _Node:
+class _CompilingNode:
     """Hold the steps of one node: where it compiled, executed, was unread or gone; and two lengths in steps."""
 
     compiling: Mask
@@ -84,7 +84,7 @@ def gone(view: View) -> Mask:
 
 def _of_node(view: View, row: int, mask: Mask, away: Mask, after: int) -> Iterator[Compile]:
     frame = view.window
-    node = _Node(mask[row], view.executing[row], view.unknown[row], away[row], frame.steps(LULL), frame.steps(REUSED))
+    node = _CompilingNode(mask[row], view.executing[row], view.unknown[row], away[row], frame.steps(LULL), frame.steps(REUSED))
     scope = view.roster.scopes[view.roster.scope[row]]
     left = not view.roster.running[row] and _left_at_once(view, row)
     for begin, end in node.stretches():

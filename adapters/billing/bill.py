@@ -13,14 +13,14 @@ from threading import Lock
 
 import duckdb
 
-from adapters.billing.columns import Form
+from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import canonical
 from adapters.billing.explorer import check_explorer_dimension
-from adapters.billing.files import ExplorerAnswers, File, list_files
+from adapters.billing.files import ExplorerFiles, File, list_files
 from adapters.billing.load import has_pods, refresh
 from adapters.billing.questions import ask, hours_frame, hours_of_week, rates, spend_frame
 from adapters.billing.sql import sql
-from adapters.billing.tags import DEFAULT_NAMES, TagNames
+from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
 from bot.model.frame import Frame
 from bot.model.price import Price
@@ -39,7 +39,7 @@ class BillOptions:
 
     lag: timedelta = timedelta(hours=24)
     """How long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds."""
-    tags: TagNames = field(default_factory=dict)
+    tags: BillTagNames = field(default_factory=dict)
     """Tag names of `team`, `project`, `cluster` and `namespace`, best first."""
     services: Mapping[str, str] = field(default_factory=dict)
     """Product codes by Cost Explorer's names of services."""
@@ -54,7 +54,7 @@ class BillOptions:
 class Bill:
     """Implement `bot.ports.Billing` over a folder; safe to call from many threads."""
 
-    def __init__(self, folder: Path, options: BillOptions, answers: ExplorerAnswers) -> None:
+    def __init__(self, folder: Path, options: BillOptions, answers: ExplorerFiles) -> None:
         if not folder.is_dir():
             raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
@@ -93,7 +93,7 @@ class Bill:
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that the loaded files do not hold."""
-        only_explorer = set(self._files or ()) == {Form.EXPLORER}
+        only_explorer = set(self._files or ()) == {ExportForm.EXPLORER}
         for dimension in dimensions:
             if only_explorer:
                 check_explorer_dimension(canonical(dimension), self._answers.view)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from adapters.billing.sql import name, text
 
 
-class Form(StrEnum):
+class ExportForm(StrEnum):
     """Name the export formats, the one that says most first."""
 
     CUR2 = "CUR 2.0"
@@ -21,7 +21,7 @@ class Form(StrEnum):
     @property
     def is_cur(self) -> bool:
         """Return whether the columns are those of a Cost and Usage Report."""
-        return self in (Form.CUR2, Form.CUR, Form.EXPLORER)
+        return self in (ExportForm.CUR2, ExportForm.CUR, ExportForm.EXPLORER)
 
 
 class Columns:
@@ -89,12 +89,12 @@ def _first(expressions: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"coalesce({', '.join(listed)})"
 
 
-def _form(lower: dict[str, tuple[str, str]], snaked: set[str]) -> Form | None:
+def _form(lower: dict[str, tuple[str, str]], snaked: set[str]) -> ExportForm | None:
     if "cost_explorer" in lower:
-        return Form.EXPLORER
+        return ExportForm.EXPLORER
     if {"line_item_usage_start_date", "line_item_unblended_cost"} <= snaked:
         new = lower.keys() & {"product", "resource_tags", "bill_payer_account_name", "line_item_usage_account_name"}
-        return Form.CUR2 if new else Form.CUR
+        return ExportForm.CUR2 if new else ExportForm.CUR
     if {"billedcost", "chargeperiodstart"} <= lower.keys():
-        return Form.FOCUS12 if lower.keys() & {"skumeter", "invoiceid", "skupricedetails"} else Form.FOCUS10
+        return ExportForm.FOCUS12 if lower.keys() & {"skumeter", "invoiceid", "skupricedetails"} else ExportForm.FOCUS10
     return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from adapters.billing.columns import Form
+from adapters.billing.columns import ExportForm
 from adapters.billing.explorer import newest_answers
 
 _READ = (".parquet", ".csv", ".csv.gz")
@@ -68,7 +68,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class ExplorerAnswers:
+class ExplorerFiles:
     """State where Cost Explorer's answers are kept, which view of them counts, and the product codes of its service names."""
 
     folder: Path
@@ -76,7 +76,7 @@ class ExplorerAnswers:
     services: Mapping[str, str] = field(default_factory=dict)
 
 
-def list_files(folder: Path, answers: ExplorerAnswers) -> dict[str, File]:
+def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
     """Return the files under the folder by relative path, and Cost Explorer's answers as one more.
 
     A file that is no export is listed too: what cannot be read is named, never passed over.
@@ -85,10 +85,10 @@ def list_files(folder: Path, answers: ExplorerAnswers) -> dict[str, File]:
     return {file.path: file for file in (*exports, *_answered(answers))}
 
 
-def _answered(answers: ExplorerAnswers) -> Iterator[File]:
+def _answered(answers: ExplorerFiles) -> Iterator[File]:
     files = newest_answers(answers.folder, answers.view)
     if files:
-        yield File(Form.EXPLORER, ",".join(path.name for path in files), max(path.stat().st_mtime_ns for path in files))
+        yield File(ExportForm.EXPLORER, ",".join(path.name for path in files), max(path.stat().st_mtime_ns for path in files))
 
 
 def _walk(folder: str, below: str) -> Iterator[File]:

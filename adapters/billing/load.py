@@ -8,12 +8,12 @@ from pathlib import Path
 
 import duckdb
 
-from adapters.billing.columns import Columns, Form
+from adapters.billing.columns import Columns, ExportForm
 from adapters.billing.explorer import COLUMNS, newest_answers, rows_in
 from adapters.billing.export_query import rows_of
-from adapters.billing.files import ExplorerAnswers, File, Unreadable, unpacked
+from adapters.billing.files import ExplorerFiles, File, Unreadable, unpacked
 from adapters.billing.sql import sql, text
-from adapters.billing.tags import TagNames, TagSet, line_case, read_tags
+from adapters.billing.tags import BillTagNames, TagSet, line_case, read_tags
 
 _NAMED = 5
 
@@ -24,7 +24,9 @@ def prepare(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(f"CREATE OR REPLACE TEMP TABLE fresh{'' if table == 'detail' else '_' + table} AS FROM {table} LIMIT 0")
 
 
-def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: TagNames) -> tuple[Form | None, list[str]]:
+def load(
+    db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: BillTagNames
+) -> tuple[ExportForm | None, list[str]]:
     """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
     try:
         with unpacked(path) as plain:
@@ -33,7 +35,9 @@ def load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names
         return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
 
 
-def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: TagNames) -> tuple[Form | None, list[str]]:
+def _load(
+    db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: BillTagNames
+) -> tuple[ExportForm | None, list[str]]:
     source = _source(path)
     try:
         columns = _describe(db, source)
@@ -46,8 +50,8 @@ def _load(db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, name
 
 
 def load_answers(
-    db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: TagNames
-) -> tuple[Form | None, list[str]]:
+    db: duckdb.DuckDBPyConnection, answers: Sequence[Path], services: Mapping[str, str], file: int, names: BillTagNames
+) -> tuple[ExportForm | None, list[str]]:
     """Add Cost Explorer's answers to the gathered rows, as `load` adds a file's."""
     rows, problems = rows_in(answers, services)
     db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({', '.join(f'{column} VARCHAR' for column in COLUMNS)})")
@@ -56,10 +60,10 @@ def load_answers(
         columns = {f"c{n}": list(column) for n, column in enumerate(zip(*rows, strict=True))}
         db.execute(f"INSERT INTO answered SELECT {taken}", columns)
     db.execute(sql("stage", rows=rows_of(_describe(db, "answered"), "answered")))
-    return Form.EXPLORER, [*problems, *_stow(db, Form.EXPLORER, file, names)]
+    return ExportForm.EXPLORER, [*problems, *_stow(db, ExportForm.EXPLORER, file, names)]
 
 
-def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: TagNames) -> list[str]:
+def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: BillTagNames) -> list[str]:
     """Gather the staged rows; return a sentence for each problem with them."""
     problems = _broken(db, shown) + _add_tags(db, shown, names)
     db.execute(sql("things", line=line_case(), file=str(file)))
@@ -105,7 +109,7 @@ def _name_rows(shown: str, broken: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{shown}: {len(broken)} broken row{'s' if len(broken) > 1 else ''} skipped ({some}{more})."]
 
 
-def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: TagNames) -> list[str]:
+def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: BillTagNames) -> list[str]:
     """Read every new combination of tags once."""
     rows = db.execute(
         "SELECT DISTINCT tagset, tags FROM stage ANTI JOIN tagset ON tagset.id = stage.tagset WHERE tags IS NOT NULL"
@@ -140,7 +144,7 @@ def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
 
 
 def refresh(
-    db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerAnswers, files: Mapping[str, File], names: TagNames
+    db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerFiles, files: Mapping[str, File], names: BillTagNames
 ) -> None:
     """Load new and changed files, drop those that are gone, and settle which copy of each month counts."""
     stored = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
@@ -150,7 +154,7 @@ def refresh(
     next_id = 1 + max((int(row[0]) for row in stored.values()), default=0)
     loaded = [
         (n, file, *load_answers(db, newest_answers(answers.folder, answers.view), answers.services, n, names))
-        if file.path == Form.EXPLORER
+        if file.path == ExportForm.EXPLORER
         else (n, file, *load(db, folder / file.path, file.path, n, names))
         for n, file in enumerate(wanted, next_id)
     ]
@@ -164,7 +168,9 @@ def refresh(
         raise
 
 
-def _replace(db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[tuple[int, File, Form | None, list[str]]]) -> None:
+def _replace(
+    db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[tuple[int, File, ExportForm | None, list[str]]]
+) -> None:
     for table, column in (("file", "id"), ("detail", "file"), ("split", "file"), ("sketch", "file")):
         if gone:
             db.execute(f"DELETE FROM {table} WHERE list_contains($1, {column})", [gone])  # noqa: S608 names from this tuple
@@ -177,7 +183,7 @@ def _replace(db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[tuple[
 
 def _settle(db: duckdb.DuckDBPyConnection) -> None:
     """Leave out the copies, then derive rollup, extent and the pods' shares."""
-    rank = " ".join(f"WHEN {text(form)} THEN {n}" for n, form in enumerate(Form))
+    rank = " ".join(f"WHEN {text(form)} THEN {n}" for n, form in enumerate(ExportForm))
     for worse, month, payer, path, form, better, better_form in db.execute(
         sql("shadow", rank=f"CASE f.form {rank} END")
     ).fetchall():

@@ -10,11 +10,11 @@ from threading import Lock
 from urllib.parse import unquote
 
 from adapters.billing.bill import Bill, BillOptions
-from adapters.billing.columns import Form
+from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import TAG, canonical
 from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, check_explorer_dimension
-from adapters.billing.files import ExplorerAnswers
-from adapters.billing.tags import DEFAULT_NAMES, TagNames
+from adapters.billing.files import ExplorerFiles
+from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -34,7 +34,7 @@ def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") ->
     Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is which view of them. Raise
     `WrongInput` when the folder is missing.
     """
-    return Bill(folder, options, ExplorerAnswers(folder / _ANSWERS, view, options.services))
+    return Bill(folder, options, ExplorerFiles(folder / _ANSWERS, view, options.services))
 
 
 def open_explorer(folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: "") -> ExplorerBill:
@@ -50,7 +50,7 @@ def has_only_answers(folder: Path) -> bool:
 class ExplorerBill:
     """Implement `bot.ports.Billing` over Cost Explorer's answers: the whole bill, and one view a tag."""
 
-    def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: TagNames) -> None:
+    def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: BillTagNames) -> None:
         self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
         self._bills: dict[str, Bill] = {}
         self._lock = Lock()
@@ -107,7 +107,7 @@ class ExplorerBill:
         except Unavailable:
             about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
             raise Unavailable(f"Cost Explorer has not been asked {about}. {freshness}".strip()) from None
-        return replace(tally, sources=tuple(freshness or form if form == Form.EXPLORER else form for form in tally.sources))
+        return replace(tally, sources=tuple(freshness or form if form == ExportForm.EXPLORER else form for form in tally.sources))
 
     def _bill(self, view: str) -> Bill:
         with self._lock:

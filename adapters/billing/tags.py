@@ -12,9 +12,9 @@ from importlib import resources
 
 from adapters.billing.sql import text
 
-TagNames = Mapping[str, Sequence[str]]
+BillTagNames = Mapping[str, Sequence[str]]
 
-DEFAULT_NAMES: TagNames = {
+DEFAULT_NAMES: BillTagNames = {
     "team": ("team",),
     "project": ("project",),
     "cluster": ("eks:cluster-name", "aws:eks:cluster-name", "cluster"),
@@ -48,7 +48,7 @@ class TagSet:
     compiles: bool
 
 
-def read_tags(words: str, names: TagNames) -> TagSet:
+def read_tags(words: str, names: BillTagNames) -> TagSet:
     """Read the JSON text of one tag set; raise `ValueError` when it is no object."""
     document = json.loads(words)
     if not isinstance(document, dict):

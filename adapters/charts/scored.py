@@ -25,7 +25,7 @@ LabelledWindow = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
-class ScoredSeries:
+class ScoredPlot:
     """Hold the metrics (n, m) of a series at n times, with the score and the flag (n,) of each row."""
 
     times: Sequence[datetime]
@@ -34,7 +34,7 @@ class ScoredSeries:
     flags: Flags
 
 
-def draw_scored(title: str, series: ScoredSeries, threshold: float, truth: Sequence[LabelledWindow] = ()) -> bytes:
+def draw_scored(title: str, series: ScoredPlot, threshold: float, truth: Sequence[LabelledWindow] = ()) -> bytes:
     """Return a PNG of 1600 x 700 pixels: the metrics above, each in its own range, and the score below.
 
     Flagged rows are marked in both, above and behind the line; `truth` is shaded. nan is a gap in the line.

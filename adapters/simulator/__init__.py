@@ -1,7 +1,7 @@
 """Turn a seed into a recording."""
 
-from adapters.simulator.generate import Files, Timing, generate
+from adapters.simulator.generate import Files, SimulationTiming, generate
 from adapters.simulator.scenario import Scenario
 from adapters.simulator.scenarios import SCENARIOS
 
-__all__ = ["SCENARIOS", "Files", "Scenario", "Timing", "generate"]
+__all__ = ["SCENARIOS", "Files", "Scenario", "SimulationTiming", "generate"]

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from adapters.simulator.generate import Files, Timing, generate
+from adapters.simulator.generate import Files, SimulationTiming, generate
 from adapters.simulator.scenarios import SCENARIOS
 from bot.errors import TrnbotError, WrongInput
 from bot.model.window import parse_instant
@@ -47,7 +47,7 @@ def _instant(text: str) -> datetime:
 def write(words: Sequence[str] | None = None) -> None:
     """Write the recording that the command line asks for; raise `WrongInput` where it cannot be read."""
     chosen = parser().parse_args(words)
-    timing = Timing(chosen.start, chosen.days, chosen.period)
+    timing = SimulationTiming(chosen.start, chosen.days, chosen.period)
     files = Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs)
     generate(chosen.folder, chosen.seed, chosen.scenario, timing, files)
 

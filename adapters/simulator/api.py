@@ -15,7 +15,7 @@ from adapters.simulator.fleet import (
     ACCOUNT,
     FileSystemSpec,
     Fleet,
-    Node,
+    SimulatedNode,
     VolumeSpec,
     file_systems,
     identifier,
@@ -23,7 +23,7 @@ from adapters.simulator.fleet import (
     volumes,
 )
 from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, service_quotas, spot_history
-from adapters.simulator.scenario import Cluster, Scenario
+from adapters.simulator.scenario import PlannedCluster, Scenario
 
 KEPT_AFTER_END_MINUTES = 60
 """EC2 shows a terminated instance for about an hour."""
@@ -63,7 +63,7 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
     writer.put("pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
 
 
-def _write_day(writer: ApiWriter, scenario: Scenario, clusters: Sequence[Cluster], minute: int) -> None:
+def _write_day(writer: ApiWriter, scenario: Scenario, clusters: Sequence[PlannedCluster], minute: int) -> None:
     fleet, region = writer.fleet, clusters[0].region
     writer.put("ec2/describe_volumes", region, minute, describe_volumes(scenario, fleet, clusters, minute))
     writer.put("fsx/describe_file_systems", region, minute, describe_file_systems(scenario, fleet, clusters))
@@ -71,7 +71,7 @@ def _write_day(writer: ApiWriter, scenario: Scenario, clusters: Sequence[Cluster
     writer.put("ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
 
 
-def _write_account(writer: ApiWriter, clusters: Sequence[Cluster], local: Sequence[Node]) -> None:
+def _write_account(writer: ApiWriter, clusters: Sequence[PlannedCluster], local: Sequence[SimulatedNode]) -> None:
     fleet, region = writer.fleet, clusters[0].region
     writer.put("eks/list_clusters", region, 0, eks_clusters(clusters))
     for cluster in clusters:
@@ -84,7 +84,7 @@ def _write_account(writer: ApiWriter, clusters: Sequence[Cluster], local: Sequen
         writer.put("cloudtrail/lookup_events", region, 0, events, resource)
 
 
-def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict[str, Any]:
+def describe_instances(nodes: Sequence[SimulatedNode], fleet: Fleet, minute: int) -> dict[str, Any]:
     """Return the instances EC2 shows at a minute, terminated ones for an hour more."""
     shown = [n for n in nodes if n.launched_minute <= minute < _forgotten(n)]
     return {
@@ -100,17 +100,17 @@ def describe_instances(nodes: Sequence[Node], fleet: Fleet, minute: int) -> dict
     }
 
 
-def _forgotten(node: Node) -> float:
+def _forgotten(node: SimulatedNode) -> float:
     """Return the minute since when EC2 no longer shows a node."""
     return inf if node.ended_minute is None or node.stops else node.ended_minute + KEPT_AFTER_END_MINUTES
 
 
-def describe_volumes(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+def describe_volumes(scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
     """Return the data volumes; one that is attached to nothing is `available`."""
     return {"Volumes": [_volume(volume, fleet, minute) for volume in volumes(scenario, fleet) if volume.cluster in clusters]}
 
 
-def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
+def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return the FSx for Lustre file systems."""
     return {
         "FileSystems": [
@@ -119,12 +119,12 @@ def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[C
     }
 
 
-def describe_reservations(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+def describe_reservations(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
     """Return the capacity reservations with their free instances at a minute."""
     return {"CapacityReservations": [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]}
 
 
-def _changes(fleet: Fleet, nodes: Sequence[Node]) -> list[int]:
+def _changes(fleet: Fleet, nodes: Sequence[SimulatedNode]) -> list[int]:
     launches = {n.launched_minute + 1 for n in nodes if n.launched_minute >= 0}
     ends = {n.ended_minute for n in nodes if n.ended_minute is not None}
     gone = {end + KEPT_AFTER_END_MINUTES for end in ends}
@@ -146,7 +146,7 @@ def _tags(tags: dict[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def _instance(node: Node, fleet: Fleet, minute: int) -> dict[str, Any]:
+def _instance(node: SimulatedNode, fleet: Fleet, minute: int) -> dict[str, Any]:
     ended = node.ended_minute is not None and minute >= node.ended_minute
     shown = {
         "InstanceId": node.id,
@@ -162,7 +162,7 @@ def _instance(node: Node, fleet: Fleet, minute: int) -> dict[str, Any]:
     return shown | ({"InstanceLifecycle": lifecycle} if lifecycle else {})
 
 
-def _state(node: Node, ended: bool) -> dict[str, Any]:
+def _state(node: SimulatedNode, ended: bool) -> dict[str, Any]:
     if not ended:
         return {"Code": 16, "Name": "running"}
     return {"Code": 80, "Name": "stopped"} if node.stops else {"Code": 48, "Name": "terminated"}
@@ -200,7 +200,7 @@ def _file_system(spec: FileSystemSpec, fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _reservation(cluster: Cluster, fleet: Fleet, minute: int) -> dict[str, Any]:
+def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str, Any]:
     running = [
         n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
     ]
@@ -223,12 +223,12 @@ def _reservation(cluster: Cluster, fleet: Fleet, minute: int) -> dict[str, Any]:
 _VERSION = "1.33"
 
 
-def eks_clusters(clusters: Sequence[Cluster]) -> dict[str, Any]:
+def eks_clusters(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return the names of a region's clusters."""
     return {"clusters": sorted(cluster.name for cluster in clusters)}
 
 
-def eks_cluster(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
+def eks_cluster(cluster: PlannedCluster, fleet: Fleet) -> dict[str, Any]:
     """Return one cluster."""
     return {
         "cluster": {
@@ -242,12 +242,12 @@ def eks_cluster(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def eks_node_groups(cluster: Cluster) -> dict[str, Any]:
+def eks_node_groups(cluster: PlannedCluster) -> dict[str, Any]:
     """Return the names of a cluster's node groups."""
     return {"nodegroups": [f"{cluster.name}-nodes"]}
 
 
-def eks_node_group(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
+def eks_node_group(cluster: PlannedCluster, fleet: Fleet) -> dict[str, Any]:
     """Return a cluster's node group."""
     name = f"{cluster.name}-nodes"
     return {
@@ -264,7 +264,7 @@ def eks_node_group(cluster: Cluster, fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def launches(nodes: Sequence[Node], fleet: Fleet) -> Iterator[tuple[str, dict[str, Any]]]:
+def launches(nodes: Sequence[SimulatedNode], fleet: Fleet) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (a resource, CloudTrail's answer about it): one event for all nodes that were launched together."""
     ordered = sorted(nodes, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute, n.id))
     for _, alike in groupby(ordered, key=lambda n: (n.cluster.name, n.job.name, n.launched_minute)):
@@ -272,7 +272,7 @@ def launches(nodes: Sequence[Node], fleet: Fleet) -> Iterator[tuple[str, dict[st
         yield together[0].id, {"Events": [_event(together, fleet)]}
 
 
-def _event(together: Sequence[Node], fleet: Fleet) -> dict[str, Any]:
+def _event(together: Sequence[SimulatedNode], fleet: Fleet) -> dict[str, Any]:
     first = together[0]
     at, who = fleet.at(first.launched_minute), _session(first.cluster)
     role = "AWSReservedSSO_MachineLearning_0123456789abcdef"
@@ -295,5 +295,5 @@ def _event(together: Sequence[Node], fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _session(cluster: Cluster) -> str:
+def _session(cluster: PlannedCluster) -> str:
     return f"{cluster.owner or cluster.team or 'kim'}@example.com"

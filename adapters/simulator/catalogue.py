@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cache
 from importlib import resources
 
-from adapters.simulator.scenario import Cluster, PlannedIncident
+from adapters.simulator.scenario import PlannedCluster, PlannedIncident
 from bot.errors import WrongInput, nearest
 from bot.model.causes import Cause
 
@@ -85,7 +85,7 @@ def rates() -> Mapping[str, Rate]:
     return {row["usage_type"]: _rate_of(row) for row in rows_of("rates")}
 
 
-def usage_of(incident: PlannedIncident, cluster: Cluster) -> BilledUsage | None:
+def usage_of(incident: PlannedIncident, cluster: PlannedCluster) -> BilledUsage | None:
     """Return the usage an incident adds to the bill, or None when it adds none."""
     if incident.cause not in _ADDED:
         return None

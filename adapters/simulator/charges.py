@@ -9,9 +9,9 @@ from decimal import Decimal
 from math import ceil
 
 from adapters.simulator.catalogue import rates, usage_of, usage_prefix
-from adapters.simulator.fleet import ACCOUNT, Fleet, Node, file_systems, volumes
+from adapters.simulator.fleet import ACCOUNT, Fleet, SimulatedNode, file_systems, volumes
 from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate
-from adapters.simulator.scenario import Cluster, Kind, Scenario
+from adapters.simulator.scenario import Kind, PlannedCluster, Scenario
 from adapters.simulator.signals import generator
 
 HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
@@ -62,13 +62,13 @@ def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
     yield from _incidents(scenario, fleet)
 
 
-def cluster_tags(cluster: Cluster) -> dict[str, str]:
+def cluster_tags(cluster: PlannedCluster) -> dict[str, str]:
     """Return the cost allocation tags of a cluster's things; empty values are left out."""
     named = {"team": cluster.team, "project": cluster.project, "owner": cluster.owner, "aws:eks:cluster-name": cluster.name}
     return {key: value for key, value in named.items() if value}
 
 
-def _node(node: Node, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+def _node(node: SimulatedNode, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
     starts = max(begin, fleet.at(node.launched_minute))
     ends = end if node.ended_minute is None else fleet.at(node.ended_minute)
     if starts >= ends:
@@ -95,7 +95,7 @@ def _node(node: Node, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[
         yield from _pods(hours, node)
 
 
-def _bought(hours: Charge, node: Node, seed: int) -> Charge:
+def _bought(hours: Charge, node: SimulatedNode, seed: int) -> Charge:
     if node.market == "savings-plan":
         arn = savings_plan_arn(hours.instance_type, seed)
         return replace(hours, kind="SavingsPlanCoveredUsage", plan=arn, effective=savings_plan_rate(node.hardware))
@@ -109,7 +109,7 @@ def _bought(hours: Charge, node: Node, seed: int) -> Charge:
     return hours
 
 
-def _pods(hours: Charge, node: Node) -> Iterator[Charge]:
+def _pods(hours: Charge, node: SimulatedNode) -> Iterator[Charge]:
     for service, ratio in (("worker", "0.55"), ("router", "0.30")):
         pod = f"{node.job.name}-{service}-{node.row}"
         arn = f"arn:aws:eks:{hours.region}:{ACCOUNT}:pod/{node.cluster.name}/{node.cluster.team or 'default'}/{pod}/{node.id[2:]}"
@@ -133,7 +133,7 @@ def _pods(hours: Charge, node: Node) -> Iterator[Charge]:
         )
 
 
-def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage_type: str) -> Charge:
+def _daily(cluster: PlannedCluster, begin: datetime, end: datetime, product: str, usage_type: str) -> Charge:
     return Charge(
         kind="Usage",
         product=product,
@@ -151,14 +151,14 @@ def _daily(cluster: Cluster, begin: datetime, end: datetime, product: str, usage
     )
 
 
-def _rated(cluster: Cluster, begin: datetime, end: datetime, usage_type: str) -> Charge:
+def _rated(cluster: PlannedCluster, begin: datetime, end: datetime, usage_type: str) -> Charge:
     """Return a daily charge at the list's rate."""
     rate = rates()[usage_type]
     charge = _daily(cluster, begin, end, rate.product, usage_type)
     return replace(charge, unit=rate.unit, operation=rate.operation, rate=rate.usd)
 
 
-def _everyday(cluster: Cluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
+def _everyday(cluster: PlannedCluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
     """Yield a day's S3 requests, storage and transfer, with the wobble of real days; S3's last day has not arrived yet."""
     rng = generator(fleet.seed, cluster.name, "everyday")
     bucket = f"{cluster.name}-datasets"
@@ -219,11 +219,11 @@ def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> 
         yield from _blocks(cluster, fleet, begin)
 
 
-def _covered(cluster: Cluster) -> bool:
+def _covered(cluster: PlannedCluster) -> bool:
     return any(job.market == "savings-plan" for job in cluster.jobs)
 
 
-def _blocks(cluster: Cluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]:
+def _blocks(cluster: PlannedCluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]:
     """Yield a Capacity Block's price, charged up front on the first billed day for 60 days."""
     nodes = [n for n in fleet.of(cluster.name) if n.market == "capacity-block"]
     if nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
+from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, PlannedJob, Scenario
 from bot.model.causes import Cause
 
 DAY = 24.0
@@ -16,78 +16,78 @@ CAUSES = Scenario(
     start=datetime(2026, 11, 2, tzinfo=UTC),
     bill_days=35,
     clusters=(
-        Cluster(
+        PlannedCluster(
             "llama",
             "trn1.32xlarge",
             "us-west-2",
-            (Job("llama-8b", 16, usual=0.90, run_hours=400, cores_reported=1, parameters=8e9, step_seconds=3),),
+            (PlannedJob("llama-8b", 16, usual=0.90, run_hours=400, cores_reported=1, parameters=8e9, step_seconds=3),),
             "pretraining",
             "llama-8b",
             "dana",
             14.4,
         ),
-        Cluster(
+        PlannedCluster(
             "vision",
             "trn1n.32xlarge",
             "us-east-1",
             (
-                Job("vit-2b", 8, usual=0.86, run_hours=400, parameters=2e9, step_seconds=2),
-                Job("vit-probe", 1, usual=0.81, run_hours=400, parameters=2e8, step_seconds=1),
+                PlannedJob("vit-2b", 8, usual=0.86, run_hours=400, parameters=2e9, step_seconds=2),
+                PlannedJob("vit-probe", 1, usual=0.81, run_hours=400, parameters=2e8, step_seconds=1),
             ),
             "vision",
             "vit",
             "ravi",
             7.2,
         ),
-        Cluster(
+        PlannedCluster(
             "frontier",
             "trn2.48xlarge",
             "us-east-2",
-            (Job("moe", 6, usual=0.84, efa=0.4, checkpoint_minutes=60, run_hours=400, parameters=200e9, step_seconds=11),),
+            (PlannedJob("moe", 6, usual=0.84, efa=0.4, checkpoint_minutes=60, run_hours=400, parameters=200e9, step_seconds=11),),
             "frontier",
             "moe",
             "mei",
             7.2,
         ),
-        Cluster(
+        PlannedCluster(
             "lab",
             "trn1.32xlarge",
             "us-west-2",
-            (Job("notebooks", 6, Kind.RESEARCH, usual=0.72, memory=0.4, efa=0, run_hours=400, checkpoint_minutes=60),),
+            (PlannedJob("notebooks", 6, Kind.RESEARCH, usual=0.72, memory=0.4, efa=0, run_hours=400, checkpoint_minutes=60),),
             "research",
             "",
             "noor",
             2.4,
         ),
-        Cluster(
+        PlannedCluster(
             "serving",
             "inf2.48xlarge",
             "us-west-2",
-            (Job("chat-api", 4, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0),),
+            (PlannedJob("chat-api", 4, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0),),
             "serving",
             "chat",
             "sam",
         ),
-        Cluster(
+        PlannedCluster(
             "held",
             "trn1.32xlarge",
             "us-east-2",
-            (Job("rl", 8, usual=0.81, run_hours=400, leaves=tuple((n, 9 * DAY + 1) for n in range(4, 8))),),
+            (PlannedJob("rl", 8, usual=0.81, run_hours=400, leaves=tuple((n, 9 * DAY + 1) for n in range(4, 8))),),
             "agents",
             "rl",
             "kai",
             2.4,
             reserved=8,
         ),
-        Cluster(
+        PlannedCluster(
             "planned",
             "trn1n.32xlarge",
             "us-west-2",
             (
-                Job(
+                PlannedJob(
                     "embed", 6, usual=0.83, run_hours=400, market="savings-plan", leaves=tuple((n, 10 * DAY) for n in range(3, 6))
                 ),
-                Job("embed-xl", 6, usual=0.85, run_hours=400, begins=8 * DAY),
+                PlannedJob("embed-xl", 6, usual=0.85, run_hours=400, begins=8 * DAY),
             ),
             "search",
             "embeddings",

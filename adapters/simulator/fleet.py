@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from adapters.simulator.catalogue import Hardware, hardware
-from adapters.simulator.scenario import FOREVER, Cluster, Job, PlannedIncident, Scenario
+from adapters.simulator.scenario import FOREVER, PlannedCluster, PlannedIncident, PlannedJob, Scenario
 from bot.model.causes import Cause
 
 ACCOUNT = "111122223333"
@@ -16,13 +16,13 @@ SPOT_WAIT_MINUTES = 6
 
 
 @dataclass(frozen=True)
-class Node:
+class SimulatedNode:
     """State one EC2 instance; `row` is its place in the arrays of its job, minutes count from the recording's start."""
 
     id: str
     name: str
-    cluster: Cluster
-    job: Job
+    cluster: PlannedCluster
+    job: PlannedJob
     row: int
     zone: str
     market: str
@@ -65,9 +65,9 @@ class Fleet:
     start: datetime
     minutes: int
     seed: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[SimulatedNode, ...]
 
-    def of(self, cluster: str, job: str = "") -> tuple[Node, ...]:
+    def of(self, cluster: str, job: str = "") -> tuple[SimulatedNode, ...]:
         """Return a cluster's nodes, or one job's."""
         return tuple(n for n in self.nodes if n.cluster.name == cluster and job in ("", n.job.name))
 
@@ -82,21 +82,21 @@ def identifier(seed: int, prefix: str, *names: object, length: int = 17) -> str:
     return f"{prefix}{digest[:length]}"
 
 
-def reservation_id(cluster: Cluster, seed: int) -> str:
+def reservation_id(cluster: PlannedCluster, seed: int) -> str:
     """Return the id of a cluster's capacity reservation."""
     return identifier(seed, "cr-", cluster.name)
 
 
 def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) -> Fleet:
     """Lay out every node; replaced spot nodes stand as further rows of their job."""
-    nodes: list[Node] = []
+    nodes: list[SimulatedNode] = []
     for cluster in scenario.clusters:
         for job in cluster.jobs:
             nodes += _Launches(cluster, job, minutes, seed, len(nodes)).nodes()
     return Fleet(start, minutes, seed, tuple(nodes))
 
 
-def rows(job: Job) -> int:
+def rows(job: PlannedJob) -> int:
     """Return how many rows the arrays of a job have."""
     return job.nodes + len(job.replaced)
 
@@ -105,13 +105,13 @@ def rows(job: Job) -> int:
 class _Launches:
     """Launch the nodes of one job; `before` is how many nodes the fleet has already."""
 
-    cluster: Cluster
-    job: Job
+    cluster: PlannedCluster
+    job: PlannedJob
     minutes: int
     seed: int
     before: int
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[SimulatedNode]:
         """Return the job's nodes, then those that replace lost spot nodes."""
         job = self.job
         joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
@@ -121,10 +121,10 @@ class _Launches:
         later = [self._node(job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends) for i, (_, at) in enumerate(job.replaced)]
         return planned + later
 
-    def _node(self, row: int, begins: float, ends: float) -> Node:
+    def _node(self, row: int, begins: float, ends: float) -> SimulatedNode:
         cluster, job, serial = self.cluster, self.job, self.before + row
         launched = begins > -FOREVER
-        return Node(
+        return SimulatedNode(
             id=identifier(self.seed, "i-", cluster.name, job.name, row),
             name=f"ip-10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}.{cluster.region}.compute.internal",
             cluster=cluster,
@@ -143,7 +143,7 @@ class FileSystemSpec:
     """Describe one FSx for Lustre file system; from `unused_from` (a minute) nobody mounts it."""
 
     id: str
-    cluster: Cluster
+    cluster: PlannedCluster
     tib: float
     unused_from: int | None = None
     unused_until: int | None = None
@@ -154,7 +154,7 @@ class VolumeSpec:
     """Describe one data volume; `detached` is the minute since when it is attached to nothing."""
 
     id: str
-    cluster: Cluster
+    cluster: PlannedCluster
     gib: int
     instance: str
     detached: int | None = None

@@ -14,12 +14,12 @@ import numpy as np
 from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillFile, BillForm, write_bill
 from adapters.simulator.catalogue import usage_of
-from adapters.simulator.fleet import Fleet, Node, build_fleet, file_systems, reservation_id, volumes
+from adapters.simulator.fleet import Fleet, SimulatedNode, build_fleet, file_systems, reservation_id, volumes
 from adapters.simulator.incidents import apply_incident
-from adapters.simulator.metrics import Block, MetricForm, RowWriter
+from adapters.simulator.metrics import MetricForm, RowWriter, SimulatedBlock
 from adapters.simulator.offers import savings_plan_arn
 from adapters.simulator.reports import run_blocks, write_logs, write_monitor
-from adapters.simulator.scenario import Cluster, Kind, PlannedIncident, Scenario
+from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, Scenario
 from adapters.simulator.scenarios import scenario_named
 from adapters.simulator.signals import alive, generator
 from adapters.simulator.telemetry import (
@@ -38,7 +38,7 @@ from bot.model.causes import About, Cause
 
 
 @dataclass(frozen=True)
-class Timing:
+class SimulationTiming:
     """State when a recording begins, how long it lasts and how far its points are apart; None = as the scenario has it."""
 
     start: datetime | None = None
@@ -56,7 +56,7 @@ class Files:
     logs: bool = False
 
 
-AS_PLANNED, USUAL_FILES = Timing(), Files()
+AS_PLANNED, USUAL_FILES = SimulationTiming(), Files()
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Simulation:
         return [job for job in self.jobs if job.cluster == cluster]
 
 
-def simulate(seed: int, scenario: str | Scenario = "demo", timing: Timing = AS_PLANNED) -> Simulation:
+def simulate(seed: int, scenario: str | Scenario = "demo", timing: SimulationTiming = AS_PLANNED) -> Simulation:
     """Return a simulated account; raise `WrongInput` for an unknown scenario or a period that is not whole minutes."""
     spec = scenario if isinstance(scenario, Scenario) else scenario_named(scenario)
     period = timing.period_seconds or spec.period_seconds
@@ -89,7 +89,7 @@ def generate(
     folder: Path,
     seed: int,
     scenario: str | Scenario = "demo",
-    timing: Timing = AS_PLANNED,
+    timing: SimulationTiming = AS_PLANNED,
     files: Files = USUAL_FILES,
 ) -> None:
     """Write the recording of a scenario into `folder`: the same seed gives the same bytes.
@@ -135,7 +135,7 @@ def _workers(spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes:
     return Workers(nodes, signals, minutes, fleet.seed)
 
 
-def _blocks(simulation: Simulation) -> Iterator[tuple[str, Block]]:
+def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
     for workers in simulation.jobs:
         job = workers.nodes[0].job.name
         exists = alive(workers.nodes, simulation.fleet.minutes)
@@ -151,7 +151,7 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, Block]]:
     yield from _storage(simulation)
 
 
-def _storage(simulation: Simulation) -> Iterator[tuple[str, Block]]:
+def _storage(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
     for system in file_systems(simulation.scenario, simulation.fleet):
         yield from _named(f"fsx/{system.id}", file_system_blocks(system, simulation.of(system.cluster.name)))
     disks = volumes(simulation.scenario, simulation.fleet)
@@ -159,7 +159,7 @@ def _storage(simulation: Simulation) -> Iterator[tuple[str, Block]]:
         yield from _named("ebs", volume_blocks(disks, simulation.fleet, simulation.jobs[0].minutes))
 
 
-def _named(folder: str, blocks: Iterator[Block] | Sequence[Block]) -> Iterator[tuple[str, Block]]:
+def _named(folder: str, blocks: Iterator[SimulatedBlock] | Sequence[SimulatedBlock]) -> Iterator[tuple[str, SimulatedBlock]]:
     return ((f"{folder}/{block.metric}", block) for block in blocks)
 
 
@@ -188,7 +188,7 @@ def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[
     }
 
 
-def _labels(incident: PlannedIncident, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
+def _labels(incident: PlannedIncident, cluster: PlannedCluster, nodes: Sequence[SimulatedNode]) -> dict[str, str]:
     """Return the labels that the bot can know of an incident: the bill knows services, not clusters."""
     usage = usage_of(incident, cluster)
     match incident.cause:
@@ -210,7 +210,7 @@ def _on_bill(cause: Cause) -> bool:
     return cause.facts.about in {About.MONEY, About.CAPACITY}
 
 
-def nodes_hit(incident: PlannedIncident, fleet: Fleet) -> tuple[Node, ...]:
+def nodes_hit(incident: PlannedIncident, fleet: Fleet) -> tuple[SimulatedNode, ...]:
     """Return the nodes an incident is about."""
     if not incident.job or _on_bill(incident.cause):
         return ()
@@ -218,7 +218,7 @@ def nodes_hit(incident: PlannedIncident, fleet: Fleet) -> tuple[Node, ...]:
     return tuple(n for n in fleet.of(incident.cluster, incident.job) if first <= n.row < last)
 
 
-def _resources(incident: PlannedIncident, cluster: Cluster, scenario: Scenario, fleet: Fleet) -> list[str]:
+def _resources(incident: PlannedIncident, cluster: PlannedCluster, scenario: Scenario, fleet: Fleet) -> list[str]:
     """Return the ids of the storage, reservation or plan an incident is about."""
     minute = round(incident.at * 60)
     match incident.cause:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.simulator.scenario import Job, PlannedIncident
+from adapters.simulator.scenario import PlannedIncident, PlannedJob
 from adapters.simulator.signals import Signals, wander
 from adapters.simulator.workload import compile_graph, restart, stand_still
 from bot.model.causes import Cause
@@ -21,7 +21,7 @@ class IncidentScope:
     job_wide: Signals
     after: Signals
     incident: PlannedIncident
-    job: Job
+    job: PlannedJob
     rng: np.random.Generator
 
     @property
@@ -33,7 +33,7 @@ class IncidentScope:
 Effect = Callable[[IncidentScope], None]
 
 
-def apply_incident(signals: Signals, incident: PlannedIncident, job: Job, rng: np.random.Generator) -> None:
+def apply_incident(signals: Signals, incident: PlannedIncident, job: PlannedJob, rng: np.random.Generator) -> None:
     """Apply one incident to the signals of its job; causes that only a bill or an inventory shows change nothing."""
     minutes = signals.progress.shape[0]
     start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))

@@ -16,7 +16,7 @@ from adapters.simulator.signals import Array
 
 
 @dataclass(frozen=True)
-class Sets:
+class DimensionSets:
     """Hold the four statistics, each of shape (n_series, n_points)."""
 
     count: Array
@@ -24,10 +24,10 @@ class Sets:
     max: Array
     min: Array
 
-    def total(self) -> Sets:
+    def total(self) -> DimensionSets:
         """Return the statistic set of all series together, shape (1, n_points)."""
         low = np.where(self.count > 0, self.min, np.inf).min(axis=0, keepdims=True)
-        return Sets(
+        return DimensionSets(
             self.count.sum(axis=0, keepdims=True),
             self.sum.sum(axis=0, keepdims=True),
             np.where(self.count > 0, self.max, -np.inf).max(axis=0, keepdims=True),
@@ -35,7 +35,9 @@ class Sets:
         )
 
 
-def gather(mean: Array, visible: Array, minutes: int, things: int = 1, spread: tuple[Array, Array] | None = None) -> Sets:
+def gather(
+    mean: Array, visible: Array, minutes: int, things: int = 1, spread: tuple[Array, Array] | None = None
+) -> DimensionSets:
     """Gather `mean` (per thing and minute, shape (n, minutes)) into periods of `minutes`; unseen or nan minutes do not count.
 
     `spread` holds the largest and the smallest thing of each minute where things differ.
@@ -49,7 +51,7 @@ def gather(mean: Array, visible: Array, minutes: int, things: int = 1, spread: t
         return np.where(scraped, values[:, cut], where_not).reshape(n, whole, minutes)
 
     scrapes = scraped.reshape(n, whole, minutes).sum(axis=2)
-    return Sets(
+    return DimensionSets(
         (scrapes * things).astype(np.float64),
         fold(mean, 0.0).sum(axis=2) * things,
         fold(high, -np.inf).max(axis=2),
@@ -61,7 +63,7 @@ MetricForm = Literal["jsonl", "parquet"]
 
 
 @dataclass(frozen=True)
-class MetricSeries:
+class SimulatedSeries:
     """Name one series of a metric: where it stands and its dimensions."""
 
     region: str
@@ -69,13 +71,13 @@ class MetricSeries:
 
 
 @dataclass(frozen=True)
-class Block:
+class SimulatedBlock:
     """Hold one metric of many series: arrays of shape (n_series, n_points); a count of 0 means there is no record."""
 
     namespace: str
     metric: str
     unit: str
-    series: Sequence[MetricSeries]
+    series: Sequence[SimulatedSeries]
     count: Array
     sum: Array
     max: Array
@@ -97,7 +99,7 @@ class RowWriter:
         self._db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
         self.rows = 0
 
-    def write(self, block: Block, name: str, times_ms: Sequence[int]) -> None:
+    def write(self, block: SimulatedBlock, name: str, times_ms: Sequence[int]) -> None:
         """Write one block as `metrics/NAME.parquet` or `metrics/NAME.jsonl.gz`; an empty one leaves no file."""
         points = _points(block, np.asarray(times_ms, dtype=np.int64))
         if not len(points["id"]):
@@ -115,7 +117,7 @@ class RowWriter:
         """Close the database."""
         self._db.close()
 
-    def _name_series(self, series: Sequence[MetricSeries]) -> None:
+    def _name_series(self, series: Sequence[SimulatedSeries]) -> None:
         self._db.execute('CREATE OR REPLACE TEMP TABLE series (id INTEGER, region VARCHAR, "dimensions" MAP(VARCHAR, VARCHAR))')
         named = json.dumps([[i, s.region, dict(s.dimensions)] for i, s in enumerate(series)])
         self._db.execute(
@@ -130,7 +132,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _points(block: Block, times_ms: np.ndarray) -> dict[str, np.ndarray]:
+def _points(block: SimulatedBlock, times_ms: np.ndarray) -> dict[str, np.ndarray]:
     shape = block.count.shape
     present = np.flatnonzero(block.count.ravel() > 0)
     ids, at = np.divmod(present, shape[1])

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from adapters.simulator.catalogue import Hardware, Row, hardware, location, rows_of, usage_prefix
-from adapters.simulator.fleet import ACCOUNT, Fleet, Node, identifier
-from adapters.simulator.scenario import Cluster, Scenario
+from adapters.simulator.fleet import ACCOUNT, Fleet, SimulatedNode, identifier
+from adapters.simulator.scenario import PlannedCluster, Scenario
 from adapters.simulator.signals import generator
 
 # The three shares are the invented account's own: AWS states a Savings Plan's rate for each type, and spot prices move.
@@ -24,7 +24,7 @@ _QUOTA_ROOM = {"trn": 1.25, "inf": 2.0, "p": 1.5}
 _LEAST_VCPUS = 256
 
 
-def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict[str, Any]:
+def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
     """Return 14 days of spot price changes before a minute, by zone; newest first as EC2 does."""
     changes = []
     for name, region in sorted({(cluster.instance_type, cluster.region) for cluster in clusters}):
@@ -52,7 +52,7 @@ def spot_history(fleet: Fleet, clusters: Sequence[Cluster], minute: int) -> dict
     }
 
 
-def capacity_block_offerings(fleet: Fleet, clusters: Sequence[Cluster]) -> dict[str, Any]:
+def capacity_block_offerings(fleet: Fleet, clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return one offering for each type that is sold as Capacity Blocks."""
     names = sorted({cluster.instance_type for cluster in clusters if hardware(cluster.instance_type).market == "capacity-block"})
     return {"CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]}
@@ -117,7 +117,7 @@ def savings_plans(scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def price_list(clusters: Sequence[Cluster]) -> dict[str, Any]:
+def price_list(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return the Price List's products; a type without on-demand price has only a Capacity Block term at $0."""
     kinds = sorted({(cluster.instance_type, cluster.region) for cluster in clusters})
     return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(_product(name, region)) for name, region in kinds]}
@@ -152,12 +152,12 @@ def _product(name: str, region: str) -> dict[str, Any]:
     }
 
 
-def service_quotas(nodes: Sequence[Node], region: str) -> dict[str, Any]:
+def service_quotas(nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any]:
     """Return a region's vCPU quotas, some way above the running fleet."""
     return {"Quotas": [_quota(row, nodes, region) for row in rows_of("quotas")]}
 
 
-def _quota(row: Row, nodes: Sequence[Node], region: str) -> dict[str, Any]:
+def _quota(row: Row, nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any]:
     family = row["family"]
     counted = (n for n in nodes if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block"))
     vcpus = sum(n.hardware.vcpus for n in counted)

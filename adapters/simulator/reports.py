@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from adapters.simulator.fleet import Fleet, Node
-from adapters.simulator.metrics import Block, MetricSeries
-from adapters.simulator.scenario import Job, Kind
+from adapters.simulator.fleet import Fleet, SimulatedNode
+from adapters.simulator.metrics import SimulatedBlock, SimulatedSeries
+from adapters.simulator.scenario import Kind, PlannedJob
 from adapters.simulator.signals import Array, generator
 from adapters.simulator.telemetry import Workers
 
@@ -50,13 +50,13 @@ def follow(workers: Workers) -> Progress:
     return Progress(np.floor(steps), age, pods.astype(np.float64))
 
 
-def run_blocks(workers: Workers) -> Iterator[Block]:
+def run_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     """Yield the run's metrics; a job that is not training yields none."""
     job = workers.nodes[0].job
     if job.kind is not Kind.TRAINING:
         return
     progress = follow(workers)
-    series = [MetricSeries(workers.nodes[0].cluster.region, {"Run": job.name, "ClusterName": workers.cluster})]
+    series = [SimulatedSeries(workers.nodes[0].cluster.region, {"Run": job.name, "ClusterName": workers.cluster})]
     for metric, unit, values in (
         ("Epoch", "Count", progress.steps / job.steps_per_epoch),
         ("Step", "Count", progress.steps),
@@ -67,10 +67,10 @@ def run_blocks(workers: Workers) -> Iterator[Block]:
     ):
         last = values[workers.minutes - 1 :: workers.minutes][None, :]
         count = progress.reporting[workers.minutes - 1 :: workers.minutes][None, :]
-        yield Block(NAMESPACE, metric, unit, series, count, last, last, last)
+        yield SimulatedBlock(NAMESPACE, metric, unit, series, count, last, last, last)
 
 
-def _loss(steps: Array, job: Job, workers: Workers) -> Array:
+def _loss(steps: Array, job: PlannedJob, workers: Workers) -> Array:
     rng = generator(workers.seed, workers.cluster, job.name, "loss")
     return np.asarray(1.62 + 9.0 * (steps + 400) ** -0.22 * (1 + rng.normal(0, 0.006, steps.size)))
 
@@ -106,7 +106,7 @@ def _events(workers: Workers, fleet: Fleet) -> Iterator[dict[str, Any]]:
                 yield _event(node, end, _DONE.format(module=module), fleet)
 
 
-def _event(node: Node, minute: int, line: str, fleet: Fleet) -> dict[str, Any]:
+def _event(node: SimulatedNode, minute: int, line: str, fleet: Fleet) -> dict[str, Any]:
     at = fleet.at(minute) + timedelta(seconds=node.row % 30)
     ms = int(at.timestamp() * 1000)
     stream = f"{node.name}-application.var.log.containers.{node.job.name}-{node.row}_default_train-{node.id[2:]}.log"

@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """Describe one workload on `nodes` nodes of its own; `usual` is its mean utilization, 0..1."""
 
     name: str
@@ -63,13 +63,13 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class PlannedCluster:
     """Describe one EKS cluster."""
 
     name: str
     instance_type: str
     region: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[PlannedJob, ...]
     team: str = ""
     project: str = ""
     owner: str = ""
@@ -102,7 +102,7 @@ class Scenario:
     description: str
     days: float
     period_seconds: int
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[PlannedCluster, ...]
     incidents: tuple[PlannedIncident, ...] = ()
     bill_days: int = 2
     """Days of bill before the first metric."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from adapters.simulator.every_cause import CAUSES
-from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
+from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, PlannedJob, Scenario
 from bot.errors import WrongInput, nearest
 from bot.model.causes import Cause
 
@@ -15,16 +15,20 @@ COMPILES = Scenario(
     days=3,
     period_seconds=300,
     clusters=(
-        Cluster(
+        PlannedCluster(
             "llama",
             "trn1.32xlarge",
             "us-west-2",
-            (Job("llama-8b", 8, run_hours=400, parameters=8e9),),
+            (PlannedJob("llama-8b", 8, run_hours=400, parameters=8e9),),
             "pretraining",
             owner="dana",
         ),
-        Cluster("vision", "trn1n.32xlarge", "us-east-1", (Job("vit-2b", 4, usual=0.85, run_hours=400),), "vision", owner="ravi"),
-        Cluster("probe", "trn1.32xlarge", "us-west-2", (Job("vit-probe", 1, efa=0, run_hours=400),), "vision", owner="ravi"),
+        PlannedCluster(
+            "vision", "trn1n.32xlarge", "us-east-1", (PlannedJob("vit-2b", 4, usual=0.85, run_hours=400),), "vision", owner="ravi"
+        ),
+        PlannedCluster(
+            "probe", "trn1.32xlarge", "us-west-2", (PlannedJob("vit-probe", 1, efa=0, run_hours=400),), "vision", owner="ravi"
+        ),
     ),
     incidents=(
         PlannedIncident(Cause.COMPILING, "llama", 20, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
@@ -35,11 +39,11 @@ COMPILES = Scenario(
 )
 
 
-LLAMA = Job("llama-70b", 64, usual=0.90, cores_reported=1, market="savings-plan")
-CHAT = Job("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
+LLAMA = PlannedJob("llama-70b", 64, usual=0.90, cores_reported=1, market="savings-plan")
+CHAT = PlannedJob("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
 
 
-LLAMA_CLUSTER = Cluster("llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0)
+LLAMA_CLUSTER = PlannedCluster("llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0)
 
 
 DEMO = Scenario(
@@ -50,42 +54,51 @@ DEMO = Scenario(
     bill_days=35,
     clusters=(
         LLAMA_CLUSTER,
-        Cluster(
+        PlannedCluster(
             "vision",
             "trn1n.32xlarge",
             "us-east-1",
             (
-                Job("vit-22b", 12, usual=0.86, efa=0.28, parameters=22e9, step_seconds=3.2, checkpoint_minutes=30, run_hours=40),
-                Job("sweeps", 4, Kind.RESEARCH, usual=0.74, memory=0.5, efa=0, run_hours=14, eval_hours=5),
+                PlannedJob(
+                    "vit-22b", 12, usual=0.86, efa=0.28, parameters=22e9, step_seconds=3.2, checkpoint_minutes=30, run_hours=40
+                ),
+                PlannedJob("sweeps", 4, Kind.RESEARCH, usual=0.74, memory=0.5, efa=0, run_hours=14, eval_hours=5),
             ),
             "vision",
             "vit",
             "ravi",
             14.4,
         ),
-        Cluster(
+        PlannedCluster(
             "frontier",
             "trn2.48xlarge",
             "us-east-2",
-            (Job("moe-400b", 8, usual=0.84, efa=0.4, memory=0.86, parameters=400e9, step_seconds=11, checkpoint_minutes=60),),
+            (
+                PlannedJob(
+                    "moe-400b", 8, usual=0.84, efa=0.4, memory=0.86, parameters=400e9, step_seconds=11, checkpoint_minutes=60
+                ),
+            ),
             "frontier",
             "moe",
             "mei",
             28.8,
         ),
-        Cluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "", 0),
-        Cluster(
+        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "", 0),
+        PlannedCluster(
             "gpu-baseline",
             "p5.48xlarge",
             "us-east-2",
-            (Job("llama-70b-gpu", 4, usual=0.87, efa=0.2, step_seconds=14, tokens_per_step=1_048_576, run_hours=60),),
+            (PlannedJob("llama-70b-gpu", 4, usual=0.87, efa=0.2, step_seconds=14, tokens_per_step=1_048_576, run_hours=60),),
             "pretraining",
             "llama-70b",
             "dana",
             4.8,
         ),
-        Cluster(
-            "lab", "trn1.32xlarge", "us-west-2", (Job("notebooks", 6, Kind.RESEARCH, usual=0.7, memory=0.4, efa=0, run_hours=16),)
+        PlannedCluster(
+            "lab",
+            "trn1.32xlarge",
+            "us-west-2",
+            (PlannedJob("notebooks", 6, Kind.RESEARCH, usual=0.7, memory=0.4, efa=0, run_hours=16),),
         ),
     ),
     incidents=(
@@ -127,11 +140,11 @@ TINY = Scenario(
     days=0.25,
     period_seconds=60,
     clusters=(
-        Cluster(
+        PlannedCluster(
             "tiny",
             "trn1.32xlarge",
             "us-west-2",
-            (Job("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=3, cores_reported=1),),
+            (PlannedJob("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=3, cores_reported=1),),
             "search",
             "ranker",
             "ada",
@@ -149,12 +162,12 @@ CALM = Scenario(
     bill_days=35,
     missing=0.002,
     clusters=(
-        Cluster(
+        PlannedCluster(
             "llama",
             "trn1.32xlarge",
             "us-west-2",
             (
-                Job(
+                PlannedJob(
                     "llama-8b",
                     16,
                     usual=0.90,
@@ -164,19 +177,19 @@ CALM = Scenario(
                     parameters=8e9,
                     step_seconds=3,
                 ),
-                Job("extra", 6, usual=0.87, begins=150, compile_minutes=40, run_hours=400, checkpoint_minutes=30),
+                PlannedJob("extra", 6, usual=0.87, begins=150, compile_minutes=40, run_hours=400, checkpoint_minutes=30),
             ),
             "pretraining",
             "llama-8b",
             "dana",
             14.4,
         ),
-        Cluster(
+        PlannedCluster(
             "vision",
             "trn1n.32xlarge",
             "us-east-1",
             (
-                Job(
+                PlannedJob(
                     "vit-2b",
                     8,
                     usual=0.85,
@@ -187,29 +200,33 @@ CALM = Scenario(
                     leaves=((0, 240),),
                     step_seconds=2,
                 ),
-                Job("old-run", 4, usual=0.80, ends=200, run_hours=400),
+                PlannedJob("old-run", 4, usual=0.80, ends=200, run_hours=400),
             ),
             "vision",
             "vit",
             "ravi",
             7.2,
         ),
-        Cluster(
+        PlannedCluster(
             "frontier",
             "trn2.48xlarge",
             "us-east-2",
-            (Job("moe", 4, usual=0.84, efa=0.4, memory=0.86, checkpoint_minutes=60, run_hours=100, parameters=200e9),),
+            (PlannedJob("moe", 4, usual=0.84, efa=0.4, memory=0.86, checkpoint_minutes=60, run_hours=100, parameters=200e9),),
             "frontier",
             "moe",
             "mei",
             7.2,
         ),
-        Cluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "sam", 0),
-        Cluster(
+        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "sam", 0),
+        PlannedCluster(
             "spot",
             "trn1.32xlarge",
             "us-east-1",
-            (Job("tuning", 6, usual=0.82, market="spot", replaced=((2, 100), (4, 260)), run_hours=60, checkpoint_minutes=20),),
+            (
+                PlannedJob(
+                    "tuning", 6, usual=0.82, market="spot", replaced=((2, 100), (4, 260)), run_hours=60, checkpoint_minutes=20
+                ),
+            ),
             "search",
             "ranker",
             "ada",
@@ -225,7 +242,9 @@ WIDE = Scenario(
     bill_days=21,
     missing=0.002,
     clusters=tuple(
-        Cluster(name, kind, "us-west-2", (Job(f"{name}-run", 40, usual=usual, run_hours=80, compile_minutes=15),), name)
+        PlannedCluster(
+            name, kind, "us-west-2", (PlannedJob(f"{name}-run", 40, usual=usual, run_hours=80, compile_minutes=15),), name
+        )
         for name, kind, usual in (
             ("ash", "trn1.32xlarge", 0.91),
             ("birch", "trn1n.32xlarge", 0.86),

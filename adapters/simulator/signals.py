@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from adapters.simulator.fleet import Node
+from adapters.simulator.fleet import SimulatedNode
 
 Array = npt.NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def generator(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng([seed, crc32("/".join(names).encode())])
 
 
-def alive(nodes: Sequence[Node], minutes: int) -> Array:
+def alive(nodes: Sequence[SimulatedNode], minutes: int) -> Array:
     """Return 1 where a node exists and has booted, shape (n_nodes, n_minutes)."""
     at = np.arange(minutes)
     first = np.array([n.launched_minute + 3 for n in nodes])[:, None]

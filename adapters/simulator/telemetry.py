@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.simulator.fleet import FileSystemSpec, Fleet, Node, VolumeSpec
-from adapters.simulator.metrics import Block, MetricSeries, Sets, gather
+from adapters.simulator.fleet import FileSystemSpec, Fleet, SimulatedNode, VolumeSpec
+from adapters.simulator.metrics import DimensionSets, SimulatedBlock, SimulatedSeries, gather
 from adapters.simulator.scenario import Kind
 from adapters.simulator.signals import Array, Signals, generator
 
@@ -22,7 +22,7 @@ CONTAINER_INSIGHTS = "ContainerInsights"
 class Workers:
     """Hold one job's nodes with their signals; `minutes` is the period of a point."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[SimulatedNode]
     signals: Signals
     minutes: int
     seed: int
@@ -37,10 +37,12 @@ class Workers:
         """Return the cores of a node."""
         return self.nodes[0].hardware.cores
 
-    def block(self, namespace: str, metric: str, unit: str, sets: Sets, dimensions: Sequence[dict[str, str]]) -> Block:
+    def block(
+        self, namespace: str, metric: str, unit: str, sets: DimensionSets, dimensions: Sequence[dict[str, str]]
+    ) -> SimulatedBlock:
         """Name the sets of this workers's nodes."""
-        series = [MetricSeries(self.nodes[0].cluster.region, d) for d in dimensions]
-        return Block(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        series = [SimulatedSeries(self.nodes[0].cluster.region, d) for d in dimensions]
+        return SimulatedBlock(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
     def core_offsets(self) -> Array:
         """Return each core's lean, shape (n_nodes, n_cores), zero on average: cores share one node's work unevenly."""
@@ -49,12 +51,12 @@ class Workers:
         return np.asarray(leans - leans.mean(axis=1, keepdims=True))
 
 
-def node_dimensions(node: Node) -> dict[str, str]:
+def node_dimensions(node: SimulatedNode) -> dict[str, str]:
     """Return the dimension set of node metrics."""
     return {"ClusterName": node.cluster.name, "InstanceId": node.id, "NodeName": node.name}
 
 
-def node_blocks(workers: Workers) -> Iterator[Block]:
+def node_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     """Yield the node-level metrics of one job's nodes, accelerator and host."""
     named = [node_dimensions(n) for n in workers.nodes]
     levels = _gpu_levels(workers) if workers.nodes[0].hardware.accelerator == "gpu" else _neuron_levels(workers)
@@ -62,7 +64,7 @@ def node_blocks(workers: Workers) -> Iterator[Block]:
         yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
 
-def utilization(workers: Workers) -> Sets:
+def utilization(workers: Workers) -> DimensionSets:
     """Return percent over scrapes and cores; the spread over cores shows in max and min."""
     percent = workers.signals.utilization * 100
     room = 4 * workers.signals.utilization * (1 - workers.signals.utilization) * 100
@@ -72,12 +74,12 @@ def utilization(workers: Workers) -> Sets:
     return gather(percent, workers.signals.visible, workers.minutes, workers.cores, (high, low))
 
 
-def _neuron_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+def _neuron_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s, machine = workers.signals, workers.nodes[0].hardware
     per_core = machine.device_memory_bytes / machine.cores
     used = s.memory * s.runtime
 
-    def of_cores(share: Array) -> Sets:
+    def of_cores(share: Array) -> DimensionSets:
         return gather(share * per_core, s.visible, workers.minutes, machine.cores)
 
     yield "node_neuroncore_utilization", "Percent", utilization(workers)
@@ -99,7 +101,7 @@ def _neuron_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
     yield "node_neuroncore_usage_total", "Count", gather(held, s.visible, workers.minutes)
 
 
-def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s, machine = workers.signals, workers.nodes[0].hardware
     if not machine.efa_interfaces:
         return
@@ -109,7 +111,7 @@ def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
         yield f"node_efa_{name}", "Bytes/Second", sets
 
 
-def _gpu_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+def _gpu_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s, machine = workers.signals, workers.nodes[0].hardware
     yield "node_gpu_utilization", "Percent", utilization(workers)
     yield "node_gpu_memory_utilization", "Percent", gather(s.memory * 100, s.visible, workers.minutes, machine.devices)
@@ -118,13 +120,13 @@ def _gpu_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
     yield from _efa_levels(workers)
 
 
-def _host_levels(workers: Workers) -> Iterator[tuple[str, str, Sets]]:
+def _host_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s = workers.signals
     yield "node_cpu_utilization", "Percent", gather(s.cpu * 100, s.visible, workers.minutes)
     yield "node_memory_utilization", "Percent", gather(s.host_memory * 100, s.visible, workers.minutes)
 
 
-def ec2_blocks(workers: Workers, present: Array) -> Iterator[Block]:
+def ec2_blocks(workers: Workers, present: Array) -> Iterator[SimulatedBlock]:
     """Yield `AWS/EC2` of basic monitoring, five minutes a point; it goes on where Container Insights falls silent."""
     s, minutes = workers.signals, max(5, workers.minutes)
     named = [{"InstanceId": n.id} for n in workers.nodes]
@@ -138,15 +140,15 @@ def ec2_blocks(workers: Workers, present: Array) -> Iterator[Block]:
         yield workers.block("AWS/EC2", metric, unit, gather(values, present, minutes), named)
 
 
-def cluster_block(jobs: Sequence[Workers]) -> Block:
+def cluster_block(jobs: Sequence[Workers]) -> SimulatedBlock:
     """Return the cluster-level utilization: the same records under one dimension more coarse, never to be added."""
     every = [utilization(workers) for workers in jobs]
-    joined = Sets(*(np.concatenate([getattr(x, f) for x in every]) for f in ("count", "sum", "max", "min")))
+    joined = DimensionSets(*(np.concatenate([getattr(x, f) for x in every]) for f in ("count", "sum", "max", "min")))
     metric = "node_gpu_utilization" if jobs[0].nodes[0].hardware.accelerator == "gpu" else "node_neuroncore_utilization"
     return jobs[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": jobs[0].cluster}])
 
 
-def core_blocks(workers: Workers) -> Iterator[Block]:
+def core_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     """Yield per-core utilization and memory of the job's first nodes; cores add up to the node's own figure."""
     machine = workers.nodes[0].hardware
     leans = workers.core_offsets()
@@ -163,7 +165,7 @@ def core_blocks(workers: Workers) -> Iterator[Block]:
         yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named)
 
 
-def _core_dimensions(node: Node, core: int) -> dict[str, str]:
+def _core_dimensions(node: SimulatedNode, core: int) -> dict[str, str]:
     device = core * node.hardware.devices // node.hardware.cores
     return node_dimensions(node) | {
         "InstanceType": node.cluster.instance_type,
@@ -172,7 +174,7 @@ def _core_dimensions(node: Node, core: int) -> dict[str, str]:
     }
 
 
-def pod_blocks(workers: Workers) -> Iterator[Block]:
+def pod_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     """Yield pod-level metrics of the job's first pods; a pod has no record while it does not exist."""
     job = workers.nodes[0].job
     n = min(job.pods, len(workers.nodes))
@@ -194,7 +196,7 @@ def pod_blocks(workers: Workers) -> Iterator[Block]:
         yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
 
-def _pod_dimensions(node: Node) -> dict[str, str]:
+def _pod_dimensions(node: SimulatedNode) -> dict[str, str]:
     return {
         "ClusterName": node.cluster.name,
         "Namespace": node.cluster.team or "default",
@@ -206,7 +208,7 @@ def _pod_dimensions(node: Node) -> dict[str, str]:
 DISKS_PER_TIB = 1
 
 
-def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterator[Block]:
+def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterator[SimulatedBlock]:
     """Yield `AWS/FSx` of one file system: one point per disk and minute, so `Sum` is the whole."""
     shape = jobs[0].signals.progress.shape[0]
     rng = generator(jobs[0].seed, spec.id)
@@ -222,7 +224,7 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
         metadata = used * np.abs(rng.normal(200, 30, shape))
     disks = max(1, int(spec.tib * DISKS_PER_TIB / 1.2))
     visible = np.ones((1, shape))
-    series = [MetricSeries(spec.cluster.region, {"FileSystemId": spec.id})]
+    series = [SimulatedSeries(spec.cluster.region, {"FileSystemId": spec.id})]
     free = np.full(shape, spec.tib * 2.0**40 * 0.41 / disks)
     for metric, unit, values, things in (
         ("DataReadBytes", "Bytes", read / disks, disks),
@@ -234,23 +236,23 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
         ("FreeDataStorageCapacity", "Bytes", free, disks),
     ):
         sets = gather(np.atleast_2d(values), visible, jobs[0].minutes, things)
-        yield Block("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        yield SimulatedBlock("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
 
-def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> Iterator[Block]:
+def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> Iterator[SimulatedBlock]:
     """Yield `AWS/EBS` at five minutes; a volume that is attached to nothing has no record."""
     shape = fleet.minutes
     visible = np.stack([_attached(spec, shape) for spec in specs])
     rng = generator(fleet.seed, "volumes")
     writes = np.abs(rng.normal(2e7, 5e6, (len(specs), shape)))
-    series = [MetricSeries(spec.cluster.region, {"VolumeId": spec.id}) for spec in specs]
+    series = [SimulatedSeries(spec.cluster.region, {"VolumeId": spec.id}) for spec in specs]
     for metric, unit, values in (
         ("VolumeReadBytes", "Bytes", writes * 0.4),
         ("VolumeWriteBytes", "Bytes", writes),
         ("VolumeIdleTime", "Seconds", 60 - writes / 2e6),
     ):
         sets = gather(values, visible, max(5, minutes))
-        yield Block("AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        yield SimulatedBlock("AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
 
 def _attached(spec: VolumeSpec, minutes: int) -> Array:

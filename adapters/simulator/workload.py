@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Fleet, Node
-from adapters.simulator.scenario import FOREVER, Job, Kind
+from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Fleet, SimulatedNode
+from adapters.simulator.scenario import FOREVER, Kind, PlannedJob
 from adapters.simulator.signals import Array, Signals, alive, generator, quiet, wander
 
 LOAD_MINUTES = 5
@@ -16,7 +16,7 @@ RESIZE_MINUTES = 12
 BOOT_MINUTES = 3
 
 
-def healthy(fleet: Fleet, nodes: Sequence[Node], missing: float) -> Signals:
+def healthy(fleet: Fleet, nodes: Sequence[SimulatedNode], missing: float) -> Signals:
     """Return the signals of one job's nodes when nothing goes wrong; `missing` is the share of scrapes that never arrive."""
     job, minutes = nodes[0].job, fleet.minutes
     rng = generator(fleet.seed, nodes[0].cluster.name, job.name)
@@ -81,7 +81,7 @@ def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0, g
     ramp.progress[:] *= rise
 
 
-def _train(signals: Signals, rows: slice, job: Job, rng: np.random.Generator, minutes: int) -> None:
+def _train(signals: Signals, rows: slice, job: PlannedJob, rng: np.random.Generator, minutes: int) -> None:
     part = signals.part(rows, slice(0, minutes))
     begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
     _steady(part, job, rng)
@@ -98,13 +98,13 @@ def _train(signals: Signals, rows: slice, job: Job, rng: np.random.Generator, mi
         restart(part.part(slice(None), slice(at, minutes)), rng, gap_minutes=RESIZE_MINUTES)
 
 
-def _resized(job: Job, minutes: int) -> list[int]:
+def _resized(job: PlannedJob, minutes: int) -> list[int]:
     """Return when nodes come or go: synchronous training stops whole and goes on with the new set."""
     hours = {hour for _, hour in (*job.joins, *job.leaves, *job.replaced)}
     return sorted(round(hour * 60) for hour in hours if 0 < hour * 60 < minutes)
 
 
-def _steady(part: Signals, job: Job, rng: np.random.Generator) -> None:
+def _steady(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     n, minutes = part.utilization.shape
     shared = wander(rng, minutes, 0.008, 9) + wander(rng, minutes, 0.010, 240)
     own = rng.normal(0, 0.008, (n, 1)) + np.stack([wander(rng, minutes, 0.003, 400) for _ in range(n)])
@@ -124,7 +124,7 @@ def _steady(part: Signals, job: Job, rng: np.random.Generator) -> None:
     part.progress[:] = pace.mean(axis=0)
 
 
-def _checkpoints(part: Signals, job: Job, rng: np.random.Generator) -> None:
+def _checkpoints(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     minutes = part.utilization.shape[1]
     at = int(rng.integers(2, job.checkpoint_minutes))
     while at < minutes:
@@ -140,7 +140,7 @@ def _checkpoints(part: Signals, job: Job, rng: np.random.Generator) -> None:
         at += job.checkpoint_minutes + int(rng.integers(-2, 3))
 
 
-def _evaluations(part: Signals, job: Job, rng: np.random.Generator) -> None:
+def _evaluations(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     if not job.eval_hours:
         return
     minutes = part.utilization.shape[1]
@@ -158,7 +158,7 @@ def _evaluations(part: Signals, job: Job, rng: np.random.Generator) -> None:
         at += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
 
 
-def _serve(signals: Signals, job: Job, rng: np.random.Generator, start: datetime, minutes: int) -> None:
+def _serve(signals: Signals, job: PlannedJob, rng: np.random.Generator, start: datetime, minutes: int) -> None:
     n = signals.utilization.shape[0]
     load = _traffic(start, minutes) * job.usual + wander(rng, minutes, 0.012, 12)
     own = 1 + rng.normal(0, 0.04, (n, 1))
@@ -191,7 +191,7 @@ def _background(signals: Signals, rng: np.random.Generator) -> None:
     signals.errors[stumble] = 1
 
 
-def _join_late(signals: Signals, nodes: Sequence[Node], rng: np.random.Generator) -> None:
+def _join_late(signals: Signals, nodes: Sequence[SimulatedNode], rng: np.random.Generator) -> None:
     for row, node in enumerate(nodes):
         if node.job.begins == -FOREVER and node.launched_minute >= 0:
             at = node.launched_minute + BOOT_MINUTES

@@ -50,7 +50,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True)
-class Unit:
+class SizeUnit:
     """Hold one Slack block, its name for when it is left out, and its rank."""
 
     name: str
@@ -58,11 +58,11 @@ class Unit:
     rank: Rank
 
 
-def fit(units: Sequence[Unit], most: int) -> list[Json]:
+def fit(units: Sequence[SizeUnit], most: int) -> list[Json]:
     """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one names the dropped."""
     fitting = list(units)
     lengths = [_length(unit.block) for unit in units]
-    dropped: list[Unit] = []
+    dropped: list[SizeUnit] = []
     while _over(fitting, lengths, most, bool(dropped)):
         rank = max(unit.rank for unit in fitting)
         if rank is Rank.NEVER:
@@ -74,7 +74,7 @@ def fit(units: Sequence[Unit], most: int) -> list[Json]:
     return [*blocks, _left_out(dropped)] if dropped else blocks
 
 
-def _over(fitting: Sequence[Unit], lengths: Sequence[int], most: int, noted: bool) -> bool:
+def _over(fitting: Sequence[SizeUnit], lengths: Sequence[int], most: int, noted: bool) -> bool:
     note = _NOTE_LENGTH if noted else 0
     return len(fitting) + noted > most or sum(lengths) + note > TOTAL
 
@@ -85,6 +85,6 @@ def _length(block: Json) -> int:
     return markup.size(written.replace('\\"', '"').replace("\\n", " ").replace("\\\\", " ")) + 2
 
 
-def _left_out(dropped: Sequence[Unit]) -> Json:
+def _left_out(dropped: Sequence[SizeUnit]) -> Json:
     names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
     return context([markup.cut(markup.escape(markup.cut(f"Left out, too long for one Slack message: {names}.", 300)), 600)])

@@ -81,7 +81,7 @@ class _Submission:
     requester: Requester
 
 
-class Listener:
+class EventListener:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
 
     What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.

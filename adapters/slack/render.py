@@ -23,7 +23,7 @@ from adapters.slack.limits import (
     SECTION,
     VIEW_BLOCKS,
     Rank,
-    Unit,
+    SizeUnit,
     fit,
 )
 from adapters.slack.markup import Json, context, mrkdwn_object, plain_text, section
@@ -60,7 +60,7 @@ _LOUD = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.GOOD)
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageBody:
     """Hold the arguments of chat.postMessage: the notification's text, and blocks."""
 
     text: str
@@ -77,13 +77,13 @@ class Around:
     """Slack's file id by the chart's place among the card's charts."""
 
 
-def message(card: Card, around: Around | None = None) -> Message:
+def message(card: Card, around: Around | None = None) -> MessageBody:
     """Draw a card as a message; blocks that do not fit are dropped from the last, buttons after all else, and named."""
     around = around or Around()
     blocks = fit(list(_units(card, around)), BLOCKS)
     if around.key:
         blocks[0]["block_id"] = key_block_id(around.key)
-    return Message(fallback(card), blocks)
+    return MessageBody(fallback(card), blocks)
 
 
 def view_blocks(card: Card, around: Around | None = None) -> list[Json]:
@@ -108,15 +108,15 @@ def chart_places(card: Card) -> dict[int, Chart]:
     return dict(enumerate(block for block in card.blocks if isinstance(block, Chart)))
 
 
-def _units(card: Card, around: Around) -> Iterator[Unit]:
+def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
-    yield from (Unit("title", block, Rank.NEVER) for block in _title(card))
+    yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next((block for block in card.blocks if isinstance(block, Text)), None)
     charts, actions = itertools.count(), itertools.count()
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         for n, drawn in enumerate(_draw(block, around, charts, actions)):
-            yield Unit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
+            yield SizeUnit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
 
 
 def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator[int]) -> list[Json]:

@@ -16,7 +16,7 @@ from adapters.slack.auth import Installations, InstallPages
 from adapters.slack.charts import ChartUploader
 from adapters.slack.client import Client, explained, sdk_logger
 from adapters.slack.config import SlackConfig
-from adapters.slack.listener import Listener
+from adapters.slack.listener import EventListener
 from adapters.slack.pace import Pace
 from adapters.slack.people import Members
 from adapters.slack.responder import Responder
@@ -45,7 +45,7 @@ class SlackSurface:
         self._workspaces = Workspaces(self._open, token=config.bot_token, installs=self._installs, served=config.workspaces)
         self._app = self._bolt()
         self._socket: AsyncSocketModeHandler | None = None
-        self._listener = Listener(self._workspaces.of, ports.hints, Deduplicator(ports.keys, "slack.seen"), self._installs)
+        self._listener = EventListener(self._workspaces.of, ports.hints, Deduplicator(ports.keys, "slack.seen"), self._installs)
         self._listener.register(self._app)
 
     def _open(self, token: str, prefix: str) -> Workspace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bot.model.alert import Alert, Decision, Doing
+from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.labels import Labels
 from bot.model.window import Window
 
@@ -14,9 +14,9 @@ def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
     """Return the first acknowledgement since the last one taken back; `decisions` oldest first."""
     standing = None
     for decision in decisions:
-        if decision.doing is Doing.ACKNOWLEDGE:
+        if decision.doing is DecisionKind.ACKNOWLEDGE:
             standing = standing or decision
-        elif decision.doing is Doing.UNACKNOWLEDGE:
+        elif decision.doing is DecisionKind.UNACKNOWLEDGE:
             standing = None
     return standing
 

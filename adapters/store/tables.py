@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.derive import labels_of
-from bot.model.alert import Alert, Decision, Doing, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, NotificationLogEntry, Silence
 from bot.model.codec import encode
 
 
@@ -215,4 +215,4 @@ def decision_row(decision: Decision) -> Row:
 def decision_of(row: Mapping[str, Any]) -> Decision:
     """Return the decision of a row."""
     fields = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note")}
-    return Decision(doing=Doing(row["doing"]), **fields)
+    return Decision(doing=DecisionKind(row["doing"]), **fields)

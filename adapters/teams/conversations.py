@@ -11,7 +11,7 @@ from botbuilder.core import TurnContext
 from botbuilder.schema import Activity, ChannelAccount, ConversationAccount, ConversationReference
 
 from adapters.teams.client import TARGETED, split_thread
-from adapters.teams.people import People, Person
+from adapters.teams.people import Person, TeamMembers
 from bot.errors import Unavailable
 from bot.model.codec import decode, encode
 from bot.ports import DocumentStore
@@ -98,7 +98,7 @@ class Conversations:
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
-        self.people = People(documents)
+        self.people = TeamMembers(documents)
         self._written: dict[str, _ConversationDocument] = {}
 
     async def remember(self, conversation: Conversation) -> None:

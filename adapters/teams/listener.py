@@ -21,7 +21,7 @@ from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
 from bot.ports import CommandHint, Deduplicator
 
 
-class Listener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types
+class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types
     """Handle activities; a message is acknowledged at once and answered after, a press in place while Teams waits."""
 
     def __init__(

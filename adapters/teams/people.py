@@ -40,7 +40,7 @@ class Person:
     """Their object id in Microsoft Entra."""
 
 
-class People:
+class TeamMembers:
     """Read and write people; the database may block, so each call runs in a thread."""
 
     def __init__(self, documents: DocumentStore) -> None:
@@ -60,7 +60,7 @@ class Owners:
     """Ask Graph for the owners of a team, and remember them for `FRESH_S`."""
 
     def __init__(
-        self, graph: str, credentials: Credentials, people: People, monotonic: Callable[[], float] = time.monotonic
+        self, graph: str, credentials: Credentials, people: TeamMembers, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._graph, self._credentials, self._people, self._monotonic = graph, credentials, people, monotonic
         self._remembered: dict[str, tuple[float, frozenset[str]]] = {}

@@ -15,7 +15,7 @@ from adapters.teams.auth import RequestAuthentication, Tenants, first_tenant
 from adapters.teams.client import TARGETED, Anonymous, AppSecret, ConnectorClient, Credentials, Gone
 from adapters.teams.config import TeamsConfig, is_loopback, on_loopback
 from adapters.teams.conversations import Conversation, Conversations, is_person
-from adapters.teams.listener import Listener
+from adapters.teams.listener import ActivityListener
 from adapters.teams.people import Owners
 from adapters.teams.render import ALERT_BYTES, dumps
 from adapters.teams.responder import Responder
@@ -29,7 +29,7 @@ log = logging.getLogger("trnbot.teams")
 PATH = "/api/messages"
 
 
-class _Refused(Exception):
+class _BadRequest(Exception):
     """Refuse a request before it is read any further."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -54,7 +54,9 @@ class TeamsSurface:
         self._adapter = CloudAdapter(RequestAuthentication(config, self._client))
         self._sender = Sender(self._adapter, config.app_id)
         self._responder = Responder(ports, self._conversations, self._sender, config.answer_timeout_s)
-        self._listener = Listener(self._conversations, self._responder, ports.hints, Deduplicator(ports.keys, "teams.seen"))
+        self._listener = ActivityListener(
+            self._conversations, self._responder, ports.hints, Deduplicator(ports.keys, "teams.seen")
+        )
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person owns the team that `owners:TEAM-ID` names; raise `Unavailable` when Microsoft does not tell."""
@@ -123,7 +125,7 @@ class TeamsSurface:
             self._check_origin(activity)
             if not self._tenants.serves(body):
                 return await self._refuse(body, activity)
-        except _Refused as refused:
+        except _BadRequest as refused:
             return web.Response(status=refused.status, text=refused.why)
         except PermissionError:
             return web.Response(status=401, text="The request carries no valid token.")
@@ -137,17 +139,17 @@ class TeamsSurface:
 
     async def _read(self, request: web.Request) -> tuple[Any, Activity]:
         if not self._config.app_id and not (is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")):
-            raise _Refused(403, "Without an app id only this machine may call.")
+            raise _BadRequest(403, "Without an app id only this machine may call.")
         if request.content_type != "application/json":
-            raise _Refused(415, "Send an activity as application/json.")
+            raise _BadRequest(415, "Send an activity as application/json.")
         try:
             body = await request.json()
             activity = Activity().deserialize(body)
             activity.additional_properties = {TARGETED: body["recipient"].get(TARGETED)}
         except Exception:  # msrest raises whatever a wrong type trips it into
-            raise _Refused(400, "The body is no activity.") from None
+            raise _BadRequest(400, "The body is no activity.") from None
         if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):
-            raise _Refused(400, "The activity lacks its type, conversation or recipient.")
+            raise _BadRequest(400, "The activity lacks its type, conversation or recipient.")
         activity.conversation.tenant_id = first_tenant(body)
         return body, activity
 
@@ -161,9 +163,9 @@ class TeamsSurface:
     def _check_origin(self, activity: Activity) -> None:
         """Refuse people without an id, and conversations that would be answered elsewhere."""
         if not self._config.serves(str(activity.service_url or "")):
-            raise _Refused(403, "The service address is none of Microsoft's.")
+            raise _BadRequest(403, "The service address is none of Microsoft's.")
         if not (activity.from_property and activity.from_property.id):
-            raise _Refused(400, "The activity names no sender.")
+            raise _BadRequest(400, "The activity names no sender.")
 
 
 def _bot_credentials(config: TeamsConfig) -> Credentials:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from adapters.web.html import Pages
+from adapters.web.html import PageRenderer
 
 COOKIE = "trnbot_console"
 LOGIN_PATH = "/login"
@@ -63,7 +63,7 @@ class ConsoleAuth:
 class LoginPage:
     """Ask for the token in the browser, and give the cookie for it."""
 
-    def __init__(self, auth: ConsoleAuth, pages: Pages) -> None:
+    def __init__(self, auth: ConsoleAuth, pages: PageRenderer) -> None:
         self._auth, self._pages = auth, pages
 
     async def show(self, request: web.Request) -> web.StreamResponse:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from adapters.web.auth import ConsoleAuth, refusal
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -38,7 +38,7 @@ class Guard:
         self._auth = auth
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    def open(self, handler: Handler) -> Handler:
+    def open(self, handler: RequestHandler) -> RequestHandler:
         """Check the host name, and send the protective headers."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -51,7 +51,7 @@ class Guard:
 
         return guarded
 
-    def read(self, handler: Handler) -> Handler:
+    def read(self, handler: RequestHandler) -> RequestHandler:
         """Check also that the reader showed the console's token, where it asks for one."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -59,7 +59,7 @@ class Guard:
 
         return self.open(guarded)
 
-    def by_token(self, full: Handler, partial: Handler) -> Handler:
+    def by_token(self, full: RequestHandler, partial: RequestHandler) -> RequestHandler:
         """Serve one handler to readers who showed the token, and another to everyone else."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -67,15 +67,15 @@ class Guard:
 
         return self.open(guarded)
 
-    def write(self, handler: Handler) -> Handler:
+    def write(self, handler: RequestHandler) -> RequestHandler:
         """Check also that this console's own page sent the request."""
         return self.read(self._own(handler))
 
-    def enter(self, handler: Handler) -> Handler:
+    def enter(self, handler: RequestHandler) -> RequestHandler:
         """Check that the console's own page sent the request, of a reader who did not show the token yet."""
         return self.open(self._own(handler))
 
-    def _own(self, handler: Handler) -> Handler:
+    def _own(self, handler: RequestHandler) -> RequestHandler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             await self._check_sender(request)
             return await handler(request)

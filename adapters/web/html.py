@@ -34,7 +34,7 @@ from bot.model.durations import age_text
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
 
-class Pages:
+class PageRenderer:
     """Draw the console's templates; `token` lets forms without JavaScript prove that this console made them."""
 
     def __init__(self, *, token: str, title: str) -> None:

@@ -31,7 +31,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Message:
+class PageMessage:
     """Hold one message of a channel, as it reads now."""
 
     id: str
@@ -54,10 +54,10 @@ class Messages:
         self._writing = asyncio.Lock()
         self._written = 0
 
-    async def post(self, channel: str, card: Card, key: str) -> Message:
+    async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
         at = self._clock()
-        made = Message(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at, time.time_ns())
+        made = PageMessage(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at, time.time_ns())
         async with self._writing:
             await self._put(made)
             self._written += 1
@@ -65,7 +65,7 @@ class Messages:
                 await asyncio.to_thread(self._prune)
         return made
 
-    async def edit(self, message: str, card: Card, key: str) -> Message | None:
+    async def edit(self, message: str, card: Card, key: str) -> PageMessage | None:
         """Replace a message's card and return it, or None where it is gone."""
         async with self._writing:
             before = await self.get(message)
@@ -75,7 +75,7 @@ class Messages:
             await self._put(made)
         return made
 
-    async def reply(self, message: str, card: Card) -> Message | None:
+    async def reply(self, message: str, card: Card) -> PageMessage | None:
         """Add a card to a message's thread and return the message, or None where it is gone."""
         async with self._writing:
             before = await self.get(message)
@@ -85,7 +85,7 @@ class Messages:
             await self._put(made)
         return made
 
-    async def get(self, message: str) -> Message | None:
+    async def get(self, message: str) -> PageMessage | None:
         """Return one message, or None."""
         document = await asyncio.to_thread(self._documents.get, MESSAGES, message)
         return None if document is None else _read(document)
@@ -97,7 +97,7 @@ class Messages:
                 return str(document["id"])
         return ""
 
-    async def shown(self, channel: str) -> list[Message]:
+    async def shown(self, channel: str) -> list[PageMessage]:
         """Return the newest messages of a channel, the oldest first."""
         documents = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
         documents.sort(key=lambda document: int(document.get("order", 0)))
@@ -107,7 +107,7 @@ class Messages:
         rows = await asyncio.to_thread(self._documents.newest, MESSAGES, most)
         return [document for _, document in rows]
 
-    async def _put(self, message: Message) -> None:
+    async def _put(self, message: PageMessage) -> None:
         await asyncio.to_thread(self._documents.put, MESSAGES, message.id, encode(message))
 
     def _prune(self) -> None:
@@ -120,10 +120,10 @@ def _shown(card: Card) -> Card:
     return replace(card, data={})
 
 
-def _read(document: Mapping[str, Any]) -> Message | None:
+def _read(document: Mapping[str, Any]) -> PageMessage | None:
     """Return the message, or None where this version cannot read it: it must not hide the others."""
     try:
-        return decode(Message, document)
+        return decode(PageMessage, document)
     except ValueError as error:
         log.warning("a stored message cannot be read: %s", error)
         return None

@@ -30,7 +30,7 @@ class Wasting:
 
 
 @dataclass(frozen=True)
-class Standing:
+class WasteStrip:
     """Hold the figures of the strip; `known` is False where the answers hold no numbers, such as a failure's."""
 
     known: bool
@@ -41,14 +41,14 @@ class Standing:
     saved_usd: Decimal = Decimal(0)
 
 
-def standing(alerts: Card, savings: Card) -> Standing:
+def standing(alerts: Card, savings: Card) -> WasteStrip:
     """Return the strip of an answer to `alerts` and one to `savings`."""
     if "alerts" not in alerts.data:
-        return Standing(False)
+        return WasteStrip(False)
     rows = [_wasting(*pair) for pair in zip(alerts.data["alerts"], _words(alerts), strict=False) if _open(pair[0])]
     count = sum(_open(alert) for alert in alerts.data["alerts"])
     saved = savings.data
-    return Standing(
+    return WasteStrip(
         True,
         tuple(rows[:MOST]),
         count - len(rows[:MOST]),

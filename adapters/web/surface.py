@@ -11,8 +11,8 @@ from adapters.web.auth import LOGIN_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.events import Hub
 from adapters.web.guard import Guard
-from adapters.web.html import Pages
-from adapters.web.messages import Message, Messages
+from adapters.web.html import PageRenderer
+from adapters.web.messages import Messages, PageMessage
 from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
@@ -24,7 +24,7 @@ class WebSurface:
     def __init__(self, config: WebConfig, console: Console, documents: DocumentStore) -> None:
         auth = ConsoleAuth(config.secret, secure=config.secure)
         token = auth.form_token(secrets.token_urlsafe(24))
-        self._pages = Pages(token=token, title=config.title)
+        self._pages = PageRenderer(token=token, title=config.title)
         self._messages = Messages(documents, console.clock)
         self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())))
         self._views = Views(console, self._pages, self._messages, self._hub, self)
@@ -83,6 +83,6 @@ class WebSurface:
         """End the open event streams, so that the server can stop."""
         self._hub.close()
 
-    def _publish(self, message: Message) -> None:
+    def _publish(self, message: PageMessage) -> None:
         html = self._pages.page("message.html", message=message)
         self._hub.publish("message", id=message.id, channel=message.channel, html=html)

@@ -13,9 +13,9 @@ from aiohttp import web
 from adapters.web.config import Console
 from adapters.web.events import Hub
 from adapters.web.guard import HEADERS, OWN_HEADER, own_page
-from adapters.web.html import Pages, plain_json
+from adapters.web.html import PageRenderer, plain_json
 from adapters.web.messages import Messages
-from adapters.web.strip import LINES, Standing, standing
+from adapters.web.strip import LINES, WasteStrip, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -54,7 +54,7 @@ class Views:
     }
     """The pages of the rail, by path."""
 
-    def __init__(self, console: Console, pages: Pages, messages: Messages, hub: Hub, surface: Surface) -> None:
+    def __init__(self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface) -> None:
         self._console = console
         self._pages = pages
         self._messages = messages
@@ -123,7 +123,7 @@ class Views:
         """Say the counters as Prometheus text."""
         return web.Response(text=self._console.metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    async def _standing(self) -> Standing:
+    async def _standing(self) -> WasteStrip:
         alerts, savings = [await self._answer(line, "") for line in LINES]
         return standing(alerts, savings)
 

@@ -38,7 +38,7 @@ from bot.model.window import BOUNDS, GRAMMAR, Window
 from bot.ports import Check, Ports
 from bot.watch.savings import savings
 
-Row = tuple[str, str, str | None, str]
+HelpRow = tuple[str, str, str | None, str]
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -53,7 +53,7 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
 
 
 def command_card(
-    name: str, summary: str, rows: Sequence[Row], examples: Sequence[str], who: str, notes: Sequence[str] = ()
+    name: str, summary: str, rows: Sequence[HelpRow], examples: Sequence[str], who: str, notes: Sequence[str] = ()
 ) -> Card:
     """Explain one command by its arguments, notes on their types, and examples."""
     columns = (Column("argument"), Column("is a"), Column("when left out"), Column("meaning"))

@@ -62,7 +62,7 @@ def _line(step: Step) -> Text:
 
 
 @dataclass(frozen=True)
-class Tick:
+class StepTick:
     """State who ticked a step off, and when."""
 
     by: str
@@ -74,7 +74,7 @@ class Checklist:
     """Hold the ticks of a kind of checklist, by the number of the step."""
 
     kind: str
-    done: Mapping[int, Tick] = field(default_factory=dict)
+    done: Mapping[int, StepTick] = field(default_factory=dict)
 
 
 CHECKLISTS = Documents("checklists", Checklist)
@@ -118,7 +118,7 @@ async def checklist_done(
     kind: str = arg("", "which list of steps, if none of them is done yet", choices=("", *KINDS), keyword=True),
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
-    tick = Tick(request.user.name or request.user.id, request.at)
+    tick = StepTick(request.user.name or request.user.id, request.at)
     return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, tick)
 
 
@@ -160,7 +160,7 @@ def _kept(ports: Ports, name: str, kind: str) -> Checklist:
     return kept
 
 
-def _ticked(ports: Ports, name: str, number: int, kind: str, tick: Tick | None) -> Card:
+def _ticked(ports: Ports, name: str, number: int, kind: str, tick: StepTick | None) -> Card:
     documents = ports.stores.documents
     if tick is None and CHECKLISTS.get(documents, name) is None:
         raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, CHECKLISTS.keys(documents, _MOST))}.")
@@ -179,5 +179,5 @@ def _card(ports: Ports, name: str, kept: Checklist) -> Card:
     return checklist_card(name, kept.kind, [_step(n, note, kept.done.get(n)) for n, note in enumerate(notes, 1)])
 
 
-def _step(number: int, note: Note, tick: Tick | None) -> Step:
+def _step(number: int, note: Note, tick: StepTick | None) -> Step:
     return Step(number, note, tick.by, tick.at) if tick else Step(number, note)

@@ -43,7 +43,7 @@ class Choice(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reason:
+class AnswerReason:
     """State the points that one answer adds for Trainium (> 0) or against it."""
 
     question: Question
@@ -57,7 +57,7 @@ class Verdict:
 
     choice: Choice
     points: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[AnswerReason, ...]
     open: tuple[Question, ...]
 
 
@@ -67,7 +67,7 @@ def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Ve
     A model that is not stable yet but will be trained again and again goes both ways: research on GPUs, stable training on
     Trainium.
     """
-    reasons = [Reason(q, answers[q.key], _points(q, answers[q.key])) for q in questions if q.key in answers]
+    reasons = [AnswerReason(q, answers[q.key], _points(q, answers[q.key])) for q in questions if q.key in answers]
     points = sum(x.points for x in reasons)
     middle = answers.get("stable") is False and answers.get("repeated") is True
     choice = Choice.TRAINIUM if points >= LEAST else Choice.GPU if points <= -LEAST else Choice.BOTH
@@ -137,7 +137,7 @@ def _summary(verdict: Verdict) -> str:
     return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both tells."
 
 
-def _reasons(reasons: Sequence[Reason]) -> Table:
+def _reasons(reasons: Sequence[AnswerReason]) -> Table:
     rows = tuple(
         (f"{x.points:+d}" if x.points else "0", x.question.key.replace("_", " "), _word(x.answer), _because(x.question))
         for x in reasons

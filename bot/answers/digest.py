@@ -15,7 +15,7 @@ from bot.answers.runs.costed import parities
 from bot.cards.alert_words import cause_words, muted_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
 from bot.cards.words import about, counted, period
-from bot.costs.compare import Comparison
+from bot.costs.compare import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.model.alert import Alert, Silence
 from bot.model.fleet import Inventory
@@ -145,7 +145,7 @@ class Week:
     saved: Sequence[Saving]
     firing: Sequence[Alert]
     silences: Sequence[Silence] = ()
-    parities: Sequence[tuple[str, Comparison | None]] = ()
+    parities: Sequence[tuple[str, RunComparison | None]] = ()
     """Each open migration, with the comparison of its run and its baseline where both tell."""
 
 
@@ -178,7 +178,7 @@ def digest_here_card(channel: str, at: str) -> Card:
     return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
-def _parity(name: str, found: Comparison | None) -> Text:
+def _parity(name: str, found: RunComparison | None) -> Text:
     """Tell an open migration's cost parity."""
     if found is None:
         return text(Strong(f"Migration {name}"), ": its run or its baseline no longer reports; 'migration close' ends it.")

@@ -13,7 +13,7 @@ from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
 from bot.model.request import Role
 
-Handler = Callable[..., Awaitable[Card]]
+CommandHandler = Callable[..., Awaitable[Card]]
 
 
 class Needs(Flag):
@@ -87,7 +87,7 @@ class Command:
 
     name: str
     summary: str
-    handler: Handler
+    handler: CommandHandler
     parameters: tuple[Parameter, ...]
     needs: Needs
     may: Needs
@@ -141,10 +141,10 @@ def command(
     changes: bool = False,
     audited: bool = False,
     aliases: tuple[str, ...] = (),
-) -> Callable[[Handler], Handler]:
+) -> Callable[[CommandHandler], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
         made = Command(name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, aliases)
         for word in (name, *aliases):
@@ -174,7 +174,7 @@ def find_command(words: list[str], known: Mapping[str, Command] | None = None) -
     raise WrongInput(f"'{typed}' is not a command{nearest(typed, shown, most=0)}; type 'help' for all of them.")
 
 
-def _parameters(handler: Handler) -> tuple[Parameter, ...]:
+def _parameters(handler: CommandHandler) -> tuple[Parameter, ...]:
     """Read the arguments after (ports, request) from the signature."""
     hints = typing.get_type_hints(handler)
     found = []

@@ -47,7 +47,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     return parts
 
 
-Key = tuple[str, ...]
+RowKey = tuple[str, ...]
 OWNERS = ("pod", "namespace", "team")
 """The dimensions that a pod determines."""
 _STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
@@ -74,7 +74,7 @@ def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: O
     Rows of clusters without pods, and of hours that were not read, are left as they are.
     """
     shares = {cluster: occupancy.of(cluster) for cluster in {pod.cluster for pod in occupancy.pods}}
-    pools: dict[Key, _Pool] = {}
+    pools: dict[RowKey, _Pool] = {}
     for row in rows:
         share, at = shares.get(row.key["cluster"]), _place(row.key[step], occupancy, step)
         if share and at is not None and share.read[at]:
@@ -96,7 +96,7 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
 
 def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
     """Return the tally with changes that pass the filters; rows of nothing fall away."""
-    rows: dict[Key, Spend] = {tuple(row.key.values()): row for row in tally.rows}
+    rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
     for change in changes:
         if all(_keeps(condition, change.key) for condition in where):
             key = {name: change.key[name] for name in tally.by}

@@ -54,7 +54,7 @@ class EqualLoss:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Hold the comparison of two sides; None for each part that cannot be compared."""
 
     a: Sample
@@ -66,12 +66,12 @@ class Comparison:
     """Whether their epochs hold as many tokens, None where that is not reported."""
 
 
-def compare(a: Sample, b: Sample) -> Comparison:
+def compare(a: Sample, b: Sample) -> RunComparison:
     """Return the comparison; nothing is said of epochs with fewer than three on a side."""
     enough = min(len(a.usd), len(b.usd)) >= FEWEST
     dollars = difference([float(x) for x in a.usd], [float(x) for x in b.usd]) if enough else None
     time = difference(a.hours, b.hours) if enough else None
-    return Comparison(a, b, dollars, time, equal_loss(a, b), _same(a, b))
+    return RunComparison(a, b, dollars, time, equal_loss(a, b), _same(a, b))
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Difference:

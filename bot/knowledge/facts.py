@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from bot.model.claims import (
     Chip,
+    ClaimedSaving,
     ClaimKind,
     Claims,
     Conflict,
@@ -22,7 +23,6 @@ from bot.model.claims import (
     Power,
     Programme,
     Question,
-    Saving,
     SpeedUp,
     Transfer,
 )
@@ -34,12 +34,12 @@ Row = Mapping[str, str]
 
 
 @cache
-def load_knowledge() -> Facts:
+def load_knowledge() -> KnowledgeFiles:
     """Return the one set of facts of this installation."""
-    return Facts()
+    return KnowledgeFiles()
 
 
-class Facts:
+class KnowledgeFiles:
     """Implement `bot.ports.Knowledge`."""
 
     def types(self) -> Mapping[str, InstanceType]:
@@ -140,9 +140,9 @@ def _speedup(row: Row) -> SpeedUp:
     return SpeedUp(row["from_family"], row["to_family"], float(row["factor"]), kind, row["says"], row["source"], asof)
 
 
-def _saving(row: Row) -> Saving:
+def _saving(row: Row) -> ClaimedSaving:
     asof = date.fromisoformat(row["asof"])
-    return Saving(row["from_family"], row["to_family"], row["says"], row["source"], asof)
+    return ClaimedSaving(row["from_family"], row["to_family"], row["says"], row["source"], asof)
 
 
 def _conflict(row: Row) -> Conflict:

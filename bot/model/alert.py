@@ -37,7 +37,7 @@ class Peak:
     """The most that an hour ever cost, at this sight or at one before."""
 
 
-class Doing(StrEnum):
+class DecisionKind(StrEnum):
     """Name the decisions that a person can take about an alert."""
 
     ACKNOWLEDGE = "acknowledge"
@@ -52,7 +52,7 @@ class Decision(SignedBy):
 
     id: str
     alert: str
-    doing: Doing
+    doing: DecisionKind
     by: str
     by_name: str
     at: datetime

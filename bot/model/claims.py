@@ -32,7 +32,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class Saving:
+class ClaimedSaving:
     """State a vendor's claim of a saving; its prices are not told, so it is never multiplied with today's."""
 
     from_family: str
@@ -167,7 +167,7 @@ class Claims:
     """Hold everything that is said and not measured here."""
 
     speedups: tuple[SpeedUp, ...] = ()
-    savings: tuple[Saving, ...] = ()
+    savings: tuple[ClaimedSaving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     programmes: tuple[Programme, ...] = ()

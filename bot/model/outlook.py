@@ -22,7 +22,7 @@ class Forecast:
     asof: datetime
 
 
-class Plan(StrEnum):
+class CommitmentPlan(StrEnum):
     """Name the kinds of commitment."""
 
     SAVINGS_PLANS = "Savings Plans"
@@ -33,7 +33,7 @@ class Plan(StrEnum):
 class Commitment:
     """State how one day's commitments of a kind were used, in USD; `coverage` is the covered share of usage, None unsaid."""
 
-    plan: Plan
+    plan: CommitmentPlan
     day: date
     committed: Decimal
     unused: Decimal

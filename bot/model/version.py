@@ -15,7 +15,7 @@ Override = tuple[Labels, str, str]
 """Scope (nothing said = everywhere), key, and the value as text; "" takes back an override of the settings file."""
 
 
-class Doing(StrEnum):
+class VersionKind(StrEnum):
     """Name the ways in which a version came to be."""
 
     SET = "set"
@@ -41,7 +41,7 @@ class Version(SignedBy):
     at: datetime
     by: str
     by_name: str
-    doing: Doing
+    doing: VersionKind
     edits: tuple[Edit, ...]
     overrides: tuple[Override, ...]
     preview: str = ""
@@ -72,7 +72,7 @@ class Draft:
     by: str
     over: int
     """The version it was tried over; 0 = the settings file alone."""
-    doing: Doing
+    doing: VersionKind
     changes: tuple[Override, ...]
     overrides: tuple[Override, ...]
     """All that would stand over the settings file."""

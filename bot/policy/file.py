@@ -21,7 +21,7 @@ from bot.errors import WrongInput, nearest
 from bot.model.labels import NAMES, Labels
 from bot.model.policy import Policy, Value
 from bot.policy.schema import SETTINGS, default_policy, setting_of
-from bot.policy.setting import Setting, Unit
+from bot.policy.setting import Setting, SettingUnit
 
 Override = tuple[Labels, str, Value]
 
@@ -142,7 +142,7 @@ def _toml(setting: Setting, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     shown = setting.show(value)
-    return shown if setting.unit is Unit.NUMBER else _quoted(shown)
+    return shown if setting.unit is SettingUnit.NUMBER else _quoted(shown)
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,7 @@ from bot.errors import WrongInput, nearest
 from bot.model.causes import CAUSES, Cause
 from bot.model.hours import OFF, read_quiet_hours
 from bot.model.policy import Policy
-from bot.policy.setting import Setting, Unit
+from bot.policy.setting import Setting, SettingUnit
 
 _OWN = "trnbot's own default"
 _CWA = "amazon-cloudwatch-agent: a node without a runtime reports zeros, so zero is not silence"
@@ -29,19 +29,19 @@ _DAY = 86_400.0
 
 
 def _switch(cause: Cause) -> Setting:
-    return Setting(f"{cause}.on", Unit.SWITCH, True, cause.facts.switch, _OWN)
+    return Setting(f"{cause}.on", SettingUnit.SWITCH, True, cause.facts.switch, _OWN)
 
 
 def _after(key: str, minutes: float, meaning: str, source: str = _OWN, high: float = 7 * _DAY) -> Setting:
-    return Setting(key, Unit.DURATION, timedelta(minutes=minutes), meaning, source, 60, high)
+    return Setting(key, SettingUnit.DURATION, timedelta(minutes=minutes), meaning, source, 60, high)
 
 
 def _share(key: str, default: float, meaning: str, source: str = _OWN, high: float = 1.0) -> Setting:
-    return Setting(key, Unit.RATIO, default, meaning, source, 0.0, high)
+    return Setting(key, SettingUnit.RATIO, default, meaning, source, 0.0, high)
 
 
 def _number(key: str, default: float, meaning: str, bounds: tuple[float, float], source: str = _OWN) -> Setting:
-    return Setting(key, Unit.NUMBER, default, meaning, source, *bounds)
+    return Setting(key, SettingUnit.NUMBER, default, meaning, source, *bounds)
 
 
 _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
@@ -51,7 +51,9 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     ),
     Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is told"),),
     Cause.HUNG: (_after("hung.for", 20, "how long without progress before it is told", high=_DAY),),
-    Cause.NO_DATA: (Setting("no_data.for", Unit.DURATION, timedelta(minutes=15), "how long before it is told", _CWA, 300, _DAY),),
+    Cause.NO_DATA: (
+        Setting("no_data.for", SettingUnit.DURATION, timedelta(minutes=15), "how long before it is told", _CWA, 300, _DAY),
+    ),
     Cause.COMPILING: (
         _after(
             "compiling.grace", 60, "how long a compile may take before it is told, and a new node may do nothing", _OPTIMUM, _DAY
@@ -106,7 +108,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.UNUSED_CAPACITY: (_after("unused_capacity.for", 60, "how long after its start a reservation is judged"),),
     Cause.SPEND_JUMP: (
         _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
-        Setting("spend_jump.least", Unit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
+        Setting("spend_jump.least", SettingUnit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
         _number(
             "spend_jump.hours",
             3,
@@ -125,7 +127,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.BUDGET_BURN: (
         Setting(
             "budget_burn.month_usd",
-            Unit.USD,
+            SettingUnit.USD,
             Decimal(0),
             "budget of a UTC month, amortised, before credits and tax; $0 is none; one for each scope",
             _OWN,
@@ -154,10 +156,10 @@ DETECTION: tuple[Setting, ...] = tuple(setting for cause in CAUSES for setting i
 
 
 ALERTING: tuple[Setting, ...] = (
-    Setting("alert.least_usd_per_hour", Unit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
+    Setting("alert.least_usd_per_hour", SettingUnit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
     Setting(
         "alert.critical_usd_per_hour",
-        Unit.USD,
+        SettingUnit.USD,
         Decimal("500"),
         "waste from which an alert is critical whatever its cause: reminded, escalated, told in quiet hours",
         _OWN,
@@ -166,7 +168,7 @@ ALERTING: tuple[Setting, ...] = (
     ),
     Setting(
         "alert.resolve_after",
-        Unit.DURATION,
+        SettingUnit.DURATION,
         timedelta(minutes=15),
         "quiet time before an alert ends",
         _OWN,
@@ -174,10 +176,19 @@ ALERTING: tuple[Setting, ...] = (
         86_400,
         scoped=False,
     ),
-    Setting("alert.worse_factor", Unit.NUMBER, 1.5, "growth of waste per hour that is worth saying", _OWN, 1.1, 10, scoped=False),
+    Setting(
+        "alert.worse_factor",
+        SettingUnit.NUMBER,
+        1.5,
+        "growth of waste per hour that is worth saying",
+        _OWN,
+        1.1,
+        10,
+        scoped=False,
+    ),
     Setting(
         "alert.remind_after",
-        Unit.DURATION,
+        SettingUnit.DURATION,
         timedelta(hours=4),
         "when an unacknowledged critical alert is told again",
         _OWN,
@@ -187,7 +198,7 @@ ALERTING: tuple[Setting, ...] = (
     ),
     Setting(
         "alert.escalate_after",
-        Unit.DURATION,
+        SettingUnit.DURATION,
         timedelta(minutes=30),
         "when an unacknowledged critical alert is told to a second route",
         _OWN,
@@ -197,7 +208,7 @@ ALERTING: tuple[Setting, ...] = (
     ),
     Setting(
         "alert.reopen_within",
-        Unit.DURATION,
+        SettingUnit.DURATION,
         timedelta(minutes=30),
         "an alert that fires again so soon after its end is the same alert",
         _OWN,
@@ -207,7 +218,7 @@ ALERTING: tuple[Setting, ...] = (
     ),
     Setting(
         "alert.quiet_hours",
-        Unit.WORD,
+        SettingUnit.WORD,
         OFF,
         "when alerts that are not critical wait for the morning: 22:00-07:00 Europe/Berlin, or off",
         _OWN,
@@ -215,7 +226,7 @@ ALERTING: tuple[Setting, ...] = (
     ),
     Setting(
         "alert.not_an_anomaly_for",
-        Unit.DURATION,
+        SettingUnit.DURATION,
         timedelta(days=30),
         "how long what was judged not an anomaly stays muted while it is no worse",
         _OWN,
@@ -223,13 +234,15 @@ ALERTING: tuple[Setting, ...] = (
         180 * 86_400,
         scoped=False,
     ),
-    Setting("alert.usual_days", Unit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
+    Setting("alert.usual_days", SettingUnit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
 )
 
 
 ADVICE: tuple[Setting, ...] = (
-    Setting("advice.least_utilization", Unit.RATIO, 0.6, "utilization under which a faster chip is not advised", _OWN, 0.0, 1.0),
-    Setting("advice.stale_days", Unit.NUMBER, 90.0, "age of a price in days from which it is flagged", _OWN, 1, 3650),
+    Setting(
+        "advice.least_utilization", SettingUnit.RATIO, 0.6, "utilization under which a faster chip is not advised", _OWN, 0.0, 1.0
+    ),
+    Setting("advice.stale_days", SettingUnit.NUMBER, 90.0, "age of a price in days from which it is flagged", _OWN, 1, 3650),
 )
 
 

@@ -15,7 +15,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Value
 
 
-class Unit(StrEnum):
+class SettingUnit(StrEnum):
     """Name how a value is written."""
 
     RATIO = "%"
@@ -31,7 +31,7 @@ class Setting:
     """Describe one key; `low` and `high` are inclusive, in the value's own unit (seconds for a duration)."""
 
     key: str
-    unit: Unit
+    unit: SettingUnit
     default: Value
     meaning: str
     source: str
@@ -61,7 +61,7 @@ class Setting:
             return f"${value}"
         if isinstance(value, str):
             return value
-        return f"{value * 100:.10g}%" if self.unit is Unit.RATIO else f"{value:.10g}"
+        return f"{value * 100:.10g}%" if self.unit is SettingUnit.RATIO else f"{value:.10g}"
 
     def fits(self, scope: Labels) -> None:
         """Raise `WrongInput` when the setting holds for everything at once and a scope is asked for."""
@@ -70,28 +70,28 @@ class Setting:
 
     def bounds(self) -> tuple[str, str]:
         """Return the least and the largest value as text, "–" where there is no bound."""
-        if self.unit in {Unit.SWITCH, Unit.WORD}:
+        if self.unit in {SettingUnit.SWITCH, SettingUnit.WORD}:
             return "–", "–"
         return self._bound(self.low), self._bound(self.high)
 
     def _read(self, text: str) -> Value:
         match self.unit:
-            case Unit.DURATION:
+            case SettingUnit.DURATION:
                 return parse_duration(text)
-            case Unit.SWITCH:
+            case SettingUnit.SWITCH:
                 return self._switch(text)
-            case Unit.WORD:
+            case SettingUnit.WORD:
                 if self.choices and text not in self.choices:
                     raise WrongInput(f"'{text}' does not fit {self.key}{nearest(text, self.choices)}.")
                 if self.check:
                     self.check(text)
                 return text
-            case Unit.USD:
+            case SettingUnit.USD:
                 return self._decimal(text.lstrip("$").replace(",", ""), text)
-            case Unit.RATIO:
+            case SettingUnit.RATIO:
                 number = float(self._decimal(text.rstrip("%").strip(), text))
                 return number / 100 if text.endswith("%") else number
-            case Unit.NUMBER:
+            case SettingUnit.NUMBER:
                 return float(self._decimal(text, text))
 
     def _decimal(self, digits: str, text: str) -> Decimal:
@@ -111,6 +111,6 @@ class Setting:
     def _bound(self, size: float) -> str:
         if size == float("inf"):
             return "any"
-        if self.unit is Unit.DURATION:
+        if self.unit is SettingUnit.DURATION:
             return write_duration(timedelta(seconds=size))
-        return self.show(Decimal(str(size)) if self.unit is Unit.USD else size)
+        return self.show(Decimal(str(size)) if self.unit is SettingUnit.USD else size)

@@ -15,7 +15,7 @@ from bot.settings.secret import Secret
 
 
 @dataclass(frozen=True)
-class Key:
+class SettingKey:
     """Describe one setting: name in the file, variable, default as text, meaning, and reader."""
 
     name: str
@@ -32,90 +32,104 @@ class Key:
 
 _addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
 
-KEYS: tuple[Key, ...] = (
-    Key("source", "TRNBOT_SOURCE", "", f"the source to watch: {SOURCES}", source),
-    Key("database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret),
-    Key("host", "TRNBOT_HOST", "127.0.0.1", "the address to listen on; only this machine can reach the default", str),
-    Key("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
-    Key("public_url", "TRNBOT_PUBLIC_URL", "", "the public https address of the proxy in front of this port", web_address),
-    Key(
+KEYS: tuple[SettingKey, ...] = (
+    SettingKey("source", "TRNBOT_SOURCE", "", f"the source to watch: {SOURCES}", source),
+    SettingKey(
+        "database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret
+    ),
+    SettingKey("host", "TRNBOT_HOST", "127.0.0.1", "the address to listen on; only this machine can reach the default", str),
+    SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
+    SettingKey("public_url", "TRNBOT_PUBLIC_URL", "", "the public https address of the proxy in front of this port", web_address),
+    SettingKey(
         "route",
         "TRNBOT_ROUTE",
         "",
         "channels notified of alerts that match no route, such as slack:C02FIN (a comma list)",
         _addresses,
     ),
-    Key(
+    SettingKey(
         "routes",
         "TRNBOT_ROUTES",
         "",
         "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
         read_routes,
     ),
-    Key("finops", "TRNBOT_FINOPS", "", "channels also notified of causes of money (a comma list)", _addresses),
-    Key(
+    SettingKey("finops", "TRNBOT_FINOPS", "", "channels also notified of causes of money (a comma list)", _addresses),
+    SettingKey(
         "escalate",
         "TRNBOT_ESCALATE",
         "",
         "channels notified of critical alerts that nobody acknowledged (a comma list)",
         _addresses,
     ),
-    Key("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
-    Key("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly),
-    Key("owners", "TRNBOT_OWNERS", "", "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
-    Key("admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
-    Key("speed", "TRNBOT_SPEED", "1", "how many times faster than real time a recording or a simulation is replayed", speed),
-    Key("interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval),
-    Key(
+    SettingKey("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
+    SettingKey("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly),
+    SettingKey(
+        "owners", "TRNBOT_OWNERS", "", "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners
+    ),
+    SettingKey(
+        "admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses
+    ),
+    SettingKey(
+        "speed", "TRNBOT_SPEED", "1", "how many times faster than real time a recording or a simulation is replayed", speed
+    ),
+    SettingKey("interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval),
+    SettingKey(
         "retention", "TRNBOT_RETENTION", "90d", "how long the notification log is kept; alerts are kept for ever", parse_duration
     ),
-    Key("metrics.lag", "TRNBOT_METRICS_LAG", "1m", "time from the end of a metric's period until it can be read", parse_duration),
-    Key(
+    SettingKey(
+        "metrics.lag", "TRNBOT_METRICS_LAG", "1m", "time from the end of a metric's period until it can be read", parse_duration
+    ),
+    SettingKey(
         "billing.lag",
         "TRNBOT_BILLING_LAG",
         "24h",
         "time from the end of the usage until a replay sees its charge",
         parse_duration,
     ),
-    Key("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words),
-    Key("aws.roles", "TRNBOT_AWS_ROLES", "", "ARNs of the roles to assume, one per account; self = no role", words),
-    Key("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
-    Key("aws.athena", "TRNBOT_AWS_ATHENA", "", "or the Athena table over the export, DATABASE.TABLE, rolled up by day", str),
-    Key("aws.athena_workgroup", "TRNBOT_AWS_ATHENA_WORKGROUP", "primary", "the workgroup in which Athena's queries run", str),
-    Key(
+    SettingKey("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words),
+    SettingKey("aws.roles", "TRNBOT_AWS_ROLES", "", "ARNs of the roles to assume, one per account; self = no role", words),
+    SettingKey("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
+    SettingKey(
+        "aws.athena", "TRNBOT_AWS_ATHENA", "", "or the Athena table over the export, DATABASE.TABLE, rolled up by day", str
+    ),
+    SettingKey(
+        "aws.athena_workgroup", "TRNBOT_AWS_ATHENA_WORKGROUP", "primary", "the workgroup in which Athena's queries run", str
+    ),
+    SettingKey(
         "aws.athena_output",
         "TRNBOT_AWS_ATHENA_OUTPUT",
         "",
         "where results are stored if the workgroup sets no location, s3://...",
         str,
     ),
-    Key(
+    SettingKey(
         "aws.explorer_calls",
         "TRNBOT_AWS_EXPLORER_CALLS",
         "60",
         "calls to Cost Explorer allowed a day, $0.01 each; 0 = none",
         count,
     ),
-    Key(
+    SettingKey(
         "aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls; optional calls stop as it is used up", usd
     ),
-    Key(
+    SettingKey(
         "aws.spot_advisor",
         "TRNBOT_AWS_SPOT_ADVISOR",
         "",
         "file or https address of the Spot Advisor's interruption bands; none = they are not read",
         str,
     ),
-    Key("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
-    Key(
+    SettingKey("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    SettingKey(
         "aws.logs",
         "TRNBOT_AWS_LOGS",
         "",
         "log groups with the output of the Neuron compiler, each GROUP or REGION:GROUP (a comma list); none = no log is read",
         words,
     ),
-    Key("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
-    Key(
+    SettingKey("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
+    SettingKey(
         "monitor.metrics",
         "TRNBOT_MONITOR_METRICS",
         "neuroncore_utilization -> neuroncore_utilization_ratio in percent, "
@@ -127,59 +141,61 @@ KEYS: tuple[Key, ...] = (
         "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",
         metric_names,
     ),
-    Key(
+    SettingKey(
         "monitor.instance",
         "TRNBOT_MONITOR_INSTANCE",
         "InstanceId",
         "the dimension in that namespace that holds the instance id",
         str,
     ),
-    Key(
+    SettingKey(
         "monitor.core",
         "TRNBOT_MONITOR_CORE",
         "NeuronCore",
         "the dimension in that namespace that holds the core, if there is one",
         str,
     ),
-    Key(
+    SettingKey(
         "web.token", "TRNBOT_WEB_TOKEN", "", "the token that the console asks for; required wherever others can reach it", Secret
     ),
-    Key(
+    SettingKey(
         "tags.cluster",
         "TRNBOT_TAGS_CLUSTER",
         "eks:cluster-name, aws:eks:cluster-name, cluster",
         "tags that name the cluster; the first with a value counts",
         words,
     ),
-    Key("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
-    Key("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words),
-    Key("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name the owner", words),
-    Key("slack.bot_token", "SLACK_BOT_TOKEN", "", "enables Slack (xoxb-...)", Secret),
-    Key("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
-    Key(
+    SettingKey("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
+    SettingKey("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words),
+    SettingKey("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name the owner", words),
+    SettingKey("slack.bot_token", "SLACK_BOT_TOKEN", "", "enables Slack (xoxb-...)", Secret),
+    SettingKey("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
+    SettingKey(
         "slack.signing_secret", "SLACK_SIGNING_SECRET", "", "HTTP instead of Socket Mode: verifies calls of /slack/events", Secret
     ),
-    Key("slack.client_id", "SLACK_CLIENT_ID", "", "instead of a bot token: several workspaces install the app by OAuth", str),
-    Key("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
-    Key(
+    SettingKey(
+        "slack.client_id", "SLACK_CLIENT_ID", "", "instead of a bot token: several workspaces install the app by OAuth", str
+    ),
+    SettingKey("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
+    SettingKey(
         "slack.workspaces",
         "TRNBOT_SLACK_WORKSPACES",
         "",
         "workspaces that may install the app, the default workspace first: T0123, T0456",
         words,
     ),
-    Key("slack.api_url", "SLACK_API_URL", "", "another address for Slack's API, for tests", str),
-    Key("teams.app_id", "MicrosoftAppId", "", "enables Teams", str),
-    Key("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
-    Key("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
-    Key(
+    SettingKey("slack.api_url", "SLACK_API_URL", "", "another address for Slack's API, for tests", str),
+    SettingKey("teams.app_id", "MicrosoftAppId", "", "enables Teams", str),
+    SettingKey("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
+    SettingKey("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
+    SettingKey(
         "teams.tenants",
         "TRNBOT_TEAMS_TENANTS",
         "",
         "further tenants to serve (a comma list; * = every tenant)",
         words,
     ),
-    Key(
+    SettingKey(
         "teams.development",
         "TRNBOT_TEAMS_DEVELOPMENT",
         "0",

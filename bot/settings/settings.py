@@ -18,7 +18,7 @@ from bot.model.names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.file import policy_of
-from bot.settings.keys import KEYS, Key
+from bot.settings.keys import KEYS, SettingKey
 from bot.settings.readers import SOURCES
 from bot.settings.routes import tables_as_text
 from bot.settings.rules import conflicts, serving_conflicts
@@ -30,7 +30,7 @@ _SERVICE_LINK = re.compile(
 """What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it: not said by a person."""
 
 
-_BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
+_BY_NAME: Mapping[str, SettingKey] = {key.name: key for key in KEYS}
 _VARIABLES = ("TRNBOT_CONFIG", *(key.variable for key in KEYS))
 
 
@@ -186,7 +186,7 @@ def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[s
     return {key.name: (variables[key.variable], key.variable) for key in KEYS if key.variable in variables}
 
 
-def _value(key: Key, text: str, where: str, mistakes: list[str]) -> Any:
+def _value(key: SettingKey, text: str, where: str, mistakes: list[str]) -> Any:
     """Read one value; an empty one stands for the default."""
     try:
         return key.read(text.strip() or key.default)

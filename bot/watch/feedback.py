@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Decision, Doing, Pattern, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Pattern, Silence
 from bot.model.money import cents
 from bot.policy.schema import SETTINGS
-from bot.policy.setting import Setting, Unit
+from bot.policy.setting import Setting, SettingUnit
 
 _SPREAD = 0.5
 """How far from the judged level the pattern still holds, as a share of it; our own."""
@@ -24,7 +24,7 @@ _SOFTER = ("for", "above", "least", "hours", "factor", "shallow_for")
 
 
 @dataclass(frozen=True)
-class Score:
+class RuleScore:
     """State how people judged the alerts of one rule, and the line that would make it speak less where it is mostly wrong."""
 
     rule: str
@@ -66,19 +66,19 @@ def patterns(silences: Iterable[Silence], alert: Alert, now: datetime) -> list[S
     return [s for s in held if s.pattern and fits(s.pattern, alert)]
 
 
-def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object]) -> list[Score]:
+def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object]) -> list[RuleScore]:
     """Return the score of every judged rule, worst first; of several judgements of one opening the last counts."""
     last = {alert.id: (alert, decision.doing) for alert, decision in sorted(judged, key=lambda x: x[1].at)}
     rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
     for alert, doing in last.values():
-        rules.setdefault(alert.anomaly.rule, ([], []))[doing is Doing.NOT_AN_ANOMALY].append(alert)
+        rules.setdefault(alert.anomaly.rule, ([], []))[doing is DecisionKind.NOT_AN_ANOMALY].append(alert)
     scored = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
     return sorted(scored, key=lambda score: (score.precision, -score.wrong, score.rule))
 
 
-def _score(rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]) -> Score:
+def _score(rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]) -> RuleScore:
     mostly = len(useful) + len(wrong) >= JUDGED and len(wrong) > len(useful)
-    return Score(rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else "")
+    return RuleScore(rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else "")
 
 
 def _suggestion(rule: str, wrong: Sequence[Alert], values: Mapping[str, object]) -> str:
@@ -96,4 +96,4 @@ def _doubled(setting: Setting, value: object) -> timedelta | float:
         return min(2 * value, timedelta(seconds=setting.high))
     assert isinstance(value, int | float), setting.key
     raised = min(2 * float(value), setting.high)
-    return (1 + float(value)) / 2 if setting.unit is Unit.RATIO and raised >= 1 > value else raised
+    return (1 + float(value)) / 2 if setting.unit is SettingUnit.RATIO and raised >= 1 > value else raised

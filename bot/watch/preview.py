@@ -17,7 +17,7 @@ from bot.model.alert import Alert, Silence
 from bot.model.policy import Policy
 from bot.model.request import Request
 from bot.model.state import ReplayResult, StateUpdate
-from bot.model.version import Doing, Draft, Override
+from bot.model.version import Draft, Override, VersionKind
 from bot.model.window import Window
 from bot.policy.change import applied, edits
 from bot.ports import Documents, Ports
@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """Hold both sides, and the alerts that only one of them notifies anybody of."""
 
     window: Window
@@ -55,11 +55,11 @@ class Comparison:
     disappear: tuple[Alert, ...]
 
 
-def compare(before: ReplayResult, after: ReplayResult) -> Comparison:
+def compare(before: ReplayResult, after: ReplayResult) -> PolicyComparison:
     """Compare two replays; two alerts are one when they have the same key and overlap in time."""
     one, other = side_of(before), side_of(after)
     appear, disappear = _without(other.notified, one.notified), _without(one.notified, other.notified)
-    return Comparison(after.window, after.ticks, one, other, appear, disappear)
+    return PolicyComparison(after.window, after.ticks, one, other, appear, disappear)
 
 
 def side_of(result: ReplayResult) -> Side:
@@ -91,7 +91,7 @@ def spent(alerts: Iterable[Alert]) -> Decimal:
     return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
 
 
-def summary(comparison: Comparison) -> dict[str, Any]:
+def summary(comparison: PolicyComparison) -> dict[str, Any]:
     """Return the summary that a version keeps of its preview; lists hold the value before and after."""
     before, after = comparison.before, comparison.after
     channels = sorted({*before.notifications, *after.notifications})
@@ -134,8 +134,8 @@ _RUNNING = Lock()
 
 
 def draft(
-    ports: Ports, request: Request, doing: Doing, changes: Sequence[Override], overrides: Sequence[Override]
-) -> tuple[Draft, Comparison]:
+    ports: Ports, request: Request, doing: VersionKind, changes: Sequence[Override], overrides: Sequence[Override]
+) -> tuple[Draft, PolicyComparison]:
     """Preview `overrides` in place of those in force, and keep the draft to be applied; may run for a minute.
 
     Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
@@ -168,7 +168,7 @@ def draft(
     return candidate, comparison
 
 
-def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> Comparison:
+def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> PolicyComparison:
     """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
     window = _window(ports.world.source.extent(), until)
     times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= until]

@@ -133,7 +133,7 @@ def score_files(options: Options) -> int:
 
 def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return the function that leaves one picture a series in the folder."""
-    from adapters.charts.scored import ScoredSeries, draw_scored
+    from adapters.charts.scored import ScoredPlot, draw_scored
     from adapters.series_csv import read_truth
     from detectors.series.score import THRESHOLD
 
@@ -142,7 +142,7 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
 
     def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
         picture = folder / "-".join(Path(name).with_suffix(".png").parts)
-        picture.write_bytes(draw_scored(name, ScoredSeries(times, values, scores, flags), THRESHOLD, labels.get(name, ())))
+        picture.write_bytes(draw_scored(name, ScoredPlot(times, values, scores, flags), THRESHOLD, labels.get(name, ())))
 
     return draw
 

@@ -25,14 +25,14 @@ log = logging.getLogger("trnbot")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServePlan:
     """Tell how to serve."""
 
     demo: bool = False
     browser: bool = False
 
 
-def run(options: Options, plan: Plan) -> int:
+def run(options: Options, plan: ServePlan) -> int:
     """Serve until a signal; return the exit code."""
     level = logging.DEBUG if "verbose" in options.switches else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -52,12 +52,12 @@ def _end() -> None:
     os._exit(0)
 
 
-def _with_defaults(options: Options, plan: Plan) -> dict[str, str]:
+def _with_defaults(options: Options, plan: ServePlan) -> dict[str, str]:
     """Give a demo something to watch where nobody said what."""
     return {"source": "simulator:7", **options.values} if plan.demo and not os.environ.get("TRNBOT_SOURCE") else options.values
 
 
-async def _serve(settings: Settings, plan: Plan) -> None:
+async def _serve(settings: Settings, plan: ServePlan) -> None:
     if settings.unservable:
         raise WrongInput(" ".join(settings.unservable))
     url = database(settings, demo=plan.demo)
@@ -82,7 +82,7 @@ async def _serve(settings: Settings, plan: Plan) -> None:
         store.release_lead()
 
 
-def _tempo(settings: Settings, plan: Plan) -> Tempo:
+def _tempo(settings: Settings, plan: ServePlan) -> Tempo:
     if not plan.demo:
         return Tempo(settings["interval"], settings["speed"])
     return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], DEMO_SHOWN)
@@ -94,7 +94,7 @@ def retention_of(settings: Settings, store: Prunes) -> Retention:
     return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 
 
-def _ready(address: str, plan: Plan) -> None:
+def _ready(address: str, plan: ServePlan) -> None:
     print(f"trnbot is at {address}", flush=True)
     if plan.browser:
         webbrowser.open(address)

@@ -80,13 +80,13 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
 
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
-    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, Timing
+    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, ReadTiming
     from adapters.aws.live.source import Live
 
     return Live(
         LiveConfig(
             reading=reading_config(settings, types),
-            timing=Timing(wall_clock),
+            timing=ReadTiming(wall_clock),
             access=AccountAccess(settings["aws.regions"], settings["aws.roles"]),
             limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
             extra=ExtraSources(settings["aws.stream"], settings["aws.logs"], settings["aws.spot_advisor"]),
@@ -134,7 +134,7 @@ class OpenedSource:
             prices=LazyPrices(self.metrics),
             knowledge=self.knowledge,
             detect=detector,
-            replays=Replays(self._settings, self),
+            replays=SourceReplays(self._settings, self),
             outlook=LazyOutlook(self.outlook),
             compiles=detector.compiles,
             prepare=self._prepare,
@@ -204,7 +204,7 @@ def _no_drill(_: Sequence[str], __: datetime) -> None:
     """Read nothing in detail: a recording holds no more."""
 
 
-class Replays:
+class SourceReplays:
     """Implement `bot.ports.Replays`: each replay has a source, a detector and a store of its own."""
 
     def __init__(self, settings: Settings, watched: OpenedSource) -> None:

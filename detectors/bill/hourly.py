@@ -50,12 +50,12 @@ def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, at] - high)
     likely = np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1))
-    lines = (_Hours(int(row), at, low[row], high[row], judged, not by_day[row]) for row in likely)
+    lines = (_HourRange(int(row), at, low[row], high[row], judged, not by_day[row]) for row in likely)
     return [jump for line in lines if (jump := _judge(bill, line, view))]
 
 
 @dataclass(frozen=True)
-class _Hours:
+class _HourRange:
     """Hold the newest hours `at` of one line of the bill, with their usual range, each (n_hours,)."""
 
     row: int
@@ -91,7 +91,7 @@ def _pick(ranked: Numbers, rank: Rows) -> Numbers:
     return np.asarray(np.take_along_axis(ranked, rank[None].astype(np.intp), axis=0)[0])
 
 
-def _judge(bill: BillLines, hours: _Hours, view: View) -> Jump | None:
+def _judge(bill: BillLines, hours: _HourRange, view: View) -> Jump | None:
     policy, line = policy_of(bill, hours.row, view), bill.lines[hours.row]
     run = None if is_fee(line) else _dearest_run(bill.values[hours.row], hours, policy)
     if run is None:
@@ -106,7 +106,7 @@ def _judge(bill: BillLines, hours: _Hours, view: View) -> Jump | None:
     return jump if allowed(jump, policy, view, first // 24) and not _used(jump, view) else None
 
 
-def _dearest_run(series: Numbers, hours: _Hours, policy: Policy) -> tuple[int, int] | None:
+def _dearest_run(series: Numbers, hours: _HourRange, policy: Policy) -> tuple[int, int] | None:
     """Return the dearest run of hours out of the usual, half-open; None where none lasts, costs and is new enough."""
     at, high = hours.at, hours.high
     out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01

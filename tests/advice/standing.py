@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from bot.answers.migrate.obstacles import Standing
+from bot.answers.migrate.obstacles import ClusterStanding
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, NodeState
@@ -26,7 +26,7 @@ def price(
 
 
 def standing(**changes):
-    made = Standing("llama", TRN1, 64, "us-east-2", price(), 0.9, {NodeState.BUSY: 64})
+    made = ClusterStanding("llama", TRN1, 64, "us-east-2", price(), 0.9, {NodeState.BUSY: 64})
     return replace(made, **changes)
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.spot.ranking import Job, lost_share, offer, quantile, ranked, zones
+from bot.answers.spot.ranking import SpotJob, lost_share, offer, quantile, ranked, zones
 from bot.model.fleet import Market
 from bot.model.price import Basis, Interruption, Price
 from bot.model.window import Window
@@ -60,7 +60,7 @@ def test_zones_without_a_price_in_the_window_are_left_out():
 
 
 def test_the_work_that_is_lost_grows_with_nodes_and_checkpoint_interval():
-    hourly, rare = Job(nodes=10), Job(nodes=10, checkpoint=timedelta(hours=4))
+    hourly, rare = SpotJob(nodes=10), SpotJob(nodes=10, checkpoint=timedelta(hours=4))
     # 10 nodes x 5 % a month / 730 h, each reclaim loses 30 + 15 minutes.
     assert lost_share("<5%", hourly) == (pytest.approx(10 * 0.05 / 730 * 0.75), False)
     assert lost_share("<5%", rare)[0] == pytest.approx(10 * 0.05 / 730 * 2.25)
@@ -69,7 +69,7 @@ def test_the_work_that_is_lost_grows_with_nodes_and_checkpoint_interval():
 
 
 def test_the_ranking_holds_lost_work_and_moving_the_data():
-    job = Job(nodes=100, hours=Decimal(100), checkpoint=timedelta(hours=12), data_gb=Decimal(10_000), home="us-west-2")
+    job = SpotJob(nodes=100, hours=Decimal(100), checkpoint=timedelta(hours=12), data_gb=Decimal(10_000), home="us-west-2")
     cheap, home = zones([change(20, "10.00"), change(20, "10.40", "us-west-2a")], DAY)
     bands = [band(">20%"), band("<5%", "us-west-2")]
     away, here = (offer(x, job, bands, (), on_demand(), Decimal("0.02")) for x in (cheap, home))
@@ -83,7 +83,7 @@ def test_the_ranking_holds_lost_work_and_moving_the_data():
 
 def test_a_zone_whose_reclaims_nobody_states_stands_last():
     known, unknown = zones([change(20, "10.00"), change(20, "5.00", "us-west-2a")], DAY)
-    offers = [offer(x, Job(), [band("<5%")], (), None, Decimal("0.02")) for x in (known, unknown)]
+    offers = [offer(x, SpotJob(), [band("<5%")], (), None, Decimal("0.02")) for x in (known, unknown)]
     assert ranked(offers)[0].zone is known
     assert offers[1].lost_share is None
     assert offers[1].off is None

@@ -10,7 +10,7 @@ from adapters.aws.config import ReadingConfig
 from adapters.aws.logs.logbook import Logbook, compile_lines, filter_pattern, instance_of, marks_of, read_logs
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
-from adapters.simulator import Files, Timing, generate
+from adapters.simulator import Files, SimulationTiming, generate
 from bot.model.compile import Mark
 
 NODES = {"ip-10-0-1-2.us-west-2.compute.internal": "i-0abc"}
@@ -85,7 +85,7 @@ def test_a_recordings_logs_are_read_line_by_line_and_a_broken_one_is_named(tmp_p
 
 def test_simulated_logs_set_the_state_and_change_nothing_else(tmp_path):
     for name, logs in (("with", True), ("without", False)):
-        generate(tmp_path / name, 1, "compiles", Timing(days=1.0), Files(logs=logs))
+        generate(tmp_path / name, 1, "compiles", SimulationTiming(days=1.0), Files(logs=logs))
     assert not (tmp_path / "without/logs").exists()
     one, other = (
         {

@@ -13,7 +13,7 @@ import pytest
 from botocore.loaders import JSONFileLoader
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, Timing
+from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
@@ -51,7 +51,7 @@ def live_config(**given: Any) -> LiveConfig:
     def of(record: type) -> Any:
         return record(**{field.name: given.pop(field.name) for field in fields(record) if field.name in given})
 
-    parts = of(ReadingConfig), of(Timing), of(AccountAccess), of(CallLimits), of(ExtraSources)
+    parts = of(ReadingConfig), of(ReadTiming), of(AccountAccess), of(CallLimits), of(ExtraSources)
     return LiveConfig(*parts, **given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.simulator.scenario import Cluster, Job, Kind, PlannedIncident, Scenario
+from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, PlannedJob, Scenario
 from bot.model.causes import Cause
 
 DAY = Scenario(
@@ -10,13 +10,13 @@ DAY = Scenario(
     days=28 / 24,
     period_seconds=60,
     clusters=(
-        Cluster(
+        PlannedCluster(
             "tiny",
             "trn1.32xlarge",
             "us-west-2",
             (
-                Job("llama", 3, usual=0.9, eval_hours=0, run_hours=400, pods=1, cores_reported=3),
-                Job("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=1, cores_reported=0),
+                PlannedJob("llama", 3, usual=0.9, eval_hours=0, run_hours=400, pods=1, cores_reported=3),
+                PlannedJob("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=1, cores_reported=0),
             ),
             "search",
             "ranker",

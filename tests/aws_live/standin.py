@@ -209,10 +209,10 @@ def environment(world: StandIn, endpoint: str) -> dict[str, str]:
 
 def simulated(folder: Path, now: datetime, hours_left: float) -> Path:
     """Simulate three nodes over six hours, two of them idle from the third on."""
-    from adapters.simulator.generate import Timing, generate
+    from adapters.simulator.generate import SimulationTiming, generate
 
     start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(hours=6 - hours_left)
-    generate(folder / "recording", 7, "tiny", Timing(start))
+    generate(folder / "recording", 7, "tiny", SimulationTiming(start))
     return folder / "recording"
 
 

@@ -8,7 +8,7 @@ import pytest
 from adapters.aws.api.calls import TOKENS, Calls, Place, instant_of
 from adapters.aws.api.operations import operations
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import LiveConfig, Timing
+from adapters.aws.live.config import LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
 from tests.aws_live.serialize import model
@@ -64,7 +64,7 @@ def test_no_region_is_wrong_input(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(WrongInput, match="TRNBOT_AWS_REGIONS"):
-        Live(LiveConfig(ReadingConfig(timedelta(minutes=5), {}), Timing(lambda: datetime.now(UTC))))
+        Live(LiveConfig(ReadingConfig(timedelta(minutes=5), {}), ReadTiming(lambda: datetime.now(UTC))))
 
 
 @pytest.mark.parametrize(

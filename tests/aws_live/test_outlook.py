@@ -14,7 +14,7 @@ from bot.answers.cost.command import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.labels import Labels
-from bot.model.outlook import Finding, Plan
+from bot.model.outlook import CommitmentPlan, Finding
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import month_of
@@ -43,7 +43,10 @@ def test_what_aws_says_becomes_nouns(outlook):
     forecast = outlook.forecast(NOON)
     assert (forecast.mean, forecast.low, forecast.high) == (Decimal("1200.50"), 1000, 1400)
     assert (forecast.window.start.day, forecast.window.end.month) == (20, 12)
-    plans, held = ([x for x in outlook.commitments(NOON) if x.plan is plan] for plan in (Plan.SAVINGS_PLANS, Plan.RESERVATIONS))
+    plans, held = (
+        [x for x in outlook.commitments(NOON) if x.plan is plan]
+        for plan in (CommitmentPlan.SAVINGS_PLANS, CommitmentPlan.RESERVATIONS)
+    )
     assert (len(plans), plans[-1].utilization, plans[-1].coverage) == (14, Decimal("0.75"), Decimal("0.75"))
     assert (held[-1].committed, held[-1].unused, held[-1].day) == (48, 12, date(2026, 11, 19))
     (found,) = outlook.findings(NOON)
@@ -69,7 +72,7 @@ def test_it_is_asked_once_a_day_also_over_a_restart(world, answers, outlook):
 def test_an_account_without_plans_or_history_is_well(world, answers, outlook):
     world.standin.costs.nothing = {"GetCostForecast", "GetSavingsPlansUtilization", "GetSavingsPlansCoverage"}
     assert outlook.forecast(NOON) is None
-    assert {x.plan for x in outlook.commitments(NOON)} == {Plan.RESERVATIONS}
+    assert {x.plan for x in outlook.commitments(NOON)} == {CommitmentPlan.RESERVATIONS}
     assert outlook.problems() == ()
     assert not answers.calls.states.troubles()
 

@@ -20,7 +20,7 @@ from bot.answers.runs.card import run_card, runs_card
 from bot.answers.runs.compare import compare_card
 from bot.answers.sizing import fits, right_size_card, serve_card, size_card
 from bot.answers.spot.card import SpotAnswer, spot_card
-from bot.answers.spot.ranking import Job, offer, ranked, zones
+from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
 from bot.answers.tco import Work, tco_card, total
 from bot.cards.card import Card
 from bot.costs.compare import Sample, compare
@@ -47,7 +47,7 @@ def _change(days: float, usd: str, zone: str) -> tuple[object, Price]:
 def spot() -> Card:
     window = Window(NOON - 14 * _DAY, NOON)
     changes = [_change(20, "6.10", "us-west-2a"), _change(3, "6.40", "us-west-2a"), _change(20, "2.15", "us-east-2c")]
-    job = Job(nodes=16, hours=Decimal(100), data_gb=Decimal(5000), home="us-west-2")
+    job = SpotJob(nodes=16, hours=Decimal(100), data_gb=Decimal(5000), home="us-west-2")
     bands = tuple(
         Interruption(KIND, region, band, 0.8, NOON - 90 * _DAY) for region, band in (("us-west-2", "<5%"), ("us-east-2", ">20%"))
     )
@@ -61,7 +61,7 @@ def spot() -> Card:
 def spot_bands() -> Card:
     bands = (Interruption(KIND, "us-west-2", "<5%", 0.69, NOON), Interruption(KIND, "us-east-2", "10-15%", 0.9, NOON))
     window = Window(NOON - 14 * _DAY, NOON)
-    return spot_card(SpotAnswer(KIND, window, Job(), (), bands, (), CLAIMS.transfer("inter-region"), None, NOON))
+    return spot_card(SpotAnswer(KIND, window, SpotJob(), (), bands, (), CLAIMS.transfer("inter-region"), None, NOON))
 
 
 def breakeven() -> Card:

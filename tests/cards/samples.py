@@ -21,7 +21,7 @@ from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
 from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import compare, speed_range
-from bot.answers.migrate.obstacles import Standing, doubts, refusals
+from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
 from bot.answers.registry import COMMANDS
 from bot.answers.values import type_name
 from bot.app import error_card
@@ -42,7 +42,7 @@ from bot.cards.charts import alert_chart
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.knowledge import load_knowledge
-from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence, Waste
+from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence, Waste
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance, Market
@@ -109,7 +109,7 @@ def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
     return replace(builders.alert(found, name=f"a{cluster}{n}"), **{"seen": NOON, **made})
 
 
-def decision(doing: Doing = Doing.ACKNOWLEDGE, note: str = "") -> Decision:
+def decision(doing: DecisionKind = DecisionKind.ACKNOWLEDGE, note: str = "") -> Decision:
     return Decision("d1", "a9ba409518", doing, ALICE, "alice", NOON - timedelta(minutes=4), note)
 
 
@@ -179,7 +179,7 @@ def alerts(n: int) -> Card:
 
 
 def why() -> Card:
-    said = [decision(note="looking at the loader"), decision(Doing.USEFUL)]
+    said = [decision(note="looking at the loader"), decision(DecisionKind.USEFUL)]
     return why_card(starved(acknowledged=decision()), said, chart(), NOON)
 
 
@@ -249,9 +249,11 @@ def cost_month() -> Card:
     return cost_card(CostAnswer(tally(month, ("service",), by_service), kept, None, None, forecast))
 
 
-def standing(**more: Any) -> Standing:
+def standing(**more: Any) -> ClusterStanding:
     price = Price("trn1.32xlarge", Decimal("21.50"), Market.ON_DEMAND, Basis.LISTED, "us-east-2", date(2026, 11, 18), "list")
-    return replace(Standing("llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}), **more)
+    return replace(
+        ClusterStanding("llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}), **more
+    )
 
 
 def migrate() -> Card:

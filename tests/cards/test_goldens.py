@@ -26,7 +26,7 @@ from adapters.slack.forms import Origin, answer_view
 from adapters.slack.render import message
 from adapters.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
 from adapters.terminal.render import render as terminal
-from adapters.web.html import Pages
+from adapters.web.html import PageRenderer
 from bot.cards import card as parts
 from bot.cards.card import Block, Card, Form, Span
 from bot.model.codec import encode
@@ -34,7 +34,7 @@ from tests.cards.adaptive import ADAPTIVE_CARD
 from tests.cards.samples import SAMPLES
 
 GOLDENS = Path(__file__).parent / "goldens"
-PAGES = Pages(token="token", title="trnbot")
+PAGES = PageRenderer(token="token", title="trnbot")
 DRAWN = (
     "breakeven",
     "config_form",

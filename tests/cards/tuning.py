@@ -13,11 +13,11 @@ from bot.model.alert import Alert, Notification, Reason
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.state import ReplayResult
-from bot.model.version import Attempt, Doing, Draft, Version
+from bot.model.version import Attempt, Draft, Version, VersionKind
 from bot.model.window import Window
 from bot.policy.change import applied, edits, read_changes, shown
 from bot.policy.schema import SETTINGS, default_policy
-from bot.watch.preview import Comparison, compare, summary
+from bot.watch.preview import PolicyComparison, compare, summary
 from tests.builders import NOON, alert, anomaly, waste
 
 LLAMA = Labels(cluster="llama-70b")
@@ -41,7 +41,9 @@ def replayed(*alerts: Alert) -> ReplayResult:
     return ReplayResult(FORTNIGHT, 4033, {a.id: a for a in alerts}, notices)
 
 
-def drafted(seen: Comparison, pairs: Mapping[str, str], scope: Labels = LLAMA, doing: Doing = Doing.SET) -> Draft:
+def drafted(
+    seen: PolicyComparison, pairs: Mapping[str, str], scope: Labels = LLAMA, doing: VersionKind = VersionKind.SET
+) -> Draft:
     changes = read_changes(pairs.items(), scope)
     made = edits(default_policy(), applied(default_policy(), changes), changes)
     return Draft("p1234abcd", NOON, "slack:U01ALICE", 0, doing, changes, changes, made, summary(seen))
@@ -59,13 +61,13 @@ def worst() -> Card:
     seen = compare(replayed(*before), replayed(*after))
     every = {key: "off" for key, one in SETTINGS.items() if key.endswith(".on")} | {"idle.below": "15%", "idle.for": "2h"}
     notes = [f"Nothing runs under cluster={NASTY} now."]
-    return preview_card(drafted(seen, every, Labels(cluster=NASTY), Doing.IMPORT), seen, notes)
+    return preview_card(drafted(seen, every, Labels(cluster=NASTY), VersionKind.IMPORT), seen, notes)
 
 
-def version(number: int = 3, doing: Doing = Doing.SET, restores: int | None = None) -> Version:
+def version(number: int = 3, doing: VersionKind = VersionKind.SET, restores: int | None = None) -> Version:
     seen = compare(replayed(*(idle(i) for i in range(12))), replayed(*(idle(i) for i in range(7))))
     made = drafted(seen, {"idle.below": "15%", "idle.for": "45m"})
-    said = {} if doing is Doing.UNDO else {"preview": made.id, "shown": made.shown}
+    said = {} if doing is VersionKind.UNDO else {"preview": made.id, "shown": made.shown}
     at = NOON - timedelta(hours=9 - number)
     return Version(number, at, "slack:U01ALICE", "alice", doing, made.edits, made.overrides, **said, restores=restores)
 
@@ -82,7 +84,7 @@ def form() -> Card:
 def history() -> Card:
     words = "'config undo' is for admins (slack:U01ALICE), and you are slack:U02BOB."
     tried = [Attempt(NOON, "slack:U02BOB", "bob", "config undo", words)]
-    return history_card([version(5, Doing.UNDO, 3), version(4), version(3)], tried)
+    return history_card([version(5, VersionKind.UNDO, 3), version(4), version(3)], tried)
 
 
 TUNING: Mapping[str, Callable[[], Card]] = {
@@ -92,7 +94,7 @@ TUNING: Mapping[str, Callable[[], Card]] = {
     "config_preview_worst": worst,
     "config_applied": lambda: applied_card(version()),
     "config_cancelled": lambda: cancelled_card("p1234abcd"),
-    "config_undone": lambda: applied_card(version(4, Doing.UNDO, 0)),
+    "config_undone": lambda: applied_card(version(4, VersionKind.UNDO, 0)),
     "config_history": history,
     "config_history_none": lambda: history_card([], []),
     "config_version": lambda: version_card(version()),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from adapters.charts.scored import ScoredSeries, draw_scored
+from adapters.charts.scored import ScoredPlot, draw_scored
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMES = [START + timedelta(minutes=5) * n for n in range(50)]
@@ -13,7 +13,7 @@ TIMES = [START + timedelta(minutes=5) * n for n in range(50)]
 
 def drawn(values, *, flagged=(), truth=(), title="x_$y$.csv"):
     flags = np.isin(np.arange(50), flagged)
-    return draw_scored(title, ScoredSeries(TIMES, values, np.full(50, 0.2), flags), 0.5, truth)
+    return draw_scored(title, ScoredPlot(TIMES, values, np.full(50, 0.2), flags), 0.5, truth)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from test_spend import NOW, bill, usual
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, Finding, Plan
+from bot.model.outlook import Commitment, CommitmentPlan, Finding
 from detectors import Detector
 
 S3 = Labels(account="1", service="AmazonS3", region="us-west-2", usage_type="Requests-Tier1")
@@ -45,7 +45,7 @@ def test_one_of_another_service_region_or_time_is_another():
 
 
 def test_the_use_that_aws_states_is_evidence_of_unused_commitment():
-    used = Commitment(Plan.SAVINGS_PLANS, date(2026, 11, 2), Decimal(240), Decimal(60), Decimal("0.5"))
+    used = Commitment(CommitmentPlan.SAVINGS_PLANS, date(2026, 11, 2), Decimal(240), Decimal(60), Decimal("0.5"))
     one = only(judged(("AmazonEC2", "EC2SP:trn1.1yrNoUpfront", np.array(usual(900, 90.0))), commitments=(used,)))
     assert one.cause is Cause.COMMITMENT_UNUSED
     assert (

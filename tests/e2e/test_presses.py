@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from bot.model.policy import Policy
 from bot.settings.settings import read_settings
 from bot.wiring.build import running_bot
 from bot.wiring.source import OpenedSource
+from tests.builders import with_parts
 from tests.e2e.product import recording
 from tests.e2e.slackserver import FINANCE, SlackServer, slack_server
 from tests.e2e.test_life import SOON_MS, Screen, newest, say, screen
@@ -46,7 +46,7 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     settings = read_settings(slack_settings(server, "socket"))
     store = open_store(f"sqlite:///{folder}/trnbot.db")
     bot = running_bot(settings, store, OpenedSource(settings.source, settings), lambda: now, 1)
-    bot.app.ports = replace(bot.app.ports, replays=Slow(bot.app.ports.world.replays))  # type: ignore[arg-type]
+    bot.app.ports = with_parts(bot.app.ports, replays=Slow(bot.app.ports.world.replays))
     slack = bot.app.ports.site.surfaces["slack"]
     await slack.start()  # type: ignore[attr-defined]
     yield bot.app

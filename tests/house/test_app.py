@@ -15,7 +15,7 @@ from bot.answers.registry import COMMANDS
 from bot.cards.card import Buttons, Tone
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
-from bot.model.alert import Doing
+from bot.model.alert import DecisionKind
 from bot.model.delays import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
@@ -147,7 +147,7 @@ async def test_a_decision_is_kept_by_id_and_name() -> None:
     (alert,) = (await bot.tick(NOON)).outcome.alerts
     await bot.answer(ask(f"ack {alert.id} on it"))
     (made,) = bot.ports.stores.alerts.decisions(alert.id)
-    assert (made.by, made.by_name, made.doing, made.note) == ("chat:U1", "dana", Doing.ACKNOWLEDGE, "on it")
+    assert (made.by, made.by_name, made.doing, made.note) == ("chat:U1", "dana", DecisionKind.ACKNOWLEDGE, "on it")
 
 
 @pytest.mark.parametrize("length", ["30d", "1m"])

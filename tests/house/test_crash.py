@@ -29,7 +29,7 @@ from bot.model.labels import Labels
 from bot.model.window import EVER
 from bot.watch.replay import replay
 from bot.wiring.environment import settings_of
-from bot.wiring.source import OpenedSource, Replays
+from bot.wiring.source import OpenedSource, SourceReplays
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SECRET, free_port
 from tests.storm.faults import Faults
@@ -58,7 +58,7 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
     for _ in range(kills):
         kill_somewhere(tmp_path, port, environment, dice)
     settings = settings_of({"source": source})
-    truth = replay(Replays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
+    truth = replay(SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
     last = max(alert.closed or alert.seen for alert in truth.alerts.values())
     with product(tmp_path, port, environment | {"TRNBOT_SPEED": "100000"}) as bot:
         deadline = time.monotonic() + 60

@@ -14,7 +14,7 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Decision, Doing, Silence
+from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.route import Routes
@@ -119,7 +119,7 @@ async def test_one_that_nobody_could_send_for_a_day_is_left_out(store: Any) -> N
 async def test_it_tells_what_was_saved_what_is_open_and_what_is_kept_quiet_by_whom(store: Any) -> None:
     hours = 50 * HOUR
     ended = alert(name="a1", opened=MONDAY - hours, closed=MONDAY - hours / 2, waste=waste("100", "900"))
-    acked = Decision("d1", "a1", Doing.ACKNOWLEDGE, "chat:U1", "dana", MONDAY - hours / 1.5)
+    acked = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "chat:U1", "dana", MONDAY - hours / 1.5)
     snooze = Silence("s1", Labels(cluster="bert"), MONDAY - HOUR, MONDAY + 90 * HOUR, "chat:U2", "kim", "on leave")
     still = alert(anomaly(cluster="gpt", at=MONDAY, usd_per_hour=Decimal(40)), name="a2", opened=MONDAY - HOUR, owner="lee")
     quiet = alert(anomaly(cluster="bert", at=MONDAY, usd_per_hour=Decimal(30)), name="a3", opened=MONDAY - HOUR)

@@ -17,7 +17,7 @@ from bot.answers.line import understand
 from bot.answers.registry import COMMANDS
 from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
-from bot.settings.keys import KEYS, Key
+from bot.settings.keys import KEYS, SettingKey
 from bot.settings.options import read_options, typed_line
 from docs.generate import pages
 from docs.pages import CAUSES_BEGIN, CAUSES_END
@@ -71,7 +71,7 @@ def test_every_threshold_is_documented(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
-def test_every_setting_is_documented_as_it_is(key: Key) -> None:
+def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
     default = f"`{key.default}`" if key.default else "–"
     row = f"| `{key.variable}` | `{key.name}` | {default} | {key.meaning} |"
     assert row in read("docs/operate.md")

@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -37,7 +37,7 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.window import EVER
 from bot.watch.track import alert_id
-from tests.builders import FIVE, NOON, anomaly
+from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Script, app, ask
 
 KILLED = 9
@@ -141,7 +141,7 @@ TICKS = 12
 def bot_of(url: str, folder: Path, fuse: Fuse) -> tuple[App, Any, FileChat]:
     store, chat = open_store(url), FileChat(folder / "chat.jsonl", fuse)
     made = app(Incidents(), chat, Fused(store, fuse, ("load", "save", "put", "drop")))  # type: ignore[arg-type]
-    ports = replace(
+    ports = with_parts(
         made.ports,
         source=Fused(made.ports.world.source, fuse, ("read",)),
         detect=Fused(made.ports.world.detect, fuse, ("__call__",)).__call__,

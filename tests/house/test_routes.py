@@ -13,7 +13,7 @@ from bot.model.alert import Notification, Reason
 from bot.model.route import Routes
 from bot.settings.routes import read_routes
 from bot.settings.settings import read_settings
-from bot.wiring.source import OpenedSource, Replays
+from bot.wiring.source import OpenedSource, SourceReplays
 from tests.builders import FIVE, NOON, alert, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -135,6 +135,6 @@ async def test_routes_test_resolves_namespace_and_launcher() -> None:
 
 def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
     settings = read_settings({"TRNBOT_ROUTE": "slack:C0", "TRNBOT_SOURCE": "simulator:7"})
-    replays = Replays(settings, OpenedSource(settings.source, settings))
+    replays = SourceReplays(settings, OpenedSource(settings.source, settings))
     assert replays.open("simulator:8", settings.policy).site.routes == Routes()
     assert [one.site.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]

@@ -11,7 +11,7 @@ from bot.model.policy import Policy
 from bot.policy.change import applied, canonical, edits, read_changes, replaced, stacked
 from bot.policy.file import read_policy, write_policy
 from bot.policy.schema import SETTINGS, default_policy
-from bot.policy.setting import Unit
+from bot.policy.setting import SettingUnit
 
 EVERYWHERE, LLAMA, SEARCH = Labels(), Labels(cluster="llama"), Labels(team="search")
 BASE = default_policy()
@@ -20,14 +20,14 @@ BASE = default_policy()
 def texts(key):
     """Return a strategy of texts that a person may write for a setting."""
     setting = SETTINGS[key]
-    if setting.unit is Unit.SWITCH:
+    if setting.unit is SettingUnit.SWITCH:
         return st.sampled_from(["on", "off", "yes", "false"])
-    if setting.unit is Unit.WORD:
+    if setting.unit is SettingUnit.WORD:
         return st.sampled_from(setting.choices or ["off", "22:00-07:00 Europe/Berlin"])
-    if setting.unit is Unit.DURATION:
+    if setting.unit is SettingUnit.DURATION:
         return st.integers(max(1, int(setting.low // 60)), min(10_000, int(setting.high // 60))).map(lambda n: f"{n}m")
     number = st.decimals(Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=4)
-    return number.map(lambda n: f"{n * 100:f}%") if setting.unit is Unit.RATIO else number.map(lambda n: f"{n:f}")
+    return number.map(lambda n: f"{n * 100:f}%") if setting.unit is SettingUnit.RATIO else number.map(lambda n: f"{n:f}")
 
 
 @st.composite

@@ -10,7 +10,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.policy.file import read_policy, write_policy
 from bot.policy.schema import SETTINGS, default_policy
-from bot.policy.setting import Unit
+from bot.policy.setting import SettingUnit
 
 EXAMPLE = """
 [idle]
@@ -58,11 +58,11 @@ def test_every_default_is_written_with_its_meaning_and_read_back():
 
 
 VALUES = {
-    Unit.SWITCH: st.booleans(),
-    Unit.RATIO: st.integers(0, 50).map(lambda n: n / 100),
-    Unit.NUMBER: st.integers(1, 100).map(float),
-    Unit.DURATION: st.integers(1, 10**4).map(lambda n: timedelta(minutes=n)),
-    Unit.USD: st.integers(0, 10**6).map(lambda n: Decimal(n) / 100),
+    SettingUnit.SWITCH: st.booleans(),
+    SettingUnit.RATIO: st.integers(0, 50).map(lambda n: n / 100),
+    SettingUnit.NUMBER: st.integers(1, 100).map(float),
+    SettingUnit.DURATION: st.integers(1, 10**4).map(lambda n: timedelta(minutes=n)),
+    SettingUnit.USD: st.integers(0, 10**6).map(lambda n: Decimal(n) / 100),
 }
 OVERRIDE = st.tuples(
     st.builds(Labels, cluster=st.text(min_size=1, max_size=5)),

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from botocore.validate import ParamValidator
 
-from adapters.simulator import SCENARIOS, Files, Timing, generate
+from adapters.simulator import SCENARIOS, Files, SimulationTiming, generate
 from adapters.simulator.__main__ import main
 from adapters.simulator.plot import draw
 from adapters.simulator.scenarios import COMPILES
@@ -103,7 +103,7 @@ def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(tiny: Path, sql
 
 @pytest.mark.slow
 def test_a_whole_recording_holds_the_parts_that_are_tested_alone(tmp_path: Path, causes: Path) -> None:
-    generate(tmp_path / "whole", 7, "causes", Timing(period_seconds=300))
+    generate(tmp_path / "whole", 7, "causes", SimulationTiming(period_seconds=300))
     parts, whole = digests(causes), digests(tmp_path / "whole")
     assert parts
     assert parts.items() <= whole.items()
@@ -146,7 +146,7 @@ def test_nothing_is_wrong_in_calm() -> None:
 
 def test_start_days_and_period_are_obeyed(tmp_path: Path, sql: duckdb.DuckDBPyConnection) -> None:
     start = datetime(2026, 3, 4, 5, tzinfo=UTC)
-    generate(tmp_path / "x", 1, "tiny", Timing(start, 0.125, 300))
+    generate(tmp_path / "x", 1, "tiny", SimulationTiming(start, 0.125, 300))
     path = tmp_path / "x/metrics/tiny/bert/node_cpu_utilization.parquet"
     rows = sql.sql(f"SELECT min(timestamp), max(timestamp), count(DISTINCT timestamp) FROM '{path}'").fetchall()
     first = int(start.timestamp() * 1000)
@@ -155,7 +155,7 @@ def test_start_days_and_period_are_obeyed(tmp_path: Path, sql: duckdb.DuckDBPyCo
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [(("calmm",), "did you mean 'calm'"), (("tiny", Timing(period_seconds=90)), "write 60 or 300")],
+    [(("calmm",), "did you mean 'calm'"), (("tiny", SimulationTiming(period_seconds=90)), "write 60 or 300")],
 )
 def test_wrong_input_is_named(tmp_path: Path, wrong: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(WrongInput, match=sentence):

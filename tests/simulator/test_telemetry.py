@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from adapters.simulator.generate import Simulation, Timing, simulate
+from adapters.simulator.generate import Simulation, SimulationTiming, simulate
 from adapters.simulator.metrics import gather
 from adapters.simulator.reports import follow
 from adapters.simulator.telemetry import Workers, utilization
@@ -41,7 +41,7 @@ def test_steps_go_on_at_a_fifth(reference: Simulation) -> None:
 
 
 def test_a_restart_falls_back_to_the_last_checkpoint() -> None:
-    simulation = simulate(7, "calm", Timing(days=5))
+    simulation = simulate(7, "calm", SimulationTiming(days=5))
     workers = next(c for c in simulation.jobs if c.nodes[0].job.name == "vit-2b")
     drops = np.diff(follow(workers).steps)
     assert (drops < 0).sum() >= 1
@@ -49,7 +49,7 @@ def test_a_restart_falls_back_to_the_last_checkpoint() -> None:
 
 
 def test_compiles_and_checkpoints_and_evaluations_happen_in_calm() -> None:
-    simulation = simulate(7, "calm", Timing(days=7))
+    simulation = simulate(7, "calm", SimulationTiming(days=7))
     job = next(c for c in simulation.jobs if c.nodes[0].job.name == "extra").signals
     compiling = (job.cpu > 0.5) & (job.runtime == 0)
     assert 38 <= compiling[0].sum() <= 42

@@ -133,18 +133,18 @@ CRASH = """
 import os, sys
 from datetime import UTC, datetime
 from adapters.store.open import open_store
-from bot.model.alert import Decision, Doing
+from bot.model.alert import Decision, DecisionKind
 from bot.ports import StateUpdate
 
 now = datetime(2026, 11, 20, 9, tzinfo=UTC)
 store = open_store(sys.argv[1])
-store.save(StateUpdate(decisions=[Decision("kept", "a", Doing.USEFUL, "u", "u", now)], ticked_at=now))
+store.save(StateUpdate(decisions=[Decision("kept", "a", DecisionKind.USEFUL, "u", "u", now)], ticked_at=now))
 store.put("before", "k", {})
 
 from adapters.store import sql
 dying = sql._add
 sql._add = lambda *args: (dying(*args), os._exit(7))
-store.save(StateUpdate(decisions=[Decision("lost", "a", Doing.USEFUL, "u", "u", now)]))
+store.save(StateUpdate(decisions=[Decision("lost", "a", DecisionKind.USEFUL, "u", "u", now)]))
 """
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Alert, Decision, Doing, NotificationLogEntry, Reason, Silence, Waste
+from bot.model.alert import Alert, Decision, DecisionKind, NotificationLogEntry, Reason, Silence, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
@@ -24,7 +24,7 @@ def alert(name, *, opened=NOW - HOUR, closed=None, **labels):
     return Alert(name, anomaly, opened, NOW, closed, waste=waste)
 
 
-def decision(name, doing=Doing.ACKNOWLEDGE, *, minute=0, about="a"):
+def decision(name, doing=DecisionKind.ACKNOWLEDGE, *, minute=0, about="a"):
     return Decision(name, about, doing, "slack:U1", "dana", NOW + timedelta(minutes=minute))
 
 
@@ -90,10 +90,10 @@ def test_a_tick_never_overwrites_a_decision(store):
 @pytest.mark.parametrize(
     ("doings", "by"),
     [
-        ([Doing.NOT_AN_ANOMALY, Doing.USEFUL], None),
-        ([Doing.ACKNOWLEDGE, Doing.ACKNOWLEDGE], "0"),
-        ([Doing.ACKNOWLEDGE, Doing.UNACKNOWLEDGE], None),
-        ([Doing.ACKNOWLEDGE, Doing.UNACKNOWLEDGE, Doing.ACKNOWLEDGE], "2"),
+        ([DecisionKind.NOT_AN_ANOMALY, DecisionKind.USEFUL], None),
+        ([DecisionKind.ACKNOWLEDGE, DecisionKind.ACKNOWLEDGE], "0"),
+        ([DecisionKind.ACKNOWLEDGE, DecisionKind.UNACKNOWLEDGE], None),
+        ([DecisionKind.ACKNOWLEDGE, DecisionKind.UNACKNOWLEDGE, DecisionKind.ACKNOWLEDGE], "2"),
     ],
 )
 def test_the_first_acknowledgement_that_stands_counts(store, doings, by):

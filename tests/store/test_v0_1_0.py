@@ -57,14 +57,14 @@ from bot.cards.card import (
 )
 from bot.costs.compare import Sample
 from bot.costs.reconcile import reconciled
-from bot.model.alert import Doing as Deciding
+from bot.model.alert import DecisionKind as Deciding
 from bot.model.alert import Pattern, Reason, Waste
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.route import Route, Routes
 from bot.model.spend import Money, Spend, Tally
-from bot.model.version import Attempt, Doing, Edit
+from bot.model.version import Attempt, Edit, VersionKind
 from bot.model.window import Window
 from bot.ports import Deduplicator, Ports
 from bot.settings.routes import subscriptions
@@ -251,7 +251,7 @@ def test_what_channels_were_told_is_all_there(store: SqlStore) -> None:
 
 def test_the_policy_stands_with_its_history(store: SqlStore) -> None:
     (version,) = store.versions(9)
-    assert (version.number, version.by, version.doing, version.preview) == (1, "slack:U1", Doing.SET, "pd8736d9e")
+    assert (version.number, version.by, version.doing, version.preview) == (1, "slack:U1", VersionKind.SET, "pd8736d9e")
     assert version.edits == (Edit(LLAMA, "starved.below", "75%", "60%"),)
     assert version.overrides == ((LLAMA, "starved.below", "60%"),)
     assert version.shown["alerts"] == [3, 3]
@@ -302,7 +302,7 @@ async def _checklists(store: SqlStore) -> None:
 
 async def _previews(store: SqlStore) -> None:
     draft = kept_draft(ports_of(store), "p0e298f73")
-    assert (draft.over, draft.doing, draft.by) == (1, Doing.SET, "slack:U1")
+    assert (draft.over, draft.doing, draft.by) == (1, VersionKind.SET, "slack:U1")
     assert draft.edits == (Edit(Labels(cluster="lab"), "idle.below", "5%", "15%"),)
     card = await bot_of(store, Slack(), LATER).answer(ask("config apply p0e298f73", user="slack:U1"))
     assert card.title == "Applied as version 2"

@@ -9,7 +9,7 @@ from adapters.store.open import open_store
 from bot.errors import WrongInput
 from bot.model.labels import Labels
 from bot.model.state import StateUpdate
-from bot.model.version import Attempt, Doing, Edit, Version
+from bot.model.version import Attempt, Edit, Version, VersionKind
 from tests.builders import NOON
 
 LLAMA = Labels(cluster="llama")
@@ -17,12 +17,18 @@ LLAMA = Labels(cluster="llama")
 
 def version(number: int, **more: object) -> Version:
     edit = Edit(LLAMA, "idle.below", "5%", "15%")
-    made = {"by": "chat:U1", "by_name": "dana", "doing": Doing.SET, "preview": "p1", "shown": {"alerts": [2, 1], "usd": "1.50"}}
+    made = {
+        "by": "chat:U1",
+        "by_name": "dana",
+        "doing": VersionKind.SET,
+        "preview": "p1",
+        "shown": {"alerts": [2, 1], "usd": "1.50"},
+    }
     return Version(number, NOON, **{**made, **more}, edits=(edit,), overrides=((LLAMA, "idle.below", "15%"),))
 
 
 def test_versions_come_back_as_they_were_written(store):
-    first, second = version(1), version(2, doing=Doing.UNDO, restores=0, preview="", shown={})
+    first, second = version(1), version(2, doing=VersionKind.UNDO, restores=0, preview="", shown={})
     store.add(first)
     store.add(second)
     assert list(store.versions(9)) == [second, first]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from adapters.simulator import Timing, generate
+from adapters.simulator import SimulationTiming, generate
 from bot.answers.all import ANSWERS
 from bot.answers.line import understand
 from bot.model.request import Request, User
@@ -19,7 +19,7 @@ assert ANSWERS
 def ports(tmp_path_factory):
     """Return ports over a recording that ends after a second run has compiled again."""
     folder = tmp_path_factory.mktemp("compiles") / "recording"
-    generate(folder, 1, "compiles", Timing(days=1.9))
+    generate(folder, 1, "compiles", SimulationTiming(days=1.9))
     settings = settings_of({})
     return OpenedSource(f"recording:{folder}", settings).ports(memory_stores(), settings.policy)
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Decision, Doing, Silence
+from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import SETTINGS, default_policy
@@ -79,8 +79,10 @@ def decided(doing, about, n=0):
 
 def test_rules_are_scored_by_the_last_judgement_of_each_opening():
     idle = [judged(anomaly(Cause.IDLE, cluster=c), id=f"a{i}") for i, c in enumerate(("lab", "lab", "lab", "lab"))]
-    wrong = [decided(Doing.NOT_AN_ANOMALY, one) for one in idle]
-    found = scores([*wrong, decided(Doing.USEFUL, idle[0], 1), decided(Doing.USEFUL, judged(id="b"))], default_policy().values)
+    wrong = [decided(DecisionKind.NOT_AN_ANOMALY, one) for one in idle]
+    found = scores(
+        [*wrong, decided(DecisionKind.USEFUL, idle[0], 1), decided(DecisionKind.USEFUL, judged(id="b"))], default_policy().values
+    )
     assert [(one.rule, one.useful, one.wrong, one.precision) for one in found] == [("idle", 1, 3, 0.25), ("starved", 1, 0, 1.0)]
     assert [one.suggestion for one in found] == ["config set idle.for 1h cluster=lab", ""]
 
@@ -96,12 +98,12 @@ def test_rules_are_scored_by_the_last_judgement_of_each_opening():
     ],
 )
 def test_a_rule_that_is_mostly_wrong_gets_a_line_to_try(cause, line):
-    wrong = [decided(Doing.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+    wrong = [decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
     assert scores(wrong, default_policy().values)[0].suggestion == line
 
 
 def test_a_rule_as_often_right_as_wrong_gets_no_line():
-    about = [decided(Doing.USEFUL if i % 2 else Doing.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(4)]
+    about = [decided(DecisionKind.USEFUL if i % 2 else DecisionKind.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(4)]
     assert scores(about, default_policy().values)[0].suggestion == ""
 
 
@@ -109,7 +111,7 @@ def test_a_line_to_try_is_one_that_can_be_set():
     highest = SETTINGS["idle.for"].high
     values = {**default_policy().values, "idle.for": timedelta(seconds=highest * 0.75), "spend_jump.above": 0.75}
     for cause, key in ((Cause.IDLE, "idle.for"), (Cause.SPEND_JUMP, "spend_jump.above")):
-        wrong = [decided(Doing.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+        wrong = [decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
         (score,) = scores(wrong, values)
         words = score.suggestion.split(" ")
         assert words[:3] == ["config", "set", key]
@@ -117,7 +119,7 @@ def test_a_line_to_try_is_one_that_can_be_set():
 
 
 def test_two_judgements_suggest_nothing():
-    wrong = [decided(Doing.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(2)]
+    wrong = [decided(DecisionKind.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(2)]
     assert scores(wrong, default_policy().values)[0].suggestion == ""
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.model.alert import Alert, Decision, Doing, Notification, Reason
+from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason
 from bot.model.causes import Cause, Severity
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group
@@ -14,7 +14,7 @@ from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
 LATER = NOON + timedelta(hours=5)
-ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "web:local", "dana", NOON)
+ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON)
 FIRST = alert(waste=waste())
 CUT_OFF = alert(anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1.0,) * 4), waste=waste("0"))
 CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bot.errors import WrongInput
-from bot.model.alert import Decision, Doing, Notification, Reason
+from bot.model.alert import Decision, DecisionKind, Notification, Reason
 from bot.model.causes import Cause, Severity
 from bot.model.route import Routes
 from bot.model.state import State
@@ -53,7 +53,7 @@ def test_a_subscription_takes_nothing_from_the_default() -> None:
 
 @pytest.mark.parametrize(("minutes", "acknowledged", "told"), [(29, False, False), (30, False, True), (31, True, False)])
 def test_a_critical_alert_that_nobody_acknowledges_goes_up(minutes: int, acknowledged: bool, told: bool) -> None:
-    ack = Decision("d1", "a1", Doing.ACKNOWLEDGE, "web:local", "dana", NOON) if acknowledged else None
+    ack = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON) if acknowledged else None
     found = alert(anomaly(severity=Severity.CRITICAL), acknowledged=ack)
     assert ("slack:CBOSS" in audience(found, ROUTES, POLICY, NOON + timedelta(minutes=minutes))) is told
 

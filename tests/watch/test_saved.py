@@ -7,12 +7,12 @@ from decimal import Decimal
 import pytest
 
 from bot.answers.savings import digest, savings_card
-from bot.model.alert import Alert, Decision, Doing
+from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.window import Window
 from bot.watch.savings import saved_within, savings
 from tests.builders import FIVE, NOON, alert, nodes, waste
 
-ACK = Decision("d1", "a1", Doing.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)
+ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)
 ENDED = alert(waste=waste("100"), closed=NOON + 2 * FIVE)
 ACTED = replace(ENDED, acknowledged=ACK)
 RUNNING = frozenset(nodes(4))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.web.html import Pages
+from adapters.web.html import PageRenderer
 from bot.cards.card import (
     Button,
     Buttons,
@@ -27,7 +27,7 @@ from bot.cards.card import (
 )
 from tests.e2e import samples
 
-PAGES = Pages(token="t", title="trnbot")
+PAGES = PageRenderer(token="t", title="trnbot")
 NASTY = st.sampled_from(
     [
         "<script>alert(1)</script>",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from adapters.aws.api.responses import Pages, RecordedResponses, ResponseInfo, members
 from adapters.aws.problems import Problems
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, Finding, Forecast, Plan
+from bot.model.outlook import Commitment, CommitmentPlan, Finding, Forecast
 from bot.model.window import Window
 
 Translated = TypeVar("Translated")
@@ -94,7 +94,10 @@ def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
     """Translate GetSavingsPlansUtilization by day."""
     return tuple(
         Commitment(
-            Plan.SAVINGS_PLANS, _day(x), _usd(x["Utilization"], "TotalCommitment"), _usd(x["Utilization"], "UnusedCommitment")
+            CommitmentPlan.SAVINGS_PLANS,
+            _day(x),
+            _usd(x["Utilization"], "TotalCommitment"),
+            _usd(x["Utilization"], "UnusedCommitment"),
         )
         for x in members(pages, "SavingsPlansUtilizationsByTime")
     )
@@ -110,7 +113,7 @@ def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
     """Translate GetReservationUtilization by day; days without a reservation are left out."""
     days = [(_day(x), x["Total"]) for x in members(pages, "UtilizationsByTime")]
     made = [
-        Commitment(Plan.RESERVATIONS, day, _usd(total, "TotalAmortizedFee"), _usd(total, "RICostForUnusedHours"))
+        Commitment(CommitmentPlan.RESERVATIONS, day, _usd(total, "TotalAmortizedFee"), _usd(total, "RICostForUnusedHours"))
         for day, total in days
     ]
     return tuple(one for one in made if one.committed)

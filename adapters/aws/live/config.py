@@ -62,7 +62,7 @@ class ExtraSources:
 
 
 @dataclass(frozen=True)
-class Timing:
+class ReadTiming:
     """Hold the clocks, and the share of an interval that a tick may take."""
 
     clock: Clock
@@ -77,7 +77,7 @@ class LiveConfig:
     """Configure a live account."""
 
     reading: ReadingConfig
-    timing: Timing
+    timing: ReadTiming
     access: AccountAccess = AccountAccess()
     limits: CallLimits = CallLimits()
     extra: ExtraSources = ExtraSources()

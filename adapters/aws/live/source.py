@@ -43,7 +43,7 @@ _SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs"
 
 
 @dataclass(frozen=True)
-class _TickResult:
+class _LiveReading:
     """Hold the results of one tick."""
 
     end: int
@@ -81,7 +81,7 @@ class Live:
         self.details = DetailPoller(self._lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
-        self._tick_result: _TickResult | None = None
+        self._tick_result: _LiveReading | None = None
         self._unlogged: tuple[str, ...] = ()
         self._asking = RLock()
 
@@ -172,7 +172,7 @@ class Live:
         """Return whether an accelerated instance of a place carries the tags of a Kubernetes cluster."""
         return self._resources.in_eks(place)
 
-    def _tick(self, now: datetime, end: int) -> _TickResult:
+    def _tick(self, now: datetime, end: int) -> _LiveReading:
         began, at = self._timing.stopwatch(), int(now.timestamp())
         by = {part: began + share * self._grid.step / self._timing.haste for part, share in _SHARES.items()}
         try:
@@ -194,7 +194,7 @@ class Live:
         seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
-        return _TickResult(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read))
+        return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read))
 
     def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""

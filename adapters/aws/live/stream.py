@@ -32,8 +32,8 @@ _LATE_SECONDS = 900
 """What a stream brings is at most so old when it is written."""
 _TRIES = 3
 """An object that cannot be read whole is fetched so often."""
-Wanted = Callable[[Iterable[MetricSeries]], set[MetricSeries]]
-_Family = tuple[str, str, str, str]
+StreamFilter = Callable[[Iterable[MetricSeries]], set[MetricSeries]]
+_StreamFamily = tuple[str, str, str, str]
 """Namespace, metric, region and account."""
 
 
@@ -46,7 +46,7 @@ class Streams:
     book: SeriesBook
     problems: Problems
     stopwatch: Callable[[], float]
-    _brings: set[_Family] = field(default_factory=set)
+    _brings: set[_StreamFamily] = field(default_factory=set)
     _tried: Counter[str] = field(default_factory=Counter)
     _listed: bool = False
     _settled: int = 0
@@ -57,7 +57,7 @@ class Streams:
             return False
         return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
 
-    def read(self, now: datetime, deadline: float, wanted: Wanted) -> NewPoints:
+    def read(self, now: datetime, deadline: float, wanted: StreamFilter) -> NewPoints:
         """Return the points of new objects, the newest first, as far as the time reaches; the next tick reads the rest."""
         read = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
         left = 0
@@ -91,7 +91,7 @@ class Streams:
         minutes = (now - objects[0].at).total_seconds() / 60
         return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
 
-    def _read(self, lister: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: Wanted, read: NewPoints) -> int:
+    def _read(self, lister: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: StreamFilter, read: NewPoints) -> int:
         """Fetch and read objects in parallel; return how many are left for the next tick."""
         if not fresh:
             return 0
@@ -104,7 +104,7 @@ class Streams:
         return len(fresh) - taken
 
     def _take(
-        self, lister: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: Wanted, read: NewPoints
+        self, lister: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: StreamFilter, read: NewPoints
     ) -> bool:
         """Keep an object's points, and return whether it is done. A broken one gives its sound part, and is tried again."""
         try:
@@ -120,7 +120,7 @@ class Streams:
             del self._tried[one.key]
         return True
 
-    def _numbered(self, gatherer: Gatherer, wanted: Wanted) -> Points:
+    def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""
         self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in gatherer.numbers}
         keep = wanted(gatherer.numbers)

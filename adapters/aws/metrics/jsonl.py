@@ -14,24 +14,24 @@ from adapters.aws.files import blocks, records
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 from adapters.aws.problems import Problems, why
 
-_Memo = dict[tuple[str, ...], int]
+_SeriesMemo = dict[tuple[str, ...], int]
 
 
 def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather the file's points; name the broken lines and skip them."""
-    reader = _Reader(name, gatherer, problems)
+    reader = _LineReader(name, gatherer, problems)
     for first, lines in blocks(path, name, problems):
         reader.read(first, lines)
 
 
 @dataclass
-class _Reader:
+class _LineReader:
     """Read blocks of lines of one file; a series is looked up once."""
 
     name: str
     gatherer: Gatherer
     problems: Problems
-    memo: _Memo = field(default_factory=dict)
+    memo: _SeriesMemo = field(default_factory=dict)
 
     def read(self, first: int, lines: list[bytes]) -> None:
         """Gather the points of a block, line by line where one of them is broken."""
@@ -64,7 +64,7 @@ def _missing(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else why(error)
 
 
-def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _Memo) -> Points:
+def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> Points:
     values = [record["value"] for record in parsed]
     seconds = np.array([record["timestamp"] for record in parsed], dtype=np.float64) / 1000
     count = np.array([value["count"] for value in values], dtype=np.float64)
@@ -75,7 +75,7 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _Memo) -> Po
     return Points(_numbers(parsed, gatherer, memo), seconds.astype(np.int64), count, total, peak)
 
 
-def _numbers(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _Memo) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _numbers(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> np.ndarray[Any, np.dtype[np.int64]]:
     numbers = np.empty(len(parsed), dtype=np.int64)
     ignored: Counter[tuple[str, str]] = Counter()
     for i, record in enumerate(parsed):

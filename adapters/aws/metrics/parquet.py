@@ -50,7 +50,7 @@ class RowRuns(Generic[K]):
 
 
 @dataclass(frozen=True)
-class Values:
+class ParquetValues:
     """Hold the columns of rows, and which of them have a time, a count and a sum."""
 
     seconds: Ints
@@ -71,10 +71,10 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ParquetRows:
     """Hold the rows that were read of some files."""
 
-    values: Values
+    values: ParquetValues
     stored: Mapping[bytes, RowRuns[int]] = field(default_factory=dict)
     """Hashes of dimension sets, for what of `ParquetFile.sets` was to be decoded."""
     mixed: RowRuns[tuple[int, int]] | None = None
@@ -85,7 +85,7 @@ class Rows:
 
 def rows_alone(
     db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], tellers: Sequence[ParquetFile], sets: Sets
-) -> Rows:
+) -> ParquetRows:
     """Read files that are each about one metric; decode the sets of the `tellers` only, and add new ones to `sets`."""
     columns = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
     stored: dict[bytes, RowRuns[int]] = {}
@@ -94,7 +94,7 @@ def rows_alone(
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
         stored = {file.sets: _runs(mine) for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)}
         _decode(db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets)
-    return Rows(_values(columns), stored)
+    return ParquetRows(_values(columns), stored)
 
 
 def rows_mixed(
@@ -103,7 +103,7 @@ def rows_mixed(
     files: Sequence[ParquetFile],
     metrics: Collection[tuple[str, str]],
     sets: Sets,
-) -> Rows:
+) -> ParquetRows:
     """Read the rows of some `metrics` from files that are about any, in their order: it decides between two of one point."""
     named = db.execute(
         f"SELECT hash({_NAMES}) m, {_NAMES}, count(*) FROM {source} GROUP BY ALL",  # noqa: S608
@@ -117,7 +117,7 @@ def rows_mixed(
         columns = db.execute(f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]).fetchnumpy()
     runs = _pairs(columns["d"], columns["m"])
     _decode(db, source, files, sorted({one for one, _ in runs.distinct}), sets)
-    return Rows(_values(columns), mixed=runs, named=named)
+    return ParquetRows(_values(columns), mixed=runs, named=named)
 
 
 def _paths(files: Sequence[ParquetFile]) -> list[str]:
@@ -159,11 +159,11 @@ def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
     return np.append(0, np.flatnonzero(differs) + 1)
 
 
-def _values(columns: Mapping[str, Any]) -> Values:
+def _values(columns: Mapping[str, Any]) -> ParquetValues:
     seconds, count, total, peak = (_filled(columns[name]) for name in ("seconds", "count", "sum", "max"))
     good = sound(seconds, count, total)
     with np.errstate(invalid="ignore"):
-        return Values(seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good)
+        return ParquetValues(seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good)
 
 
 def _filled(column: Any) -> Any:
@@ -186,11 +186,11 @@ def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems
                 for file in alike:
                     problems.add(file.name, f"no column {error}; skipped.")
                 continue
-            _Reader(connection, source, gatherer, problems).read(alike)
+            _ParquetReader(connection, source, gatherer, problems).read(alike)
 
 
 @dataclass
-class _Reader:
+class _ParquetReader:
     """Read files of one layout; a dimension set is decoded once, after that its hash is known.
 
     Decoding the sets costs more than all numbers together, and the same nodes come again with every metric.
@@ -222,13 +222,13 @@ class _Reader:
         self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
         return False
 
-    def _rows(self, group: Sequence[ParquetFile], tellers: Sequence[ParquetFile]) -> Rows:
+    def _rows(self, group: Sequence[ParquetFile], tellers: Sequence[ParquetFile]) -> ParquetRows:
         with self.connection.cursor() as db:
             if group[0].names is None:
                 return rows_mixed(db, self.source, group, self.gatherer.catalogue.metrics, self.sets)
             return rows_alone(db, self.source, group, tellers, self.sets)
 
-    def _gather(self, group: Sequence[ParquetFile], rows: Callable[[], Rows]) -> None:
+    def _gather(self, group: Sequence[ParquetFile], rows: Callable[[], ParquetRows]) -> None:
         """Gather the points of some files; where one cannot be read, only that one is left out."""
         try:
             self._add(group, rows())
@@ -239,7 +239,7 @@ class _Reader:
             for file in group:
                 self._gather([file], partial(self._rows, [file], []))
 
-    def _add(self, group: Sequence[ParquetFile], rows: Rows) -> None:
+    def _add(self, group: Sequence[ParquetFile], rows: ParquetRows) -> None:
         self.stored |= rows.stored
         parts = [(self._mixed(rows.mixed, rows), slice(None))] if rows.mixed else self._alone(group)
         for series, cut in parts:
@@ -253,7 +253,7 @@ class _Reader:
         for (namespace, metric), count in times.items():
             self.gatherer.ignore(namespace, metric, count)
 
-    def _mixed(self, runs: RowRuns[tuple[int, int]], rows: Rows) -> Ints:
+    def _mixed(self, runs: RowRuns[tuple[int, int]], rows: ParquetRows) -> Ints:
         """Return the number of each row's series, of files about any metric."""
         names = {row[0]: row[1:5] for row in rows.named}
         return runs.spread([self._number(names[name], self.sets[one]) for one, name in runs.distinct])

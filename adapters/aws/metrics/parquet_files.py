@@ -60,7 +60,7 @@ def _value(columns: Mapping[str, str], name: str) -> str:
     raise KeyError("value")
 
 
-Columns = tuple[tuple[str, str], ...]
+ParquetColumns = tuple[tuple[str, str], ...]
 """Name and type of each column."""
 Names = tuple[str | None, ...]
 """Namespace, metric name, region and account."""
@@ -108,13 +108,13 @@ class _Chunk:
 
 def by_layout(
     connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[Path, str]], problems: Problems
-) -> Mapping[Columns, Sequence[ParquetFile]]:
+) -> Mapping[ParquetColumns, Sequence[ParquetFile]]:
     """Return the files by their columns, in the order given; name those that are not Parquet."""
     paths = [str(path) for path, _ in files]
     schemas = _by_file(_asked(connection, _SCHEMA, paths))
     chunks = _by_file(_asked(connection, _CHUNKS, paths))
-    by_schema: dict[tuple[_Row, ...], Columns] = {}
-    layouts: dict[Columns, list[ParquetFile]] = defaultdict(list)
+    by_schema: dict[tuple[_Row, ...], ParquetColumns] = {}
+    layouts: dict[ParquetColumns, list[ParquetFile]] = defaultdict(list)
     for path, name in files:
         schema = tuple(schemas.get(str(path), ()))
         try:
@@ -146,7 +146,7 @@ def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
     return by_file
 
 
-def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> Columns:
+def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> ParquetColumns:
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     return tuple((str(row[0]), str(row[1])) for row in described)
 

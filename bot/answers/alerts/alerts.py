@@ -30,7 +30,7 @@ from bot.cards.card import (
 from bot.cards.charts import alert_chart
 from bot.cards.words import counted, period
 from bot.errors import WrongInput, nearest
-from bot.model.alert import Alert, Decision, Doing, Notification, Reason, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
 from bot.model.durations import duration_text
 from bot.model.labels import Labels
 from bot.model.money import usd
@@ -183,7 +183,7 @@ async def ack(
     note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
-    return await decide(ports, request, name, Doing.ACKNOWLEDGE, note)
+    return await decide(ports, request, name, DecisionKind.ACKNOWLEDGE, note)
 
 
 @command(
@@ -196,7 +196,7 @@ async def ack(
 )
 async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Take an acknowledgement back."""
-    return await decide(ports, request, name, Doing.UNACKNOWLEDGE)
+    return await decide(ports, request, name, DecisionKind.UNACKNOWLEDGE)
 
 
 @command(
@@ -233,7 +233,7 @@ async def snooze(
     return decided_card(found, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
 
-async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: str = "", words: str = "") -> Card:
+async def decide(ports: Ports, request: Request, name: str, doing: DecisionKind, note: str = "", words: str = "") -> Card:
     """Keep a person's decision about an alert, and confirm it."""
     found = await find_alert(ports, request, name)
     stamp = f"{found.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
@@ -247,7 +247,9 @@ async def decide(ports: Ports, request: Request, name: str, doing: Doing, note: 
         note=note,
     )
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    return decided_card(found, words or {Doing.ACKNOWLEDGE: "Acknowledged by you", Doing.UNACKNOWLEDGE: "Handed back"}[doing])
+    return decided_card(
+        found, words or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Handed back"}[doing]
+    )
 
 
 def _silence(found: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:

@@ -14,13 +14,13 @@ from bot.cards.alert_words import cause_words, pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput, nearest
-from bot.model.alert import Alert, Decision, Doing, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate
-from bot.watch.feedback import Score, pattern_of, patterns, scores
+from bot.watch.feedback import RuleScore, pattern_of, patterns, scores
 from bot.watch.mute import silences_alert
 
 _COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("quiet now", Align.RIGHT), Column("id"))
@@ -51,7 +51,7 @@ def dropped_card(silence: Silence) -> Card:
     return Card(f"{silence.id} is dropped: it speaks again", Tone.GOOD, (words,), {"silence": silence.id})
 
 
-def feedback_card(found: Sequence[Score], window: Window) -> Card:
+def feedback_card(found: Sequence[RuleScore], window: Window) -> Card:
     """Show useful and wrong by rule; suggestions are lines to press, nothing is changed by itself."""
     useful, wrong = sum(one.useful for one in found), sum(one.wrong for one in found)
     data = {"rules": [_score_data(one) for one in found], "useful": useful, "wrong": wrong}
@@ -121,7 +121,7 @@ def _data(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> dict[
     }
 
 
-def _score_data(one: Score) -> dict[str, object]:
+def _score_data(one: RuleScore) -> dict[str, object]:
     return {
         "rule": one.rule,
         "useful": one.useful,
@@ -131,7 +131,7 @@ def _score_data(one: Score) -> dict[str, object]:
     }
 
 
-_JUDGED = (Doing.USEFUL, Doing.NOT_AN_ANOMALY)
+_JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY)
 _SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=180)
 
 
@@ -158,7 +158,7 @@ async def not_an_anomaly(
     made = _remembered(found, request, span)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[made]))
     words = f"Noted as not an anomaly; its like is muted until {made.ends:%Y-%m-%d} (`silences` lists it)"
-    return await decide(ports, request, found.id, Doing.NOT_AN_ANOMALY, words=words)
+    return await decide(ports, request, found.id, DecisionKind.NOT_AN_ANOMALY, words=words)
 
 
 @command(
@@ -172,7 +172,7 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
     words = f"Noted as useful; {ids}, which muted its like, is dropped" if against else "Noted as useful"
-    return await decide(ports, request, found.id, Doing.USEFUL, words=words)
+    return await decide(ports, request, found.id, DecisionKind.USEFUL, words=words)
 
 
 @command(

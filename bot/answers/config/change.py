@@ -16,7 +16,7 @@ from bot.errors import WrongInput, nearest
 from bot.model.labels import Labels
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
-from bot.model.version import Doing, Draft, Override, Version
+from bot.model.version import Draft, Override, Version, VersionKind
 from bot.policy.change import BACK, applied, edits, read_changes, replaced, shown, stacked
 from bot.policy.file import read_policy
 from bot.policy.schema import SETTINGS
@@ -134,7 +134,7 @@ async def config_import(
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(await asyncio.to_thread(_text, request, toml))
     overrides = replaced(ports.site.base, wanted)
-    made, seen = await asyncio.to_thread(draft, ports, request, Doing.IMPORT, overrides, overrides)
+    made, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
     return preview_card(made, seen)
 
 
@@ -171,7 +171,7 @@ def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Lab
     standing = newest[0].overrides if newest else ()
     policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
     told = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
-    made, seen = draft(ports, request, Doing.SET, told, stacked(standing, told))
+    made, seen = draft(ports, request, VersionKind.SET, told, stacked(standing, told))
     return preview_card(made, seen, _unknown(ports, request, scope))
 
 
@@ -220,7 +220,7 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
     if not made:
         raise WrongInput(f"Nothing would change: the policy stands as in version {target} already.")
     who = request.user
-    version = Version(newest + 1, request.at, who.id, who.name, Doing.UNDO, made, wanted, restores=target)
+    version = Version(newest + 1, request.at, who.id, who.name, VersionKind.UNDO, made, wanted, restores=target)
     ports.stores.versions.add(version)
     return applied_card(version)
 

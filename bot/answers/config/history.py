@@ -8,7 +8,7 @@ from typing import Any
 from bot.answers.config.preview import edit_data, edit_lines, edit_words
 from bot.cards.card import Block, Button, Buttons, Card, Column, Facts, Table, Tone, When, quiet
 from bot.cards.words import clock
-from bot.model.version import Attempt, Doing, Version
+from bot.model.version import Attempt, Version, VersionKind
 
 _MOST = 15
 _REFUSED = 5
@@ -16,7 +16,7 @@ _REFUSED = 5
 
 def applied_card(version: Version, again: bool = False) -> Card:
     """Say that a change holds now, and how to take it back."""
-    verb = "Applied before" if again else "Undone" if version.doing is Doing.UNDO else "Applied"
+    verb = "Applied before" if again else "Undone" if version.doing is VersionKind.UNDO else "Applied"
     back = f": back at version {version.restores}" if version.restores else ""
     back = ": the settings file alone" if version.restores == 0 else back
     blocks = [
@@ -70,7 +70,7 @@ def version_data(version: Version) -> dict[str, Any]:
 
 def _undo(newest: Version, words: str) -> tuple[Button, ...]:
     """Return the button that goes back, none where nothing is left to take back."""
-    if newest.doing is not Doing.UNDO:
+    if newest.doing is not VersionKind.UNDO:
         return (Button(words, "config undo"),)
     return (Button("Go back further", "config undo"),) if newest.restores else ()
 
@@ -89,7 +89,7 @@ def _versions(versions: Sequence[Version]) -> Table:
 def _what(version: Version) -> str:
     said = "; ".join(edit_words(edit) for edit in version.edits[:2])
     more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
-    begun = {Doing.SET: "", Doing.IMPORT: "import: ", Doing.UNDO: "undo: "}[version.doing]
+    begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}[version.doing]
     return begun + said + more
 
 

@@ -31,14 +31,14 @@ from bot.cards.words import clock, counted, day, period
 from bot.model.alert import Alert
 from bot.model.durations import duration_text, rounded_duration
 from bot.model.money import usd
-from bot.model.version import Doing, Draft, Edit
-from bot.watch.preview import Comparison, Side, spent
+from bot.model.version import Draft, Edit, VersionKind
+from bot.watch.preview import PolicyComparison, Side, spent
 
 _MOST = 10
 _EDITS = 12
 
 
-def preview_card(draft: Draft, seen: Comparison, notes: Sequence[str] = ()) -> Card:
+def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()) -> Card:
     """Show both sides, the alerts that only one of them tells, and the buttons to apply, change or cancel."""
     blocks: list[Block] = [*edit_lines(draft.edits), *(text(note) for note in notes), _sides(seen), _verdict(seen)]
     blocks += [_listed("Alerts that appear", seen.appear)] if seen.appear else []
@@ -73,14 +73,14 @@ def edit_data(edit: Edit) -> dict[str, object]:
     return {"key": edit.key, "scope": dict(edit.scope), "from": edit.before, "to": edit.after}
 
 
-def _headline(seen: Comparison) -> str:
+def _headline(seen: PolicyComparison) -> str:
     then, now = len(seen.after.notified), len(seen.before.notified)
     if not seen.appear and not seen.disappear:
         return f"the same {counted(now, 'alert')} over {rounded_duration(seen.window.length)}"
     return f"{counted(then, 'alert')} instead of {now} over {rounded_duration(seen.window.length)}"
 
 
-def _sides(seen: Comparison) -> Table:
+def _sides(seen: PolicyComparison) -> Table:
     before, after = seen.before, seen.after
     rows = [
         ("alerts told", f"{len(before.notified)}", f"{len(after.notified)}"),
@@ -103,7 +103,7 @@ def _delay(side: Side) -> str:
     return "–" if side.delay is None else duration_text(side.delay)
 
 
-def _verdict(seen: Comparison) -> Block:
+def _verdict(seen: PolicyComparison) -> Block:
     """Say in dollars how much would be missed and how much found."""
     missed, found = spent(seen.disappear), spent(seen.appear)
     if not seen.appear and not seen.disappear:
@@ -113,7 +113,7 @@ def _verdict(seen: Comparison) -> Block:
     return text("With the change: ", Strong("; ".join(parts)), _sooner(seen), ".")
 
 
-def _sooner(seen: Comparison) -> str:
+def _sooner(seen: PolicyComparison) -> str:
     before, after = seen.before.delay, seen.after.delay
     if before is None or after is None or abs(after - before) < timedelta(minutes=1):
         return ""
@@ -128,7 +128,7 @@ def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
     return Table(columns, rows, caption=caption, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
 
 
-def _chart(seen: Comparison) -> Chart:
+def _chart(seen: PolicyComparison) -> Chart:
     """Stack the alerts of each day: those told either way, those only with the change, those only without."""
     first, last = seen.window.start.date(), seen.window.end.date()
     days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
@@ -149,13 +149,13 @@ def _counts(alerts: Iterable[Alert], days: Sequence[date]) -> tuple[float | None
     return tuple(float(found[one]) for one in days)
 
 
-def _how(draft: Draft, seen: Comparison) -> Text:
+def _how(draft: Draft, seen: PolicyComparison) -> Text:
     said = f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')} each). To apply it: "
     return quiet(said, Code(f"config apply {draft.id}"))
 
 
 def _buttons(draft: Draft) -> tuple[Button, ...]:
-    change = (Button("Change…", f"config change {draft.id}", opens=True),) if draft.doing is Doing.SET else ()
+    change = (Button("Change…", f"config change {draft.id}", opens=True),) if draft.doing is VersionKind.SET else ()
     return (
         Button("Apply", f"config apply {draft.id}", ButtonStyle.PRIMARY),
         *change,

@@ -33,7 +33,7 @@ from bot.model.version import Version
 from bot.policy.change import shown
 from bot.policy.file import write_policy
 from bot.policy.schema import SETTINGS
-from bot.policy.setting import Setting, Unit
+from bot.policy.setting import Setting, SettingUnit
 from bot.ports import Ports
 
 SCOPES = ("cluster", "team", "account")
@@ -103,8 +103,8 @@ def export_card(toml: str) -> Card:
 def _field(setting: Setting, value: str) -> Field:
     low, high = setting.bounds()
     between = "" if low == "–" else f"{low} to {high}; "
-    kinds = {Unit.SWITCH: FieldKind.SWITCH, Unit.WORD: FieldKind.CHOICE}
-    kind = kinds.get(setting.unit, FieldKind.TEXT) if setting.unit is not Unit.WORD or setting.choices else FieldKind.TEXT
+    kinds = {SettingUnit.SWITCH: FieldKind.SWITCH, SettingUnit.WORD: FieldKind.CHOICE}
+    kind = kinds.get(setting.unit, FieldKind.TEXT) if setting.unit is not SettingUnit.WORD or setting.choices else FieldKind.TEXT
     label = setting.meaning[:1].upper() + setting.meaning[1:]
     options = tuple((choice, choice) for choice in setting.choices)
     hint = f"{setting.key}: {between}default {setting.show(setting.default)}"

@@ -45,7 +45,7 @@ from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, share, top, untagged
 from bot.model.durations import rounded_duration
 from bot.model.money import usd
-from bot.model.outlook import Commitment, Plan
+from bot.model.outlook import Commitment, CommitmentPlan
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
 
@@ -287,7 +287,7 @@ def expected_data(theirs: Expected | None) -> dict[str, Any]:
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
     found = []
-    for plan in Plan:
+    for plan in CommitmentPlan:
         days = [one for one in commitments if one.plan is plan and one.committed]
         if days:
             last = max(days, key=lambda one: one.day)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from bot.answers.migrate.comparison import Migration, Option, Scenario, break_even_hours, fp8_gain
+from bot.answers.migrate.comparison import Migration, Option, SpeedScenario, break_even_hours, fp8_gain
 from bot.answers.migrate.data import migration_data
-from bot.answers.migrate.obstacles import Standing
+from bot.answers.migrate.obstacles import ClusterStanding
 from bot.cards.card import (
     Align,
     Block,
@@ -41,7 +41,7 @@ _COLUMNS = (
 _DAYS = 24
 
 
-def refused_card(standing: Standing, to: InstanceType, reasons: Sequence[str]) -> Card:
+def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[str]) -> Card:
     """Say why no comparison is made now."""
     lines = [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons]
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}")))
@@ -129,7 +129,7 @@ def _bought_otherwise(found: Migration) -> bool:
     return bool(found.standing.price and found.moves()[0].price.market is not found.standing.price.market)
 
 
-def _today(standing: Standing) -> Facts:
+def _today(standing: ClusterStanding) -> Facts:
     used = "no reading" if standing.utilization is None else f"{standing.utilization * 100:.0f} % over 24 hours"
     states = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
     pairs = [
@@ -196,7 +196,7 @@ def _chart(found: Migration) -> Chart:
     return Chart(ChartKind.BAR, "Cost of the same work", "%", series, categories=tuple(name for name, _ in bars), summary=summary)
 
 
-def _bar(option: Option, scenario: Scenario, found: Migration) -> str:
+def _bar(option: Option, scenario: SpeedScenario, found: Migration) -> str:
     """Name a bar as shortly as tells it from the others."""
     if option.stays:
         return _name(option)

@@ -14,7 +14,7 @@ from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import Recompile, compare, default_target, speed_range
-from bot.answers.migrate.obstacles import Standing, doubts, refusals
+from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type, no_cluster
 from bot.cards.card import Card
@@ -74,14 +74,14 @@ def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
     return Recompile(max(seen), seen=True) if seen else Recompile(grace / timedelta(hours=1))
 
 
-def _target(name: str, standing: Standing, types: Mapping[str, InstanceType]) -> InstanceType:
+def _target(name: str, standing: ClusterStanding, types: Mapping[str, InstanceType]) -> InstanceType:
     found = known_type(name, types)
     if found.name == standing.type.name:
         raise WrongInput(f"{standing.cluster} already runs {found.name}; name another type.")
     return found
 
 
-def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
+def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
     """Return how the cluster runs now; raise `WrongInput` for one that does not run, or of unknown types."""
     rows, reading = look_over(ports, request)
     mine = [row for row in rows if row.instance.labels.cluster == cluster]
@@ -94,7 +94,7 @@ def _standing(ports: Ports, request: Request, cluster: str) -> Standing:
         raise WrongInput(f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))}).")
     chosen = [row for row in mine if row.instance.labels.instance_type == accelerated[0]]
     memory = ports.stores.alerts.load(request.at)
-    return Standing(
+    return ClusterStanding(
         cluster,
         types[accelerated[0]],
         len(chosen),
@@ -124,6 +124,6 @@ def _utilization(reading: Reading, cluster: str) -> float | None:
     return measured(frame, rows, timedelta(days=1), ANY).mean
 
 
-def _quotes(ports: Ports, request: Request, standing: Standing, target: InstanceType) -> list[Price]:
+def _quotes(ports: Ports, request: Request, standing: ClusterStanding, target: InstanceType) -> list[Price]:
     pricing = Pricing(ports).at(request.at)
     return [price for kind in (target.name, standing.type.name) for price in pricing.quotes(kind, standing.region)]

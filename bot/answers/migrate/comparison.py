@@ -12,9 +12,9 @@ from datetime import date
 from decimal import Decimal
 from statistics import median
 
-from bot.answers.migrate.obstacles import Standing
+from bot.answers.migrate.obstacles import ClusterStanding
 from bot.errors import WrongInput
-from bot.model.claims import ClaimKind, Claims, Conflict, Saving, SpeedUp
+from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents
 from bot.model.price import Basis, Price
@@ -40,7 +40,7 @@ SAME = SpeedRange(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Scenario:
+class SpeedScenario:
     """State one speed-up's outcome: whole nodes for today's pace, their USD an hour, cost of the same work (1 = today)."""
 
     speedup: float
@@ -58,7 +58,7 @@ class Option:
     here: bool
     """Whether the price is of the cluster's own region."""
     age_days: int
-    scenarios: tuple[Scenario, Scenario, Scenario]
+    scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
 
     @property
     def worst(self) -> float:
@@ -92,7 +92,7 @@ class Recompile:
     hours: float
     seen: bool = False
 
-    def usd(self, scenario: Scenario) -> Decimal:
+    def usd(self, scenario: SpeedScenario) -> Decimal:
         """Return the cost on the new nodes."""
         return cents(scenario.usd_per_hour * Decimal(str(self.hours)))
 
@@ -101,11 +101,11 @@ class Recompile:
 class Migration:
     """Hold the comparison: options that move and that stay, cheapest first."""
 
-    standing: Standing
+    standing: ClusterStanding
     to: InstanceType
     speeds: SpeedRange
     options: tuple[Option, ...]
-    savings: tuple[Saving, ...] = ()
+    savings: tuple[ClaimedSaving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cautions: tuple[str, ...] = field(default=())
     recompile: Recompile | None = None
@@ -157,7 +157,7 @@ def speed_range(old: InstanceType, new: InstanceType, types: Types, claims: Clai
 
 
 def compare(
-    standing: Standing, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims, today: date
+    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims, today: date
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
     assert standing.price
@@ -178,7 +178,7 @@ def compare(
     )
 
 
-def break_even_hours(port_usd: Decimal, standing: Standing, relative_cost: float) -> float | None:
+def break_even_hours(port_usd: Decimal, standing: ClusterStanding, relative_cost: float) -> float | None:
     """Return the hours of today's work after which a port has paid for itself, None when it never does."""
     saved = float(standing.usd_per_hour) * (1 - relative_cost)
     return float(port_usd) / saved if saved > 0 else None
@@ -220,19 +220,19 @@ def _foundation(price: Price) -> tuple[int, int]:
     return list(Basis).index(price.basis), -price.asof.toordinal()
 
 
-def _option(standing: Standing, price: Price, speeds: SpeedRange, stays: bool, today: date) -> Option:
+def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool, today: date) -> Option:
     low, mid, high = (_scenario(standing, price, factor) for factor in speeds.each())
     return Option(price, stays, price.region == standing.region, (today - price.asof).days, (low, mid, high))
 
 
-def _scenario(standing: Standing, price: Price, speedup: float) -> Scenario:
+def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedScenario:
     assert standing.price
     nodes = math.ceil(standing.nodes / speedup - 1e-9)
     relative = float(price.usd_per_hour / standing.price.usd_per_hour) / speedup
-    return Scenario(speedup, nodes, nodes * price.usd_per_hour, relative)
+    return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, relative)
 
 
-def _cautions(standing: Standing, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]) -> list[str]:
+def _cautions(standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]) -> list[str]:
     found = []
     if not moving:
         found.append(f"No price of {to.name} is known in any market, so its cost cannot be compared.")

@@ -15,7 +15,7 @@ _WORKING = {NodeState.BUSY, NodeState.NEW}
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClusterStanding:
     """State a cluster as it runs: its most common type, nodes of that type, mean price, mean utilization of 24 hours."""
 
     cluster: str
@@ -35,7 +35,7 @@ class Standing:
         return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
 
 
-def refusals(standing: Standing) -> tuple[str, ...]:
+def refusals(standing: ClusterStanding) -> tuple[str, ...]:
     """Return why no faster chip can be advised now, each a sentence; empty when it can."""
     found = [
         f"{x.cause.value.replace('_', ' ')}: {x.cause.facts.no_faster_chip}"
@@ -51,7 +51,7 @@ def refusals(standing: Standing) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
+def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
     """Return the doubts about moving, none of which forbids it, each a sentence."""
     found = []
     if standing.utilization is not None and standing.utilization < least_utilization:
@@ -66,11 +66,11 @@ def doubts(standing: Standing, least_utilization: float) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _half(alert: Alert, standing: Standing) -> bool:
+def _half(alert: Alert, standing: ClusterStanding) -> bool:
     return not alert.anomaly.things or 2 * len(alert.anomaly.things) >= standing.nodes
 
 
-def _states(standing: Standing) -> str:
+def _states(standing: ClusterStanding) -> str:
     """Tell when fewer than half of the nodes work."""
     total = sum(standing.states.values())
     working = sum(n for state, n in standing.states.items() if state in _WORKING)

@@ -9,13 +9,13 @@ from typing import Any
 
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import counted
-from bot.costs.compare import FEWEST, Comparison, Difference, EqualLoss, Sample
+from bot.costs.compare import FEWEST, Difference, EqualLoss, RunComparison, Sample
 from bot.model.money import cents, usd
 
 _R = Align.RIGHT
 
 
-def compare_card(found: Comparison) -> Card:
+def compare_card(found: RunComparison) -> Card:
     """Draw the difference with its interval and the time beside it, then the cost of an equal loss."""
     a, b = found.a, found.b
     blocks: list[Block] = [text(sentence(found)), _table(found)]
@@ -32,7 +32,7 @@ def compare_card(found: Comparison) -> Card:
     return Card(_title(found), Tone.INFO, tuple(blocks), compare_data(found))
 
 
-def sentence(found: Comparison) -> str:
+def sentence(found: RunComparison) -> str:
     """Say the comparison in one line, as the weekly digest does too."""
     a, b = found.a, found.b
     if found.usd is None or found.hours is None:
@@ -44,7 +44,7 @@ def sentence(found: Comparison) -> str:
     return f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.{trade}{noise}"
 
 
-def compare_data(found: Comparison) -> dict[str, Any]:
+def compare_data(found: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts."""
     loss = found.equal_loss
     return {
@@ -66,12 +66,12 @@ def compare_data(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _title(found: Comparison) -> str:
+def _title(found: RunComparison) -> str:
     names = f"{found.a.name} against {found.b.name}"
     return f"{names}: not enough epochs" if found.usd is None else f"{names}: {_signed(found.usd.mean)} an epoch"
 
 
-def _table(found: Comparison) -> Table:
+def _table(found: RunComparison) -> Table:
     columns = (
         Column(""),
         Column(found.a.name, _R),

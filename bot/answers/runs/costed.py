@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from bot.costs.compare import Comparison, Sample, compare
+from bot.costs.compare import RunComparison, Sample, compare
 from bot.costs.pricing import Pricing
 from bot.costs.training import RunCost, paid, run_cost
 from bot.errors import WrongInput, nearest
@@ -107,7 +107,7 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
     return baseline.named(name)
 
 
-def parities(ports: Ports, at: datetime) -> tuple[tuple[str, Comparison | None], ...]:
+def parities(ports: Ports, at: datetime) -> tuple[tuple[str, RunComparison | None], ...]:
     """Return each open migration with its comparison, None where a side no longer tells; may block."""
     opened = MIGRATIONS.newest(ports.stores.documents, MOST)
     if not opened:
@@ -116,7 +116,7 @@ def parities(ports: Ports, at: datetime) -> tuple[tuple[str, Comparison | None],
     return tuple((name, _parity(ports, runs, name, migration.baseline)) for name, migration in sorted(opened, key=lambda x: x[0]))
 
 
-def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> Comparison | None:
+def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> RunComparison | None:
     try:
         return compare(side(ports, runs, baseline), side(ports, runs, name))
     except WrongInput:

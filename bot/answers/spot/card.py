@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.spot.ranking import Job, Offer
+from bot.answers.spot.ranking import Offer, SpotJob
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
 from bot.cards.words import clock, counted, day, period
 from bot.model.claims import Transfer
@@ -27,7 +27,7 @@ class SpotAnswer:
 
     instance_type: str
     window: Window
-    job: Job
+    job: SpotJob
     offers: tuple[Offer, ...]
     bands: tuple[Interruption, ...]
     scores: tuple[PlacementScore, ...]

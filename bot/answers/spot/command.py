@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.spot.card import SpotAnswer, spot_card
-from bot.answers.spot.ranking import Job, offer, ranked, zones
+from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
 from bot.answers.values import known_type
 from bot.cards.card import Card
 from bot.costs.pricing import Pricing, listed_price
@@ -49,11 +49,11 @@ async def spot(
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
     _refuse(nodes, hours, data_gb, from_, cap)
-    job = Job(nodes, hours, checkpoint, restart, data_gb, from_)
+    job = SpotJob(nodes, hours, checkpoint, restart, data_gb, from_)
     return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), window, job, cap)
 
 
-def _answer(ports: Ports, request: Request, name: str, window: Window, job: Job, cap: Decimal | None) -> Card:
+def _answer(ports: Ports, request: Request, name: str, window: Window, job: SpotJob, cap: Decimal | None) -> Card:
     changes = ports.world.prices.spot_history(name, request.at)
     bands, scores = ports.world.prices.interruptions(name, request.at), ports.world.prices.placement(name, request.at)
     kept = Window(window.start, min(window.end, request.at)) if window.start < request.at else window

@@ -30,7 +30,7 @@ _UPPER: Mapping[str, tuple[float, bool]] = {
 
 
 @dataclass(frozen=True)
-class Job:
+class SpotJob:
     """State a job: nodes, hours of work, and the loss by a reclaim of any of them."""
 
     nodes: int = 1
@@ -111,7 +111,7 @@ def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
 
 def offer(
     zone: Zone,
-    job: Job,
+    job: SpotJob,
     bands: Sequence[Interruption],
     scores: Sequence[PlacementScore],
     on_demand: Price | None,
@@ -127,7 +127,7 @@ def offer(
     return Offer(zone, share, at_least, compute, transfer, on_demand, band, score)
 
 
-def lost_share(band: str, job: Job) -> tuple[float | None, bool]:
+def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
     """Return the share of the work that is done twice, and whether it may be more; None for a band that is not known.
 
     Half a checkpoint interval and a restart are lost a reclaim; any of the nodes' reclaims stops the job. A band counts
