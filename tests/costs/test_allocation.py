@@ -17,7 +17,7 @@ from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
 from bot.answers.line import understand
 from bot.cards.card import Table, Text, plain
-from bot.costs.allocation import Allocation
+from bot.costs.allocation import Allocation, owned_rows
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Instance, Inventory, Launcher, LauncherKind
@@ -25,7 +25,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.request import Request, User
-from bot.model.spend import Filter
+from bot.model.spend import Filter, Money, Spend
 from bot.model.window import Window
 from tests.builders import ports_over
 
@@ -252,3 +252,21 @@ def test_a_name_hints_at_a_team(ports):
 
 def test_nobody_is_named_where_nothing_tells(ports):
     assert hinted(ports) == ("", "")
+
+
+def test_each_kind_of_amount_is_split_and_a_young_one_stays_an_estimate(ports):
+    node = list(billed("i-1"))
+    kinds = [[*row[:1], kind, *row[2:9], usd, *row[10:]] for row in node for kind, usd in (("Tax", "2.15"), ("Credit", "-1.00"))]
+    tally = asked(ports([*node, *kinds], reading({pod("a"): 8}, {"i-1": 32})), "pod")
+    (mine,) = (row for row in tally.rows if row.key["pod"] == "a")
+    assert (mine.money.gross, mine.money.tax, mine.money.credits) == (Decimal("129.00"), Decimal("12.90"), Decimal("-6.00"))
+    assert (mine.money.net, mine.money.amortised) == (Decimal("135.90"), Decimal("129.00"))
+    assert all(row.estimated for row in tally.rows), "the bill ends today"
+
+
+def test_what_is_derived_of_an_owner_is_amortised_cost():
+    money = Money(gross=Decimal(10), net=Decimal(10), amortised=Decimal(7))
+    key = {"cluster": "llama", "namespace": "nlp", "pod": "train-0", "team": ""}
+    less, more = owned_rows([Spend(key, money)])
+    assert less.money == -money
+    assert (more.key["team"], more.derived.amortised) == ("nlp", 7)

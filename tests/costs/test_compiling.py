@@ -1,17 +1,23 @@
 """Compiles in dollars: what all of them cost, what was for nothing, and what one node for all would have spared."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
+from adapters.store.memory import MemoryStore
 from bot.answers.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.cards.card import Text, plain
-from bot.costs.compiling import batches, bill_of, sharing
+from bot.costs.compiling import batches, bill_of, compiling_within, sharing
 from bot.model.compile import Compile, CompileMark, Ending, Mark
+from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.spend import Filter
 from bot.model.window import Window
-from tests.builders import NOON
+from tests.builders import NOON, ports_over, reading
+from tests.house.fakes import Fleet
 
 HOUR = timedelta(hours=1)
 
@@ -121,3 +127,33 @@ def test_a_cache_that_went_cold_is_said_with_its_likely_cause():
     (batch,) = batches([compile_(ending=Ending.GOING)], twenty)
     text = words(compile_blocks([CompileNote(batch, HOUR, 4, again=True)], NOON + HOUR))
     assert "the cache went cold, likely by another batch size" in text
+
+
+def test_of_a_bill_only_what_was_cut_off_is_lost():
+    bill = bill_of([compile_(), compile_("i-2", ending=Ending.CUT, hours=0.25)], Window(NOON, NOON + HOUR), twenty)
+    assert (bill.usd, bill.cut_usd) == (Decimal("25.00"), Decimal("5.00"))
+
+
+def test_a_compile_that_begins_when_another_ends_is_one_of_its_own():
+    assert [x.nodes for x in batches([compile_(), compile_("i-2", 1.0)], twenty)] == [1, 1]
+    assert [x.nodes for x in batches([compile_(), compile_("i-2", 0.99)], twenty)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("filters", "nodes"),
+    [
+        ((), 2),
+        ((Filter("cluster", ("llama",)),), 1),
+        ((Filter("cluster", ("llama",), True),), 0),
+        ((Filter("cluster", ("vision",), True),), 1),
+        ((Filter("cluster", ("vision",)),), 0),
+        ((Filter("service", ("AmazonEC2",)),), 0),
+    ],
+)
+def test_a_filter_leaves_out_compiles_of_nodes_that_nobody_knows(filters, nodes):
+    mine = [compile_("i-llama000"), compile_("i-gone", cluster="vision")]
+    ports = ports_over(Fleet(), MemoryStore(), compiles=lambda *_: mine)
+    frame = Frame("node", (), NOON, HOUR, (), np.zeros((0, 1, 0)))
+    seen = replace(reading(NOON + HOUR, n=1), frames={"node": frame})
+    bill = compiling_within(ports, seen, Window(NOON, NOON + HOUR), filters)
+    assert (bill.compiles if bill else 0) == nodes

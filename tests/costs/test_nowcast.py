@@ -61,3 +61,15 @@ def test_the_range_holds_four_in_five():
         found = month_end(days(date(2026, 11, 1), month), NOV, at(15))
         held += found.low <= sum(month) <= found.high
     assert 0.76 < held / 1000 < 0.84
+
+
+def test_the_range_is_students_of_few_days():
+    """Worked by hand: mean 20, s 10 over 3 days, t = 1.886 at 2 degrees of freedom, 27 days left: sqrt(27 + 27²/3) = 16.43."""
+    found = month_end(days(date(2026, 11, 1), [10, 20, 30]), NOV, at(4))
+    assert (found.spent, found.forecast, found.low) == (60, 600, pytest.approx(Decimal("290.1"), abs=Decimal("0.1")))
+    assert found.high == pytest.approx(Decimal("909.9"), abs=Decimal("0.1"))
+
+
+def test_credits_that_make_days_negative_may_undo_what_is_spent():
+    found = month_end(days(date(2026, 11, 1), [100, -80, 90, -60]), NOV, at(5))
+    assert found.low == found.forecast - (found.high - found.forecast) < found.spent

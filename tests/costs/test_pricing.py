@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from bot.costs.pricing import choose, storage_price
-from bot.model.fleet import Market
+from bot.costs.pricing import Pricing, choose, storage_price
+from bot.model.fleet import Inventory, Market, Reservation, Volume
+from bot.model.labels import Labels
 from bot.model.price import Basis, Price, StoragePrice
-from tests.builders import price
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import Window
+from tests.builders import NOON, inventory, ports_over, price
+from tests.house.fakes import Fleet
 
 BILLED = Basis.BILLED
 PLAN = replace(price("14.00", Market.SAVINGS_PLAN, BILLED), hours=300.0)
@@ -62,3 +68,65 @@ def test_storage_costs_its_kind_and_size() -> None:
     assert found is not None
     assert (found.usd_per_hour, found.basis, found.region) == (Decimal("0.8"), Basis.FALLBACK, "us-east-1")
     assert storage_price("ebs:st1", 7300, "us-west-2", listed) is None
+
+
+def test_a_blended_rate_is_named_after_most_of_its_hours() -> None:
+    found = choose([LIST_HOURS, PLAN], Market.ON_DEMAND, "us-west-2")
+    assert found is not None
+    assert (found.market, found.hours) == (Market.SAVINGS_PLAN, 400.0)
+
+
+def test_of_equal_quotes_the_newest_counts() -> None:
+    old, new = (replace(price(usd), asof=date(2026, 11, day)) for usd, day in (("20", 1), ("21", 19)))
+    for quotes in ([old, new], [new, old]):
+        assert choose(quotes, Market.ON_DEMAND, "us-west-2") == new
+
+
+class Account(Fleet):
+    """A bill whose rates and lines change from day to day, and a list price for every kind of storage."""
+
+    asked = 0
+
+    def rates(self, now: datetime) -> Sequence[Price]:
+        return (replace(price(str(now.day), basis=BILLED), hours=24.0),)
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        self.asked += 1
+        money = Money(net=Decimal(1), amortised=Decimal(168 * window.end.day))
+        return Tally(window, ("resource",), (Spend({"resource": "arn:aws:ec2:r:1:volume/vol-1"}, money),), money)
+
+    def quotes(self, *_: Any) -> Sequence[Price]:
+        return (Price("ebs:gp3", Decimal("0.001"), Market.ON_DEMAND, Basis.LISTED, "us-west-2", date(2026, 11, 20), "a list"),)
+
+
+def volume(made: datetime) -> Inventory:
+    return Inventory(NOON, volumes=(Volume(Labels(resource="vol-1", region="us-west-2"), 500, "gp3", "available", made),))
+
+
+def test_a_day_keeps_its_prices_and_the_next_has_its_own() -> None:
+    account = Account()
+    pricing, kept, nodes = Pricing(ports_over(account, None)), volume(NOON - timedelta(days=90)), inventory(("i-1",))
+    for day in (20, 21):
+        for hour in (0, 11):
+            at = pricing.at(datetime(2026, 11, day, hour, tzinfo=UTC))
+            node, disk = at("i-1", nodes), at("vol-1", kept)
+            assert node is not None
+            assert disk is not None
+            assert (node.usd_per_hour, disk.usd_per_hour) == (day, day - 2), "amortised, by a week that ended two days before"
+    assert account.asked == 2
+
+
+@pytest.mark.parametrize(("days", "basis"), [(9, Basis.BILLED), (8, Basis.LISTED), (1, Basis.LISTED)])
+def test_a_volume_younger_than_the_billed_week_has_its_list_price(days: int, basis: Basis) -> None:
+    made = NOON.replace(hour=0) - timedelta(days=days)
+    found = Pricing(ports_over(Account(), None)).at(NOON)("vol-1", volume(made))
+    assert found is not None
+    assert (found.basis, found.usd_per_hour) == (basis, Decimal(18) if basis is Basis.BILLED else Decimal("0.5"))
+
+
+def test_a_reservation_costs_all_of_its_instances() -> None:
+    labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
+    reserved = Inventory(NOON, reservations=(Reservation(labels, 4, 1, NOON, None),))
+    found = Pricing(ports_over(Account(), None)).at(NOON)("cr-1", reserved)
+    assert found is not None
+    assert found.usd_per_hour == 4 * 20

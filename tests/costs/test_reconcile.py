@@ -11,8 +11,10 @@ from adapters.store.memory import MemoryStore
 from bot.answers.line import understand
 from bot.answers.reconcile import reconcile
 from bot.cards.card import Table
-from bot.costs.reconcile import remember_estimate
+from bot.costs.reconcile import reconciled, remember_estimate
 from bot.model.request import Request, User
+from bot.model.spend import Money, Spend, Tally
+from bot.model.window import Window
 from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -94,3 +96,33 @@ async def test_a_bill_of_other_times_says_so(ports):
     card, months = await ask(ports(lambda _: "10"), "reconcile 2025-01")
     assert months == {}
     assert card.title == "The bill holds no month of that time"
+
+
+class Bill:
+    """A flat bill that reaches so far; its newest two days may be rewritten, unless told otherwise."""
+
+    def __init__(self, through, *, settled=False):
+        self.through, self.settled = through, settled
+
+    def tally(self, window, by, where=()):
+        last = min(window.end, self.through)
+        days = [day for day in window.days() if day.start < last]
+        young = [not self.settled and day.end > self.through - timedelta(days=2) for day in days]
+        each = Money(gross=Decimal(10), net=Decimal(10), amortised=Decimal(10))
+        rows = [Spend({"day": f"{day.start:%Y-%m-%d}"}, each, is_young) for day, is_young in zip(days, young, strict=True)]
+        return Tally(window, tuple(by), tuple(rows), sum((row.money for row in rows), Money()), billed_through=self.through)
+
+
+@pytest.mark.parametrize(
+    ("through", "settled", "final"),
+    [
+        (datetime(2026, 11, 3, tzinfo=UTC), False, True),
+        (datetime(2026, 11, 2, 23, tzinfo=UTC), False, False),  # its last day may still be rewritten
+        (datetime(2026, 11, 1, tzinfo=UTC), True, True),
+        (datetime(2026, 10, 31, 23, tzinfo=UTC), True, False),  # an hour is missing
+    ],
+)
+def test_a_month_is_final_once_it_is_billed_whole_and_nothing_of_it_is_rewritten(through, settled, final):
+    october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+    (found,) = reconciled(Bill(through, settled=settled), MemoryStore(), october, NOW)
+    assert (found.month, found.final) == (october, final)

@@ -100,6 +100,13 @@ def test_a_token_counts_once_and_the_size_is_per_billion():
     assert found.usd_per_epoch is None
 
 
+def test_of_a_run_that_was_seen_to_begin_every_token_counts():
+    tokens = np.r_[np.full(12, np.nan), ramp(60, 1e8)]
+    found = run_cost(RUN, series(6, run_tokens_count=tokens), [paid()])
+    assert found.whole
+    assert found.tokens == pytest.approx(6e9)
+
+
 def test_a_checkpoint_is_counted_once_and_a_restore_is_none():
     age = np.tile(np.arange(6) * 300.0, 12)
     step = ramp(72, 100.0)
