@@ -63,11 +63,18 @@ def test_the_range_holds_four_in_five():
     assert 0.76 < held / 1000 < 0.84
 
 
-def test_the_range_is_students_of_few_days():
-    """Worked by hand: mean 20, s 10 over 3 days, t = 1.886 at 2 degrees of freedom, 27 days left: sqrt(27 + 27²/3) = 16.43."""
-    found = month_end(days(date(2026, 11, 1), [10, 20, 30]), NOV, at(4))
-    assert (found.spent, found.forecast, found.low) == (60, 600, pytest.approx(Decimal("290.1"), abs=Decimal("0.1")))
-    assert found.high == pytest.approx(Decimal("909.9"), abs=Decimal("0.1"))
+@pytest.mark.parametrize(
+    ("amounts", "forecast", "reach"),
+    [
+        ([10, 20, 30], 600, "309.9"),  # s = 10, t = 1.886 at 2 degrees of freedom, 27 days left: sqrt(27 + 27²/3) = 16.43
+        ([10, 20, 30, 40], 750, "295.3"),  # s = 12.91, t = 1.638 at 3, 26 days left: sqrt(26 + 26²/4) = 13.96
+    ],
+)
+def test_the_range_is_students_of_few_days(amounts, forecast, reach):
+    found = month_end(days(date(2026, 11, 1), amounts), NOV, at(1 + len(amounts)))
+    assert (found.spent, found.forecast) == (sum(amounts), forecast)
+    assert found.high - found.forecast == pytest.approx(Decimal(reach), abs=Decimal("0.1"))
+    assert found.low == found.forecast - (found.high - found.forecast)
 
 
 def test_credits_that_make_days_negative_may_undo_what_is_spent():
