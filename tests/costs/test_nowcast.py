@@ -74,9 +74,10 @@ def test_the_range_is_students_of_few_days(amounts, forecast, reach):
     found = month_end(days(date(2026, 11, 1), amounts), NOV, at(1 + len(amounts)))
     assert (found.spent, found.forecast) == (sum(amounts), forecast)
     assert found.high - found.forecast == pytest.approx(Decimal(reach), abs=Decimal("0.1"))
-    assert found.low == found.forecast - (found.high - found.forecast)
+    assert found.forecast - found.low == pytest.approx(Decimal(reach), abs=Decimal("0.1"))
 
 
 def test_credits_that_make_days_negative_may_undo_what_is_spent():
     found = month_end(days(date(2026, 11, 1), [100, -80, 90, -60]), NOV, at(5))
-    assert found.low == found.forecast - (found.high - found.forecast) < found.spent
+    assert found.forecast - found.low == pytest.approx(found.high - found.forecast, abs=Decimal("0.01"))
+    assert found.low < found.spent
