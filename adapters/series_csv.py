@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.errors import WrongInput
+from bot.model.frame import Doubles, Mask
 
 LARGEST_S = 1e11
 """Seconds since 1970 in the year 5138: more is a smaller unit."""
 NUMBERED_S = 300.0
 """Between rows that are numbered 0, 1, 2, ... and have no time."""
 
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-ScoreFunction = Callable[[Sequence[datetime], Values], tuple[Values, Flags]]
-OnScored = Callable[[str, Sequence[datetime], Values, Values, Flags], None]
+ScoreFunction = Callable[[Sequence[datetime], Doubles], tuple[Doubles, Mask]]
+OnScored = Callable[[str, Sequence[datetime], Doubles, Doubles, Mask], None]
 LabelledWindow = tuple[datetime, datetime]
 
 
@@ -34,7 +32,7 @@ class SeriesTable:
     header: list[str]
     rows: list[list[str]]
     times: list[datetime]
-    values: Values
+    values: Doubles
 
 
 def score_tree(
@@ -90,7 +88,7 @@ def _score_file(source: Path, target: Path, history: Path | None, score: ScoreFu
     on_scored(table.times, table.values, scores[learnt:], flags[learnt:])
 
 
-def _scored(rows: Sequence[Sequence[str]], scores: Values, flags: Flags) -> Iterator[list[Any]]:
+def _scored(rows: Sequence[Sequence[str]], scores: Doubles, flags: Mask) -> Iterator[list[Any]]:
     for row, value, flag in zip(rows, scores, flags, strict=True):
         yield [*row, f"{value:.6f}", int(flag)]
 

@@ -168,21 +168,21 @@ def orphans(scenario: Scenario) -> list[PlannedIncident]:
 def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
     """Return each cluster's file system, and those that incidents orphan (`level` >= 1 TiB says one is)."""
     own = [
-        FileSystemSpec(identifier(fleet.seed, "fs-", c.name), c, c.file_system_tib)
-        for c in scenario.clusters
-        if c.file_system_tib
+        FileSystemSpec(identifier(fleet.seed, "fs-", cluster.name), cluster, cluster.file_system_tib)
+        for cluster in scenario.clusters
+        if cluster.file_system_tib
     ]
-    by_name = {c.name: c for c in scenario.clusters}
+    by_name = {cluster.name: cluster for cluster in scenario.clusters}
     left = [
         FileSystemSpec(
-            identifier(fleet.seed, "fs-", x.cluster, "old"),
-            by_name[x.cluster],
-            x.level,
-            round(x.at * 60),
-            round((x.at + x.hours) * 60),
+            identifier(fleet.seed, "fs-", incident.cluster, "old"),
+            by_name[incident.cluster],
+            incident.level,
+            round(incident.at * 60),
+            round((incident.at + incident.hours) * 60),
         )
-        for x in orphans(scenario)
-        if x.level
+        for incident in orphans(scenario)
+        if incident.level
     ]
     return own + left
 
@@ -190,16 +190,22 @@ def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
 def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
     """Return a data volume for each cluster's first two nodes, and two of 4,000 GiB that each orphaning incident leaves."""
     attached = [
-        VolumeSpec(identifier(fleet.seed, "vol-", n.id), n.cluster, 1000, n.id)
-        for c in scenario.clusters
-        for n in fleet.of(c.name)[:2]
-        if n.launched_minute < 0 and n.ended_minute is None
+        VolumeSpec(identifier(fleet.seed, "vol-", node.id), node.cluster, 1000, node.id)
+        for cluster in scenario.clusters
+        for node in fleet.of(cluster.name)[:2]
+        if node.launched_minute < 0 and node.ended_minute is None
     ]
-    by_name = {c.name: c for c in scenario.clusters}
+    by_name = {cluster.name: cluster for cluster in scenario.clusters}
     orphaned = [
-        VolumeSpec(identifier(fleet.seed, "vol-", x.cluster, "old", i), by_name[x.cluster], 12_000, "", round(x.at * 60))
-        for x in orphans(scenario)
-        if not x.level
+        VolumeSpec(
+            identifier(fleet.seed, "vol-", incident.cluster, "old", i),
+            by_name[incident.cluster],
+            12_000,
+            "",
+            round(incident.at * 60),
+        )
+        for incident in orphans(scenario)
+        if not incident.level
         for i in range(2)
     ]
     return attached + orphaned

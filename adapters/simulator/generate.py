@@ -172,7 +172,7 @@ def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
 
 
 def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
-    cluster = next(c for c in scenario.clusters if c.name == incident.cluster)
+    cluster = next(candidate for candidate in scenario.clusters if candidate.name == incident.cluster)
     nodes = nodes_hit(incident, fleet)
     return {
         "cause": str(incident.cause),
@@ -223,9 +223,13 @@ def _resources(incident: PlannedIncident, cluster: PlannedCluster, scenario: Sce
     minute = round(incident.at * 60)
     match incident.cause:
         case Cause.ORPHANED_STORAGE if incident.level:
-            return [x.id for x in file_systems(scenario, fleet) if x.unused_from == minute and x.cluster == cluster]
+            return [
+                system.id
+                for system in file_systems(scenario, fleet)
+                if system.unused_from == minute and system.cluster == cluster
+            ]
         case Cause.ORPHANED_STORAGE:
-            return [x.id for x in volumes(scenario, fleet) if x.detached == minute and x.cluster == cluster]
+            return [volume.id for volume in volumes(scenario, fleet) if volume.detached == minute and volume.cluster == cluster]
         case Cause.UNUSED_CAPACITY:
             return [reservation_id(cluster, fleet.seed)]
         case Cause.COMMITMENT_UNUSED:

@@ -91,7 +91,7 @@ def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
         path = folder / "logs" / f"{cluster}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         events.sort(key=lambda x: (x["timestamp"], x["eventId"]))
-        path.write_bytes(gzip.compress("".join(json.dumps(x) + "\n" for x in events).encode(), mtime=0))
+        path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in events).encode(), mtime=0))
     return sum(map(len, by_cluster.values()))
 
 

@@ -41,7 +41,7 @@ class Workers:
         self, namespace: str, metric: str, unit: str, sets: DimensionSets, dimensions: Sequence[dict[str, str]]
     ) -> SimulatedBlock:
         """Name the sets of this workers's nodes."""
-        series = [SimulatedSeries(self.nodes[0].cluster.region, d) for d in dimensions]
+        series = [SimulatedSeries(self.nodes[0].cluster.region, pairs) for pairs in dimensions]
         return SimulatedBlock(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
 
     def core_offsets(self) -> Array:
@@ -143,7 +143,7 @@ def ec2_blocks(workers: Workers, present: Array) -> Iterator[SimulatedBlock]:
 def cluster_block(jobs: Sequence[Workers]) -> SimulatedBlock:
     """Return the cluster-level utilization: the same records under one dimension more coarse, never to be added."""
     every = [utilization(workers) for workers in jobs]
-    joined = DimensionSets(*(np.concatenate([getattr(x, f) for x in every]) for f in ("count", "sum", "max", "min")))
+    joined = DimensionSets(*(np.concatenate([getattr(sets, name) for sets in every]) for name in ("count", "sum", "max", "min")))
     metric = "node_gpu_utilization" if jobs[0].nodes[0].hardware.accelerator == "gpu" else "node_neuroncore_utilization"
     return jobs[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": jobs[0].cluster}])
 

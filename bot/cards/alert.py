@@ -138,7 +138,7 @@ def likely(alert: Alert) -> Text | None:
         next_words = f" ({anomaly.confidence:.2f}); next: {cause_words(next_cause)} ({share:.2f}). "
         spans += ["Likely ", Strong(cause_words(alert.cause)), next_words]
     if anomaly.suggestions:
-        spans += ["What to do: ", " ".join(f"{s.rstrip('.')}." for s in anomaly.suggestions[:2])]
+        spans += ["What to do: ", " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])]
     return Text(tuple(spans)) if spans else None
 
 

@@ -18,8 +18,15 @@ def note_lines(notes: Sequence[Note], heading: str = "") -> list[Block]:
 def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
     """Return the notes as data for `--json`."""
     return [
-        {"topic": x.topic, "subject": x.subject, "says": x.says, "state": x.state, "source": x.source, "asof": x.asof}
-        for x in notes
+        {
+            "topic": note.topic,
+            "subject": note.subject,
+            "says": note.says,
+            "state": note.state,
+            "source": note.source,
+            "asof": note.asof,
+        }
+        for note in notes
     ]
 
 

@@ -76,11 +76,11 @@ def compare(a: Sample, b: Sample) -> RunComparison:
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     """Return the mean difference b - a and its interval (Welch, 1947; Welch and Satterthwaite's degrees of freedom)."""
-    parts = [variance(x) / len(x) for x in (a, b)]
+    parts = [variance(side) / len(side) for side in (a, b)]
     gap, spread = mean(b) - mean(a), sum(parts)
     if spread == 0:
         return Difference(gap, gap, gap)
-    freedom = spread**2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True))
+    freedom = spread**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
     reach = student_t(freedom) * spread**0.5
     return Difference(gap, gap - reach, gap + reach)
 

@@ -56,7 +56,9 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
 
     A month has 730 hours, as AWS counts them.
     """
-    price = min((p for p in listed if p.kind == kind), key=lambda p: p.region != region, default=None)
+    price = min(
+        (listing for listing in listed if listing.kind == kind), key=lambda listing: listing.region != region, default=None
+    )
     if price is None:
         return None
     usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))

@@ -191,7 +191,7 @@ def _key(field: Field[Any]) -> str:
 def _choices(hint: Any) -> tuple[Any, ...]:
     """Return the classes a hint allows beside None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(x for x in typing.get_args(hint) if x is not type(None))
+        return tuple(choice for choice in typing.get_args(hint) if choice is not type(None))
     return (hint,)
 
 

@@ -36,9 +36,9 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
     of one, or (without pods) exactly one run reports: nodes of separate jobs may stand anywhere.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    nodes = [x for x in reading.inventory.instances.values() if x.labels.zone and _works(x, reading)]
-    tagged = {x.labels.cluster for x in nodes if x.labels.job}
-    alone = {name: _only_job(reading, name) for name in {x.labels.cluster for x in nodes} - tagged if name}
+    nodes = [instance for instance in reading.inventory.instances.values() if instance.labels.zone and _works(instance, reading)]
+    tagged = {instance.labels.cluster for instance in nodes if instance.labels.job}
+    alone = {name: _only_job(reading, name) for name in {instance.labels.cluster for instance in nodes} - tagged if name}
     for node in nodes:
         job = node.labels.job or alone.get(node.labels.cluster, "")
         if job:

@@ -12,7 +12,8 @@ import numpy as np
 
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.metrics.catalogue import Catalogue, Statistic, Target, standard
-from adapters.aws.metrics.points import Doubles, Ints, MetricSeries, Points, sound
+from adapters.aws.metrics.points import Ints, MetricSeries, Points, sound
+from bot.model.frame import Doubles
 
 LATE_SECONDS = 900
 """How late a point may come and still be picked up by itself."""

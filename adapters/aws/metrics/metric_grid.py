@@ -12,9 +12,9 @@ import numpy.typing as npt
 from adapters.aws.metrics.batch import PointBatch, merged, parallel_map
 from adapters.aws.metrics.catalogue import Catalogue, Target
 from adapters.aws.metrics.neuron_monitor import NAMESPACE
-from adapters.aws.metrics.points import Doubles, Ints, identity, labels_of, whole_series
+from adapters.aws.metrics.points import Ints, identity, labels_of, whole_series
 from adapters.aws.metrics.time_grid import TimeGrid, binned, evened, periods, scrape_rates, things_a_scrape
-from bot.model.frame import Frame
+from bot.model.frame import Doubles, Frame
 from bot.model.labels import Labels
 
 UTILIZATION = "neuroncore_utilization_ratio"

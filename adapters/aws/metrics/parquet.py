@@ -25,8 +25,9 @@ from adapters.aws.metrics.parquet_files import (
     picked,
     with_new_sets,
 )
-from adapters.aws.metrics.points import IGNORED, Doubles, Gatherer, Ints, Points, sound
+from adapters.aws.metrics.points import IGNORED, Gatherer, Ints, Points, sound
 from adapters.aws.problems import Problems, why
+from bot.model.frame import Doubles
 
 K = TypeVar("K")
 Hashes = npt.NDArray[np.uint64]

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.aws.metrics.catalogue import Catalogue, Target, standard
+from bot.model.frame import Doubles
 from bot.model.labels import Labels
 
 Ints = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
 IGNORED = -1
 
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from adapters.aws.metrics.metric_grid import SeriesBatch
-from adapters.aws.metrics.points import Doubles, Ints
+from adapters.aws.metrics.points import Ints
 from adapters.aws.metrics.time_grid import TimeGrid
+from bot.model.frame import Doubles
 from bot.model.labels import Labels
 from bot.model.run import Run
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from adapters.aws.metrics.batch import PointBatch
 from adapters.aws.metrics.catalogue import Statistic
-from adapters.aws.metrics.points import Doubles, Ints
+from adapters.aws.metrics.points import Ints
+from bot.model.frame import Doubles
 
 
 @dataclass(frozen=True)
