@@ -90,7 +90,7 @@ class GridRing:
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
 Cores = Callable[[Sequence[SeriesBatch]], Mapping[str, int]]
 _HEAD = 13
-"""Points of a series from which its rhythm is inferred (`rhythm.py`)."""
+"""Points of a series from which its rhythm is inferred."""
 _ANEW_SECONDS = 3600
 _UNSETTLED_SECONDS = 6 * 3600
 """How long a part may stay unread before what is older only fills holes."""

@@ -124,11 +124,11 @@ class Live:
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return the spot placement scores known at `now`, the best first."""
-        return self._quoted(now).chances.placement(instance_type, now)
+        return self._quoted(now).spot_scores.placement(instance_type, now)
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region."""
-        return self._quoted(now).chances.interruptions(instance_type, now)
+        return self._quoted(now).spot_scores.interruptions(instance_type, now)
 
     def places(self) -> tuple[Place, ...]:
         """Return the places that are read, asking whose account they are where that is not known yet."""

@@ -25,7 +25,7 @@ class QuotedPrices:
         self._listed = responses.histories("pricing", "get_products", listed)
         self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
         self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
-        self.chances = SpotScores(responses)
+        self.spot_scores = SpotScores(responses)
         self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:

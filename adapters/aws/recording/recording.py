@@ -95,11 +95,11 @@ class Recording:
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return the spot placement scores known at `now`, the best first."""
-        return self._prices.chances.placement(instance_type, now)
+        return self._prices.spot_scores.placement(instance_type, now)
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region."""
-        return self._prices.chances.interruptions(instance_type, now)
+        return self._prices.spot_scores.interruptions(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
         shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end))

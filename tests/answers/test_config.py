@@ -11,7 +11,7 @@ from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
 from bot.wiring.source import OpenedSource
-from tests.commands.configuring import ADMIN, ANYONE, SET, TINY, app, ask, below, buttons, changed, refused
+from tests.answers.configuring import ADMIN, ANYONE, SET, TINY, app, ask, below, buttons, changed, refused
 
 
 async def test_a_preview_shows_both_sides_and_changes_nothing(bot: App) -> None:

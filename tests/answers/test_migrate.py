@@ -13,7 +13,7 @@ from bot.model.causes import Cause
 from bot.model.claims import ClaimKind
 from bot.model.fleet import Market
 from bot.model.price import Basis
-from tests.advice.standing import CLAIMS, FALLBACK, NOW, P5, TRN1, TRN2, TYPES, price, standing, told
+from tests.answers.standing import CLAIMS, FALLBACK, NOW, P5, TRN1, TRN2, TYPES, price, standing, told
 
 
 def migration(quotes=FALLBACK, **changes):

@@ -21,7 +21,7 @@ from bot.watch.preview import digest
 from bot.watch.replay import ticking
 from bot.watch.tick import grid
 from bot.wiring.source import OpenedSource
-from tests.commands.configuring import SET, TINY, app, ask, changed, end, refused
+from tests.answers.configuring import SET, TINY, app, ask, changed, end, refused
 
 
 class Spy:

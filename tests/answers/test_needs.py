@@ -23,8 +23,8 @@ from bot.errors import TrnbotError
 from bot.model.request import Request, User
 from bot.ports import Ports, StateUpdate
 from bot.wiring.source import OpenedSource
+from tests.answers.configuring import ADMIN, TINY, app, end
 from tests.builders import alert, anomaly
-from tests.commands.configuring import ADMIN, TINY, app, end
 from tests.e2e.product import recording
 
 assert ANSWERS

@@ -8,7 +8,7 @@ from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
-from tests.commands.configuring import app
+from tests.answers.configuring import app
 from tests.e2e.product import recording
 
 

@@ -8,7 +8,7 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.lines import form_line
 from bot.wiring.source import OpenedSource
-from tests.commands.configuring import ADMIN, ANYONE, SET, app, ask, below, buttons, changed, form, refused
+from tests.answers.configuring import ADMIN, ANYONE, SET, app, ask, below, buttons, changed, form, refused
 
 
 async def test_history_tells_who_what_and_who_was_refused(bot: App) -> None:

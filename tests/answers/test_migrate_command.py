@@ -25,7 +25,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.ports import StateUpdate
-from tests.advice.standing import NOW, price, told
+from tests.answers.standing import NOW, price, told
 from tests.builders import ports_over
 
 
