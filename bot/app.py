@@ -197,7 +197,7 @@ class App:
                     await surface.post(channel, card, key)
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
-                    log.info("admins were not told at %s: %s", address, error)
+                    log.info("admins were not notified at %s: %s", address, error)
 
 
 def error_card(sentence: str) -> Card:

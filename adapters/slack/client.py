@@ -104,8 +104,8 @@ _SENTENCES = {
     "is_archived": "Slack channel {channel} is archived; unarchive it or route to another.",
     "user_not_found": "Slack knows no person {channel}; check the id in their profile.",
     "no_such_subteam": "Slack knows no such user group; check the groups in TRNBOT_ADMINS.",
-    "cannot_dm_bot": "Slack lets no bot write to {channel}, which is a bot.",
-    "restricted_action": "A Slack admin keeps the bot from posting in {channel}; ask them to allow it.",
+    "cannot_dm_bot": "Slack does not allow messages to {channel}, which is a bot.",
+    "restricted_action": "A Slack admin has restricted posting in {channel}; ask them to allow the bot.",
     "invalid_auth": f"Slack does not accept the token; {_AGAIN}",
     "not_authed": "Slack got no token; set SLACK_BOT_TOKEN.",
     "account_inactive": f"The Slack app was removed from the workspace; {_AGAIN}",
@@ -113,7 +113,7 @@ _SENTENCES = {
     "token_expired": f"The Slack token expired; {_AGAIN}",
     "missing_scope": "The Slack app lacks the scope '{needed}'; update it from manifest/slack.yaml and reinstall it.",
     "not_allowed_token_type": "This is the wrong kind of Slack token; the bot token begins with xoxb-, the app token with xapp-.",
-    "ratelimited": "Slack limits how fast the bot may speak in {channel}; it is tried again later.",
+    "ratelimited": "Slack limits how fast the bot may post in {channel}; it will be retried later.",
     "msg_blocks_too_long": "Slack finds the message for {channel} too long.",
 }
 

@@ -31,7 +31,7 @@ from bot.ports import CommandHint, Deduplicator
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0
 """Slack waits three seconds for what a modal shall do next."""
-_STALE = Card("This button is no longer understood; type /trn help for what can be asked.", Tone.ERROR)
+_STALE = Card("This button no longer works; type /trn help for the commands.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
 WorkspaceOf = Callable[[str], Awaitable[Workspace]]
 """Return the workspace of a team id; raise `Refused` where it did not install the app."""

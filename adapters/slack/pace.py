@@ -37,7 +37,7 @@ class Pace:
             await lock.acquire()
         try:
             if (wait := self._next_s.get(channel, 0.0) - loop.time()) > LONGEST_S:
-                raise Unavailable(f"Slack limits how fast the bot may speak in {channel}; it is tried again in {wait:.0f} s.")
+                raise Unavailable(f"Slack limits how fast the bot may post in {channel}; it will be retried in {wait:.0f} s.")
             if wait > 0:
                 with self._delays.held(loop.time):
                     await asyncio.sleep(wait)

@@ -119,7 +119,7 @@ def _greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:
         "Hello, trnbot watches your Trainium clusters",
         Tone.INFO,
         (
-            text("It says within minutes what is wasted, why, how many dollars, and what to do. Ask it anything it knows:"),
+            text("It reports within minutes what is wasted, why, how many dollars, and what to do. You can also ask:"),
             *((Buttons(buttons),) if buttons else ()),
             quiet("To have alerts sent here, an admin sets TRNBOT_ROUTE to ", Code(f"teams:{conversation}")),
         ),

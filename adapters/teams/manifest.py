@@ -57,8 +57,8 @@ def manifest(app: TeamsApp) -> Json:
         "name": {"short": "trnbot", "full": "trnbot: what Trainium clusters waste"},
         "description": {
             "short": "Says which AWS Trainium clusters waste money, why, and what to do.",
-            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, tells a channel within minutes what "
-            "is wasted, why, how many dollars, and what to do, and answers anyone who asks: cost, fleet, alerts.",
+            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, reports to a channel within minutes "
+            "what is wasted, why, how many dollars, and what to do, and answers anyone who asks: cost, fleet, alerts.",
         },
         "icons": {"color": "color.png", "outline": "outline.png"},
         "accentColor": "#1B3A57",

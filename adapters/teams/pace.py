@@ -41,7 +41,7 @@ class Pace:
                 sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
                 while (wait := self._wait_s(conversation, sent)) > 0:
                     if wait > LONGEST_S:
-                        raise Unavailable(f"Teams limits how fast the bot may speak there; it is tried again in {wait:.0f} s.")
+                        raise Unavailable(f"Teams limits how fast the bot may post there; it will be retried in {wait:.0f} s.")
                     await self._sleep(wait)
                 sent.append(self._monotonic())
 

@@ -90,7 +90,9 @@ class Owners:
                     if not url.startswith(f"{self._graph}/"):
                         break
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable(f"Microsoft Graph does not tell who owns the team ({type(error).__name__}); {_HINT}.") from None
+            raise Unavailable(
+                f"Microsoft Graph did not return the owners of the team ({type(error).__name__}); {_HINT}."
+            ) from None
         return frozenset(owners)
 
 

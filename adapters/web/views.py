@@ -140,7 +140,7 @@ class Views:
     async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""
         if not line:
-            raise web.HTTPBadRequest(text="The line is empty; type 'help' for what can be asked.\n")
+            raise web.HTTPBadRequest(text="The line is empty; type 'help' for the commands.\n")
         card = await self._answer(line, where)
         scripted = OWN_HEADER in request.headers
         if card.public:

@@ -56,20 +56,20 @@ def command_card(
     name: str, summary: str, rows: Sequence[HelpRow], examples: Sequence[str], who: str, notes: Sequence[str] = ()
 ) -> Card:
     """Explain one command by its arguments, notes on their types, and examples."""
-    columns = (Column("argument"), Column("is a"), Column("when left out"), Column("meaning"))
+    columns = (Column("argument"), Column("type"), Column("when left out"), Column("meaning"))
     cells = tuple((n, kind, "needed" if default is None else default or "–", meaning) for n, kind, default, meaning in rows)
     blocks: list[Block] = [text(summary)]
     blocks += [Table(columns, cells)] if cells else []
     blocks += [quiet(note) for note in notes]
     blocks += [text("For example ", Code(example)) for example in examples]
-    blocks += [quiet(f"For {who}.")]
+    blocks += [quiet(f"Who may use it: {who}.")]
     return Card(name, Tone.INFO, tuple(blocks), {"name": name, "arguments": [r[0] for r in rows], "who": who})
 
 
 def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]) -> Card:
     """Tell which version runs here, how fresh its metrics are, and the problems of reading them."""
     blocks: list[Block] = [Facts(tuple((name, value or "not set") for name, value in settings.items()))]
-    blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not ticked yet.")]
+    blocks += [quiet("Last tick ", When(ticked_at))] if ticked_at else [quiet("The watch has not completed a tick yet.")]
     blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
     blocks += [quiet("• ", problem) for problem in problems[:8]]
     blocks += [quiet(f"and {len(problems) - 8} more")] if len(problems) > 8 else []
@@ -180,8 +180,8 @@ def doctor_card(checks: list[Check]) -> Card:
     blocks += [text(f"{c.name}: {c.remedy}") for c in wrong if c.remedy]
     data = {"checks": [{"name": c.name, "ok": c.ok, "found": c.found, "remedy": c.remedy} for c in checks]}
     title = (
-        f"{len(wrong)} of {len(checks)} things {'needs' if len(wrong) == 1 else 'need'} you"
+        f"{len(wrong)} of {len(checks)} checks {'needs' if len(wrong) == 1 else 'need'} your attention"
         if wrong
-        else "Everything needed is there"
+        else "Everything needed is in place"
     )
     return Card(title, Tone.WARNING if wrong else Tone.GOOD, tuple(blocks), data)

@@ -34,9 +34,9 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
     told = [a for a in alerts if not a.muted_by]
     total = sum((a.waste.so_far for a in told if a.waste), Decimal(0))
-    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notifications), 'notice')}"
+    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notifications), 'notification')}"
     title = f"{name}: {said}, {usd(total)} of waste seen"
-    blocks: list[Block] = [_table(alerts)] if alerts else [quiet("Not one alert.")]
+    blocks: list[Block] = [_table(alerts)] if alerts else [quiet("No alerts.")]
     blocks += [_grade(grade)] if grade else []
     blocks.append(quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"))
     return Card(title, Tone.INFO, tuple(blocks), _data(seen, alerts, grade))

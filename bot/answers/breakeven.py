@@ -78,9 +78,7 @@ def breakeven_card(port: Porting, effort: Effort | None, risks: Sequence[Note], 
     if effort:
         blocks.append(quiet(f"Effort '{effort.name}': {effort.says} ({effort.source}, {effort.asof})."))
     blocks += [quiet(f"Risk, {x.subject}: {x.says} ({x.state}; {x.source}, {x.asof}).") for x in risks]
-    blocks.append(
-        quiet("An estimate from what you typed; nothing of it was measured. Savings of vendors are claims: compare a run.")
-    )
+    blocks.append(quiet("Estimated from your input; nothing was measured. Vendors' savings are claims: compare a run."))
     blocks.append(
         Buttons((Button("Ten questions", "decide"), Button("A stated case", f"breakeven {port.bill_usd:f} preset=case")))
     )
@@ -103,7 +101,7 @@ def _title(port: Porting, found: Sequence[Payback], pays: Sequence[bool]) -> str
 def _verdict(port: Porting, found: Sequence[Payback], pays: Sequence[bool], horizon_months: int) -> str:
     span = f"{horizon_months} months" if port.runs is None else counted(port.runs, "run")
     if all(pays):
-        return f"Yes: within {span} it saves more than it costs, also at the low saving."
+        return f"Yes: within {span} it saves more than it costs, even at the low saving."
     if any(pays):
         return f"It depends on the saving: within {span} only the high one pays for the port."
     saved = max(one.balance for one in found) + port.cost
@@ -151,7 +149,7 @@ def _data(port: Porting, found: Sequence[Payback], horizon_months: int) -> dict[
 
 _MOST = Decimal(10**12)
 STACKS = {
-    "pytorch": ("weeks", "PyTorch ports best by every vendor text."),
+    "pytorch": ("weeks", "PyTorch is the easiest to port according to every vendor text."),
     "jax": (
         "weeks",
         "JAX: one vendor text says only PyTorch-native code pays well, another that JAX is fine. Try a short run first.",
@@ -206,7 +204,7 @@ def _effort(name: str, known: tuple[Effort, ...]) -> Effort | None:
         return None
     found = {x.name: x for x in known}
     if name not in found:
-        raise WrongInput(f"'{name}' is no preset{nearest(name, found)}.")
+        raise WrongInput(f"'{name}' is not a preset{nearest(name, found)}.")
     return found[name]
 
 

@@ -29,7 +29,7 @@ HELD = {
     Market.ON_DEMAND: "on-demand reservation, paid used or not",
     Market.SAVINGS_PLAN: "Savings Plan, the account's own rate",
     Market.RESERVED: "reserved, the account's own rate",
-    Market.SPOT: "spot: no promise at all",
+    Market.SPOT: "spot: not guaranteed",
 }
 
 
@@ -63,14 +63,14 @@ def capacity_card(demand: Demand, prices: Sequence[Price], notes: Sequence[Note]
         Column("way"),
         Column("node $/h", _R),
         Column("in all", _R),
-        Column("a used hour", _R),
+        Column("hour in use", _R),
         Column("region"),
         Column("price of"),
     )
     told = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {told}")]
     if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
-        blocks.append(text("A Capacity Block lasts 182 days at most: two would have to follow each other."))
+        blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
     blocks += [*note_lines(notes), quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'.")]
     blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
     sure = [x for x in prices if x.market is not Market.SPOT]

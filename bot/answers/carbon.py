@@ -73,8 +73,10 @@ def carbon_card(
     blocks: list[Block] = [Table(columns, rows)]
     if unknown:
         names = ", ".join(dict.fromkeys(unknown))
-        blocks.append(text(f"No vendor states the watts of {names}: give what you measured or assume, such as carbon watts=500."))
-    blocks.append(quiet(f"An estimate: node-hours x chips x watts x PUE {PUE} / 1000 x kg a kWh; full load, hosts left out."))
+        blocks.append(
+            text(f"No vendor publishes the watts of {names}: give a measured or assumed figure, such as carbon watts=500.")
+        )
+    blocks.append(quiet(f"Estimated: node-hours x chips x watts x PUE {PUE} / 1000 x kg a kWh; full load, without hosts."))
     blocks += [quiet(f"{x.accelerator}: {x.watts:.0f} W ({x.source}, {x.asof}).") for x in powers if not assumed]
     blocks += [quiet(f"{x.region}: {x.kg_per_kwh} kg a kWh ({x.source}, {x.asof}).") for x in grids]
     blocks += note_lines(notes, "What vendors claim; types are compared by cited watts alone")

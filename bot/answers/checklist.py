@@ -44,7 +44,7 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
         presses.append(Button(f"Reopen {last.number}", f"checklist reopen {name} {last.number}"))
     blocks += [
         Buttons(tuple(presses)),
-        quiet("In a thread: ", Code(f"checklist {name}"), " shows it again as it stands, to everyone."),
+        quiet("In a thread: ", Code(f"checklist {name}"), " shows the current state to everyone."),
     ]
     data = {
         "name": name,
@@ -142,7 +142,7 @@ async def checklist_reopen(
 
 def _plain(name: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,60}", name):
-        raise WrongInput(f"'{name[:60]}' does not do as a name; take letters, digits, dots and dashes, such as llama-70b.")
+        raise WrongInput(f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b.")
     return name
 
 

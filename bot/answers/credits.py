@@ -61,7 +61,9 @@ def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Pr
     blocks.append(text(Strong("Programmes, as others describe them")))
     blocks += [_programme(one) for one in programmes]
     blocks.append(
-        quiet("Credits pay EC2 hours of trn types as well; AWS decides alone who gets them. Net hides what runs: watch gross.")
+        quiet(
+            "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. Net hides running costs: watch gross."
+        )
     )
     if tally is not None:
         blocks.append(
@@ -98,13 +100,16 @@ def _parts(tally: Tally) -> Facts:
 
 def _burn(burn: Burn | None) -> Text:
     if burn is None:
-        return text("Fewer than three settled days are billed, so no rate is told.")
+        return text("Fewer than three settled days are billed, so there is no rate yet.")
     rate = f"{usd(burn.usd_per_day)} of credits a day over {counted(burn.days, 'settled day')} since {burn.since}."
     if burn.balance is None:
-        return text(f"{rate} AWS has no API for what is left: the billing console shows it; credits balance=50000 tells the end.")
+        return text(
+            f"{rate} AWS has no API for the remaining balance: take it from the billing console, "
+            "and credits balance=50000 estimates when it runs out."
+        )
     if burn.gone_on is None:
-        return text(f"{rate} {usd(burn.balance)} left; nothing burns now.")
-    return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), ", an estimate at this rate.")
+        return text(f"{rate} {usd(burn.balance)} left; no credits are being used now.")
+    return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), " (estimated at this rate).")
 
 
 def _programme(one: Programme) -> Text:

@@ -132,7 +132,7 @@ async def cuda(
         return cuda_help_card()
     wanted = requirements(_text(request, packages))
     if not wanted:
-        raise WrongInput("No package stands there; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
+        raise WrongInput("No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
     return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages))
 
 

@@ -96,7 +96,7 @@ def questions_card(questions: Sequence[Question], answers: Mapping[str, bool], w
     fields = [
         Field(q.key, q.asks, FieldKind.CHOICE, _word(answers.get(q.key)), _YES_NO, hint=q.why, required=True) for q in questions
     ]
-    fields.append(Field("parameters", "How many parameters has the model?", FieldKind.TEXT, parameters, hint="such as 7B"))
+    fields.append(Field("parameters", "How many parameters does the model have?", FieldKind.TEXT, parameters, hint="such as 7B"))
     line = f"decide {workload}".strip()
     left = sum(q.key not in answers for q in questions)
     count = "Ten questions" if left == len(questions) else f"{left} of {len(questions)} questions are open"
@@ -118,7 +118,7 @@ def verdict_card(
         blocks.append(
             text(
                 f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is enough: "
-                "over many chips the interconnect eats the gain."
+                "on many chips the interconnect outweighs the gain."
             )
         )
     elif verdict.choice is not Choice.GPU:
@@ -133,8 +133,8 @@ def verdict_card(
 
 
 def _summary(verdict: Verdict) -> str:
-    rule = f"{LEAST} and more speak for Trainium, {-LEAST} and fewer for GPUs, between them for both"
-    return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both tells."
+    rule = f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them both"
+    return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
 
 
 def _reasons(reasons: Sequence[AnswerReason]) -> Table:

@@ -134,7 +134,7 @@ def subscribe_digest(store: DocumentStore, channel: str, at: str) -> None:
 _MOST = 5
 _SAVED = (Column("stopped"), Column("where"), Column("because"), Column("$/h", Align.RIGHT))
 _OPEN = (Column("still open"), Column("where"), Column("owner"), Column("$/h", Align.RIGHT), Column("so far", Align.RIGHT))
-_MUTED = (Column("kept quiet"), Column("where"), Column("why"), Column("$/h", Align.RIGHT))
+_MUTED = (Column("muted"), Column("where"), Column("why"), Column("$/h", Align.RIGHT))
 
 
 @dataclass(frozen=True)
@@ -187,9 +187,9 @@ def _parity(name: str, found: RunComparison | None) -> Text:
 
 def _saved(found: Sequence[Saving], so_far: Decimal) -> list[Block]:
     if not found:
-        return [text("Nothing ended because somebody acted.")]
+        return [text("No alert ended because somebody acted.")]
     rows = tuple((cause_words(s.alert.cause), where(s.alert), _because(s), usd(s.usd_per_hour)) for s in found[:_MOST])
-    note = quiet(f"About {about(so_far)} not lost since. An estimate: what would have ended by itself is not told apart.")
+    note = quiet(f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included).")
     return [Table(_SAVED, rows, rest=_rest(len(found))), note]
 
 

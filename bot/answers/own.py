@@ -50,12 +50,12 @@ def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) ->
     """Draw the watch's standing, then the calls, their cost, and those that the budget stopped."""
     blocks: list[Block] = [
         _watch(watched),
-        *(_bill(bill) if bill else [quiet("No AWS account is read here, so no call is made.")]),
+        *(_bill(bill) if bill else [quiet("No AWS account is being read, so no calls are made.")]),
     ]
     blocks += [quiet("• ", problem) for problem in problems[:5]]
     blocks += [quiet(f"and {len(problems) - 5} more; type: about")] if len(problems) > 5 else []
     stopped = _stopping(bill) if bill else False
-    title = f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month" if bill else "How the watch stands"
+    title = f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month" if bill else "Status of the watch"
     data = {"bill": _bill_data(bill) if bill else None, "watch": _watch_data(watched), "problems": list(problems)}
     return Card(title, Tone.WARNING if watched.late or stopped or problems else Tone.GOOD, tuple(blocks), data)
 
@@ -81,19 +81,19 @@ def _bill(bill: OwnBill) -> list[Block]:
     table = Table(_COLUMNS, tuple(_row(use) for use in rows[:_MOST]), total, rest=rest)
     dates = sorted({use.asof for use in rows if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
-    tried = f" {bill.retries:,} attempts were repeated, {bill.throttled:,} calls given up for throttling."
-    said = quiet(f"An estimate: calls counted here{priced}, free tiers not deducted.", tried)
+    tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
+    said = quiet(f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried)
     return [table, _budget(bill), said]
 
 
 def _budget(bill: OwnBill) -> Block:
     if bill.budget_usd is None:
-        return quiet("No budget is set (TRNBOT_AWS_BUDGET), so nothing stops.")
+        return quiet("No budget is set (TRNBOT_AWS_BUDGET), so no calls are stopped.")
     share = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
     order = "; ".join(f"at {percent} %: {_named(names)}" for percent, names in bill.stops)
     return text(
         Strong(f"{share:.0f} % of today's budget of {usd(bill.budget_usd)} is used."),
-        f" What stops, {order}. Metrics and inventory never.",
+        f" Calls stop in this order: {order}. Metrics and inventory never stop.",
     )
 
 

@@ -66,14 +66,14 @@ def quota_card(uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], inst
     """Draw the quotas, the tightest first; room is counted in `instance_type`, else in the type that runs most."""
     shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][:_MOST] or list(uses[:_MOST])
     tight = [use for use in uses if is_tight(use, types, instance_type)]
-    rest = f"and {len(uses) - len(shown)} more that nothing runs against" if len(uses) > len(shown) else ""
+    rest = f"and {len(uses) - len(shown)} more quotas without running instances" if len(uses) > len(shown) else ""
     blocks: list[Block] = [Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)]
     blocks.append(_link((tight or shown)[0], tight=bool(tight)))
     unknown = sorted({name for use in uses for name in use.unknown})
     blocks += [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")] if unknown else []
     oldest = min(use.quota.asof for use in uses)
     blocks += [
-        quiet(f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks need none.")
+        quiet(f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks do not count.")
     ]
     title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node" if tight else "Quotas leave room"
     title = "1 quota leaves no room for one more node" if len(tight) == 1 else title
@@ -109,8 +109,8 @@ def _link(use: QuotaUse, *, tight: bool) -> Text:
     address = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
     asked = Link("Service Quotas", address) if plain else "Service Quotas"
     if not tight:
-        return Text(("Any AWS customer may launch these types within the quota, no partner needed; ask for more in ", asked, "."))
-    return Text(("The next launch would be refused with VcpuLimitExceeded; ask for more in ", asked, ". It can take days."))
+        return Text(("Any AWS customer may launch these types within the quota, without a partner; request more in ", asked, "."))
+    return Text(("The next launch would be refused with VcpuLimitExceeded; request more in ", asked, ". It can take days."))
 
 
 def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> dict[str, Any]:

@@ -37,9 +37,7 @@ def reconcile_card(found: Sequence[Reconciled], window: Window) -> Card:
     closed = [one for one in told if one.difference is not None]
     data = {"months": [_data(one) for one in told]}
     if not told:
-        return Card(
-            "The bill holds no month of that time", Tone.INFO, (text("Ask for another window, such as this-year."),), data
-        )
+        return Card("The bill has no month in that window", Tone.INFO, (text("Try another window, such as this-year."),), data)
     blocks: list[Block] = [Table(_COLUMNS, tuple(_row(one) for one in told)), quiet(_HOW)]
     held = sum(bool(one.within) for one in closed)
     if closed:

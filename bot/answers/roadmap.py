@@ -69,9 +69,9 @@ def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence
     """List the facts with their state and source; contradictions stand beside each other."""
     blocks: list[Block] = [
         *note_lines(notes),
-        *note_lines(energy, "Energy, as vendors state it: the lines contradict each other, and none is used in a sum"),
-        *note_lines(claims, "Other claims: none is used in a sum"),
-        quiet("Trn3 has no listed price: what it saves cannot be told, only what it may cost at most ('wait')."),
+        *note_lines(energy, "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation"),
+        *note_lines(claims, "Other claims: none is used in a calculation"),
+        quiet("Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     ]
     every = [*notes, *energy, *claims]
@@ -80,7 +80,12 @@ def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence
 
 def wait_card(found: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
-    columns = (Column("way"), Column("done after", Align.RIGHT), Column("costs", Align.RIGHT), Column("of it delay", Align.RIGHT))
+    columns = (
+        Column("way"),
+        Column("done after", Align.RIGHT),
+        Column("costs", Align.RIGHT),
+        Column("delay's share", Align.RIGHT),
+    )
     rows = (
         (f"now, {now.name}", _months(found.now_months), usd(found.now_usd), "–"),
         (f"wait, {later.name}", _months(found.later_months), usd(found.later_usd), usd(found.delay_usd)),
@@ -88,7 +93,7 @@ def wait_card(found: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
     caption = f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
     blocks: list[Block] = [text(_verdict(found, later)), Table(columns, rows, caption=caption)]
     if found.now_months < _LONG_MONTHS:
-        blocks.append(text(f"For less than {_LONG_MONTHS} months of work the question seldom matters: train now."))
+        blocks.append(text(f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."))
     blocks += [quiet(_speed(found, now, later, terms.precision)), Buttons((Button("All sources", "roadmap"),))]
     title = f"{'Waiting' if found.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
     title = f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if found.speedup < NO_FASTER else title
@@ -114,9 +119,7 @@ def _speed(found: Waiting, now: Chip, later: Chip, precision: str) -> str:
     name = precision.upper()
     of = (now.fp8_tflops, later.fp8_tflops) if precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
     peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {found.speedup:.2f}x"
-    return (
-        f"An estimate. {peak} ({later.source}; {now.source}; {later.asof}). Nobody reaches a peak; 4.4x is a whole UltraServer."
-    )
+    return f"Estimated. {peak} ({later.source}; {now.source}; {later.asof}). Nobody reaches a peak; 4.4x is a whole UltraServer."
 
 
 def _months(months: Decimal) -> str:

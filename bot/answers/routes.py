@@ -28,15 +28,17 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     """List every route in the order in which a person asks: mine, the rest, and the second ones."""
     rows = [(str(one), ", ".join(one.to), f"{one.by} subscribed" if one.by else "settings") for one in routes.routes]
     beside = (
-        ("what no route takes, or nobody owns", routes.default, "TRNBOT_ROUTE"),
-        ("causes of money too", routes.finops, "TRNBOT_FINOPS"),
-        ("critical, not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
+        ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
+        ("causes of money, in addition", routes.finops, "TRNBOT_FINOPS"),
+        ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
     shown = [*rows[:_MOST], *((what, ", ".join(to), why) for what, to, why in beside if to)]
     rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     owners = [quiet("Owners with an address: ", ", ".join(sorted(routes.owners)))] if routes.owners else []
-    hint = quiet("A channel subscribes from within it: subscribe cluster=llama. Try one: routes test cluster=llama cause=idle")
+    hint = quiet(
+        "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
+    )
     blocks: tuple[Block, ...] = (Table(_COLUMNS, tuple(shown), rest=rest), *owners, hint)
     data = {
         "routes": [{"alerts": str(one), "to": list(one.to), "by": one.by} for one in routes.routes],
@@ -45,16 +47,16 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         "escalate": list(routes.escalate),
         "always": list(always),
     }
-    return Card("Who hears which alerts", Tone.INFO, blocks, data)
+    return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
 
 
 def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, money: bool) -> Card:
     """Tell where an alert would go."""
     name, address = owner
-    who = f"{name} is {address} and is mentioned." if address else f"'{name}' is nobody known, so nobody is mentioned."
+    who = f"{name} is {address} and is mentioned." if address else f"'{name}' has no known address, so nobody is mentioned."
     blocks = [text("It goes to ", ", ".join(heard), ".")]
-    blocks += [text(f"Unacknowledged for too long, also to {', '.join(escalated)}.")] if escalated else []
-    blocks += [text(who if name else "Without an owner the default channel hears it too; try one with owner=NAME.")]
+    blocks += [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")] if escalated else []
+    blocks += [text(who if name else "Without an owner it also goes to the default channel; test one with owner=NAME.")]
     blocks += [quiet("It is a cause of money.")] if money else []
     data = {"alerts": asked, "to": list(heard), "escalate": list(escalated), "owner": address}
     return Card(f"Where it would go: {asked}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
@@ -63,8 +65,8 @@ def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
     words = "; ".join(map(str, routes))
-    title = f"This channel hears {words}" if routes else "This channel is subscribed to nothing"
-    told = "From the next look at the fleet on. " if routes else "What it was told of is still told to its end. "
+    title = f"This channel is notified of {words}" if routes else "This channel has no subscriptions"
+    told = "From the next tick on. " if routes else "Alerts that were already sent here are still updated until they end. "
     return Card(title, Tone.GOOD, (quiet(told, channel),), {"channel": channel, "routes": [str(one) for one in routes]})
 
 
@@ -115,7 +117,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     wanted = replace(_asked(where), to=(channel,), by=request.user.id)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
     if any(str(one) == str(wanted) for one in standing):
-        raise WrongInput(f"This channel hears {wanted} already.")
+        raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
     return subscribed_card(channel, (*standing, wanted))
 
@@ -136,14 +138,14 @@ async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] 
     kept = tuple(one for one in standing if where and str(one) != unwanted)
     if len(kept) == len(standing):
         known = ", ".join(map(str, standing)) or "nothing"
-        raise WrongInput(f"This channel subscribed to {known}; a route of the settings is changed there.")
+        raise WrongInput(f"This channel's subscriptions: {known}; routes from the settings can only be changed there.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, kept)
     return subscribed_card(channel, kept)
 
 
 def _here(request: Request) -> str:
     if not request.channel:
-        raise WrongInput("A channel is subscribed from within it; type this line there.")
+        raise WrongInput("To subscribe a channel, type this line in it.")
     return request.channel
 
 

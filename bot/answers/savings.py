@@ -38,8 +38,8 @@ def savings_card(found: Sequence[Saving], window: Window) -> Card:
     rest = f"and {counted(len(found) - _MOST, 'more alert')}" if len(found) > _MOST else ""
     totals = ("total", "", "", usd(per_hour), usd(so_far))
     how = quiet(
-        "An estimate: what each alert wasted an hour when it ended, from its end until now or the end of that month, ",
-        "had nobody acted. What would have ended by itself is not told apart.",
+        "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
+        "as if nobody had acted. Waste that would have ended by itself is included.",
     )
     title = f"About {usd(per_hour)} an hour stopped: {counted(len(found), 'alert')} ended after somebody acted · {period(window)}"
     table = Table(_COLUMNS, tuple(_row(one) for one in found[:_MOST]), totals, rest=rest)

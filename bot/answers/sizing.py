@@ -103,11 +103,11 @@ def size_card(
     blocks: list[Block] = [text(f"Training states need about {need:,.0f} GiB of accelerator memory."), Table(columns, rows)]
     if parameters < SMALL_PARAMETERS:
         blocks.append(
-            text("So small a model runs on one core or a trn1.2xlarge: over many chips the interconnect eats the gain.")
+            text("A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain.")
         )
     formula = f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for activations; long sequences need more."
     blocks += [
-        quiet(f"An estimate: {formula} Memory alone; the time it takes is another question."),
+        quiet(f"Estimated: {formula} This covers memory only, not the training time."),
         *note_lines(sizing),
         *note_lines(advice),
     ]
@@ -140,7 +140,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, InstanceType | None, Price 
         drawn.append(
             (usage.cluster, f"{usage.nodes} x {usage.type.name}", _share(usage), _peak(usage), told, usd(saved) if saved else "–")
         )
-    notes = quiet(f"Over seven days; a size counts where peak and work fill at most {HEADROOM * 100:.0f} % of it. An estimate.")
+    notes = quiet(f"Estimated over seven days; a size fits if peak memory and work use at most {HEADROOM * 100:.0f} % of it.")
     title = f"A smaller size would save about {usd(total)} a month" if total else "No cluster fits a smaller size"
     data = {"clusters": [_data(usage, kind, price) for usage, kind, price in rows]}
     return Card(title, Tone.INFO, (Table(columns, tuple(drawn)), notes), data)
@@ -150,7 +150,7 @@ def serve_card(rows: Sequence[tuple[ClusterUse, InstanceType, Price | None]], no
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = [*note_lines(notes, "What others report; not applied to the numbers above")]
     if not rows:
-        told = text("No cluster on trn1 or trn2 serves steadily: none says so by name or tag, or all of them train.")
+        told = text("No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or tag, or all of them train.")
         return Card("Nothing to move to Inferentia2", Tone.GOOD, (told, *quoted), {"clusters": []})
     columns = (Column("cluster"), Column("runs"), Column("used", _R), Column("would fit"), Column("saves a month", _R))
     drawn = tuple(
@@ -164,7 +164,7 @@ def serve_card(rows: Sequence[tuple[ClusterUse, InstanceType, Price | None]], no
         for u, k, p in rows
     )
     total = sum((s for u, _, p in rows if (s := saving(u, p))), Decimal(0))
-    note = quiet("An estimate by memory peak and peak TFLOPS over seven days: measure latency on one node before you move.")
+    note = quiet("Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node before you move.")
     title = f"Serving could move to Inferentia2 and save about {usd(total)} a month"
     return Card(title, Tone.INFO, (Table(columns, drawn), note, *quoted), {"clusters": [_data(*row) for row in rows]})
 

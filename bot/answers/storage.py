@@ -55,7 +55,7 @@ def storage_card(found: Sequence[Unused], cluster: str) -> Card:
         return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE),), data)
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
     table = Table(_COLUMNS, tuple(_row(one) for one in ranked[:_MOST]), ("total", "", "", "", "", usd(total)), rest=rest)
-    title = f"{_counted(ranked)}{where} used by nobody: {usd(total)} a month"
+    title = f"{_counted(ranked)}{where} unused: {usd(total)} a month"
     buttons = Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line")))
     return Card(title, Tone.WARNING, (table, quiet(_basis(ranked)), buttons), data)
 
@@ -96,7 +96,7 @@ def _whose(thing: Volume | FileSystem) -> str:
 def _basis(found: Sequence[Unused]) -> str:
     """Name the sources of the prices, and how many volumes have none."""
     bases = sorted({f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in found if x.price})
-    said = f"An estimate at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "An estimate."
+    said = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "Estimated."
     missing = sum(one.price is None for one in found)
     return f"{said} {missing} without a known price." if missing else said
 

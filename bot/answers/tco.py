@@ -82,9 +82,7 @@ def tco_card(
     blocks += [quiet(_source(x, today, stale_days)) for x in dict.fromkeys(x.price for x in options)]
     blocks += [quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({x.source}, {x.asof}).") for x in voices]
     blocks.append(
-        quiet(
-            f"An estimate. Egress {usd(route.usd_per_gb, 2)} a GB ({route.source}, {route.asof}). Storage is the same for both."
-        )
+        quiet(f"Estimated. Egress {usd(route.usd_per_gb, 2)} a GB ({route.source}, {route.asof}). Storage is the same for both.")
     )
     blocks.append(Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide"))))
     low, high = min(x.total for x in moved), max(x.total for x in moved)
@@ -100,9 +98,9 @@ def _name(option: Total) -> str:
 def _verdict(base: Total, moved: Sequence[Total]) -> str:
     cheaper = [x for x in moved if x.total < base.total]
     if len(cheaper) == len(moved):
-        return f"{moved[0].price.instance_type} costs less for the same work at every speed that is stated."
+        return f"{moved[0].price.instance_type} costs less for the same work at every stated speed."
     if not cheaper:
-        return f"{base.price.instance_type} costs less for the same work at every speed that is stated."
+        return f"{base.price.instance_type} costs less for the same work at every stated speed."
     return "It depends on the speed that your model gets: measure a short run on both."
 
 

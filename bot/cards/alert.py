@@ -46,7 +46,7 @@ def owner_words(alert: Alert, resolved: str) -> str:
     by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
     named += [f"launched by {alert.launched_by}"] if by_machine else []
     unknown = ", not in the settings" if alert.owners else ""
-    return f" · {', '.join(named)}{unknown}: told to the default channel"
+    return f" · {', '.join(named)}{unknown}: sent to the default channel"
 
 
 def mentions(name: str, address: str) -> tuple[Mention, ...]:
@@ -136,7 +136,7 @@ def likely(alert: Alert) -> Text | None:
     if anomaly.runners_up:
         next_cause, share = anomaly.runners_up[0]
         next_words = f" ({anomaly.confidence:.2f}); next: {cause_words(next_cause)} ({share:.2f}). "
-        spans += ["Likely ", Strong(cause_words(alert.cause)), next_words]
+        spans += ["Likely: ", Strong(cause_words(alert.cause)), next_words]
     if anomaly.suggestions:
         spans += ["What to do: ", " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])]
     return Text(tuple(spans)) if spans else None

@@ -26,7 +26,7 @@ def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, s
         case Reason.REMINDER:
             return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions)
         case Reason.MORE:
-            return Card(f"Fires again: {card.title}", card.tone)
+            return Card(f"Firing again: {card.title}", card.tone)
         case _:
             return Card(card.title, card.tone)
 
@@ -52,7 +52,7 @@ def _awake(
         return None
     for silence in silences:
         if silence.alert == alert.id and (words := _why_awake(alert, notice, entry, silence)):
-            return Card(f"Awake again: {words}", card.tone, mentions=(Mention(silence.by, silence.who),))
+            return Card(f"Snooze ended: {words}", card.tone, mentions=(Mention(silence.by, silence.who),))
     return None
 
 
@@ -60,8 +60,8 @@ def _why_awake(alert: Alert, notice: Notification, entry: NotificationLogEntry, 
     cost = alert.waste.so_far if alert.waste else None
     who = silence.who
     if entry.at < silence.ends <= notice.at:
-        return f"the time that {who} gave it is over" + (f", it has cost {usd(cost)}" if cost else "")
+        return f"the time set by {who} is over" + (f"; so far it has cost {usd(cost)}" if cost else "")
     ceiling = silence.ceiling_usd
     if ceiling is not None and cost is not None and entry.usd_so_far < ceiling <= cost and notice.at < silence.ends:
-        return f"it has cost {usd(cost)}, and {who} asked to hear of it at {usd(ceiling)}"
+        return f"it has cost {usd(cost)}, and {who} asked to be notified at {usd(ceiling)}"
     return ""

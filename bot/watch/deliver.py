@@ -159,7 +159,7 @@ def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, 
     """Return the surface and the bare channel of `slack:C02FIN`; raise `Unavailable` when nothing serves it."""
     name, _, channel = address.partition(":")
     if name not in surfaces:
-        raise Undeliverable(f"nothing here speaks '{name}', so {address} hears nothing; check TRNBOT_ROUTE")
+        raise Undeliverable(f"no surface here is called '{name}', so {address} is not notified; check TRNBOT_ROUTE")
     return surfaces[name], channel
 
 

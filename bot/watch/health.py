@@ -22,7 +22,7 @@ _METRICS = (
     ("trnbot_tick_duration_seconds", "gauge", "Length of the last tick.", "tick_seconds"),
     ("trnbot_alerts_open", "gauge", "Alerts firing and not muted.", "open_alerts"),
     ("trnbot_waste_usd_per_hour", "gauge", "Waste of the open alerts.", "usd_per_hour"),
-    ("trnbot_notices_undelivered", "gauge", "Notices that the last tick could not deliver.", "n_undelivered"),
+    ("trnbot_notices_undelivered", "gauge", "Notifications that the last tick could not deliver.", "n_undelivered"),
 )
 _DELAYS = (
     ("trnbot_delayed_by_limit_seconds_total", "counter", "Time that messages waited for a platform's limits.", "seconds"),

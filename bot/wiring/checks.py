@@ -62,7 +62,7 @@ def _billing(bill: Callable[[], Billing], export: str) -> Check:
     problems = bill().problems() if read.ok else ()
     if not problems:
         return read
-    remedy = "'about' names every file; have it delivered again as parquet or csv, or take a second copy away."
+    remedy = "'about' names every file; have it delivered again as parquet or csv, or remove a second copy."
     return Check(read.name, False, f"{read.found}; {_some(problems)}", remedy)
 
 
@@ -72,7 +72,7 @@ def _billed(bill: Billing) -> str:
 
 
 def _serving(settings: Settings) -> list[Check]:
-    return [Check("serve", False, sentence, "Until then only single lines are answered.") for sentence in settings.unservable]
+    return [Check("serve", False, sentence, "Until then only single commands are answered.") for sentence in settings.unservable]
 
 
 def _slack(settings: Settings) -> Check:
@@ -98,7 +98,7 @@ def _teams(settings: Settings) -> Check:
 def _route(settings: Settings) -> Check:
     if settings["route"]:
         return Check("route", True, ", ".join(settings["route"]))
-    return Check("route", False, "only the console hears alerts", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
+    return Check("route", False, "alerts are shown on the console only", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
 
 
 def _admins(settings: Settings) -> Check:

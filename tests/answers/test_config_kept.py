@@ -20,7 +20,7 @@ async def test_history_tells_who_what_and_who_was_refused(bot: App) -> None:
     assert "idle.below 5% → 15% for cluster=tiny" in repr(card.blocks)
     assert "'config undo' is for admins" in repr(card.blocks)
     one = await ask(bot, "config history 1")
-    assert buttons(one)["Go back to before it"].line == "config undo to=0"
+    assert buttons(one)["Return to the version before it"].line == "config undo to=0"
     assert "There is no version 9" in refused(await ask(bot, "config history 9"))
 
 

@@ -65,8 +65,8 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
     assert table.rows[0] == ("cloudwatch:GetMetricData", "6", "60,000 metrics", "$0.60", "–", "–")
     assert table.rows[1] == ("ec2:DescribeInstances", "288", "free", "–", "–", "–")
     assert table.total == ("total", "294", "", "$0.60", "2", "7")
-    assert "An estimate: calls counted here at list prices of 2026-11-20, free tiers not deducted." in words(card)
-    assert "3 attempts were repeated, 1 calls given up for throttling." in words(card)
+    assert "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not deducted." in words(card)
+    assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)
     assert card.data["bill"]["month_usd"] == Decimal("18.25")
 
 
@@ -85,15 +85,15 @@ def test_the_budget_says_its_share_and_its_order():
     stops = ((60, ("a closer look at one node",)), (100, ("s3:GetObject",)))
     card = own_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
     assert "24 % of today's budget of $2.50 is used." in words(card)
-    assert "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never." in words(card)
+    assert "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never stop." in words(card)
     assert card.tone is Tone.WARNING, "something was stopped"
     assert "100 % of today's budget of $0.00" in words(own_card(bill(budget_usd=Decimal(0)), watched(3), ()))
 
 
 def test_self_without_an_account(tiny):
     card = ask(tiny, "self")
-    assert card.title == "How the watch stands"
-    assert "No AWS account is read here" in words(card)
+    assert card.title == "Status of the watch"
+    assert "No AWS account is being read" in words(card)
     assert card.data["bill"] is None
 
 

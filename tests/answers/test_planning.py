@@ -107,8 +107,8 @@ def test_spot_lists_zones_with_median_p95_last_and_age_as_the_history_has_them(a
         assert zone["median_usd_per_hour"] == held_share(mine, ask.at, 0.5)
         assert zone["p95_usd_per_hour"] == held_share(mine, ask.at, 0.95)
         assert zone["cap"]["share"] == 1.0, "a cap under every price is crossed all the time"
-    assert "Set no highest price: AWS advises against one" in words(card)
-    assert "An estimate" in words(card)
+    assert "Do not set a maximum price: AWS advises against it" in words(card)
+    assert "Estimated" in words(card)
     assert len([block for block in card.blocks if isinstance(block, Table)]) == 3
 
 
@@ -140,7 +140,7 @@ def minutes(changes, start, end, step):
         ("compare a a", "named twice"),
         ("compare a b", "Neither a run nor a baseline"),
         ("checklist reopen nope 1", "no checklist 'nope'"),
-        ("checklist <!here>", "does not do as a name"),
+        ("checklist <!here>", "cannot be a name"),
         ("migration close nope", "No migration 'nope' is open"),
         ("wait months=0", "months is 0.1 or more"),
         ("wait precision=int4", "does not fit precision"),
@@ -211,7 +211,7 @@ def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
     assert sum(x["usd"] for x in runs.values()) <= hourly * 6
     shown = ask("runs slow")
     assert shown.data["estimated"] is True
-    assert "An estimate" in words(shown)
+    assert "Estimated" in words(shown)
     assert shown.data["counted_by"].startswith("1/2 of the cluster")
     assert ask("runs slow storage=off").data["storage_usd"] is None
 
@@ -277,7 +277,7 @@ def test_a_footprint_is_an_estimate_with_its_formula(ask: Asking) -> None:
         assert row["kwh"] == pytest.approx(row["node_hours"] * 16 * 500 * 1.2 / 1000)
         assert row["kg"] == pytest.approx(row["kwh"] / 2)
     assert "an estimate" in card.title
-    assert "No vendor states the watts of trn1.32xlarge" in words(ask("carbon 1d"))
+    assert "No vendor publishes the watts of trn1.32xlarge" in words(ask("carbon 1d"))
 
 
 @pytest.mark.parametrize("line", ["breakeven 20000", "decide", "cuda torch==2.5.1", "roadmap", "wait"])

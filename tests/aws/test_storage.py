@@ -82,7 +82,7 @@ async def test_each_is_listed_with_its_dollars_a_month(ask, at):
     assert found[FSX["FileSystemId"]]["usd_per_month"] == Decimal("174.00")
     assert found["vol-0b"]["usd_per_month"] is None
     assert card.data["usd_per_month"] == Decimal("214.00")
-    assert card.title == "2 volumes and 1 file system used by nobody: $214 a month"
+    assert card.title == "2 volumes and 1 file system unused: $214 a month"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert [(row[0], row[4], row[5]) for row in table.rows] == [
         (FSX["FileSystemId"], "–", "$174"), ("vol-0a", "search", "$40.00"), ("vol-0b", "–", "?")]  # fmt: skip

@@ -95,7 +95,7 @@ async def test_an_early_day_is_remembered_without_an_estimate(ports):
 async def test_a_bill_of_other_times_says_so(ports):
     card, months = await ask(ports(lambda _: "10"), "reconcile 2025-01")
     assert months == {}
-    assert card.title == "The bill holds no month of that time"
+    assert card.title == "The bill has no month in that window"
 
 
 class Bill:

@@ -106,4 +106,4 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await say(slack, "/trn feedback")
             await slack.sees("1 useful, 0 wrong")
             await say(slack, "/trn silences")
-            await slack.sees("Nothing is muted by anybody")
+            await slack.sees("Nobody has muted anything")

@@ -185,7 +185,7 @@ async def test_what_fires_again_goes_on_in_its_message() -> None:
     assert seen is not None
     assert (seen.opened, seen.closed) == (NOON, None)
     assert [card.title[:6] for card in chat.messages.values()] == ["FIRING"]
-    assert chat.threads[-1].startswith("Fires again: FIRING")
+    assert chat.threads[-1].startswith("Firing again: FIRING")
 
 
 async def test_what_ended_after_somebody_acted_is_in_the_ledger_and_on_the_home_page() -> None:

@@ -40,7 +40,7 @@ async def judged(store, line="not-an-anomaly {}"):
 
 async def test_the_like_of_a_wrong_alert_stays_quiet_on_every_replica_and_says_by_whom(store) -> None:
     _, card, shown = await judged(store)
-    assert "its like is muted until 2026-12-20" in card.title
+    assert "similar alerts are muted until 2026-12-20" in card.title
     assert "Muted as not an anomaly by" in shown
     assert "dana" in shown
     chat, later = Chat(), NOON + 2 * DAY

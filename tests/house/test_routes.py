@@ -59,19 +59,19 @@ async def test_a_channel_subscribes_and_hears_the_next_alert() -> None:
     chat = Chat()
     bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat, admins=("chat:U1",))
     here = replace(ask("subscribe cluster=llama"), channel="chat:team")
-    assert (await bot.answer(here)).title == "This channel hears cluster=llama"
+    assert (await bot.answer(here)).title == "This channel is notified of cluster=llama"
     notices = (await bot.tick(NOON)).outcome.notifications
     assert [notice.channel for notice in notices] == ["chat:ops", "chat:team"]
     again = await bot.answer(here)
-    assert again.data["error"] == "This channel hears cluster=llama already."
-    assert "subscribed to nothing" in (await bot.answer(replace(here, line="unsubscribe"))).title
+    assert again.data["error"] == "This channel is already notified of cluster=llama."
+    assert "has no subscriptions" in (await bot.answer(replace(here, line="unsubscribe"))).title
 
 
 async def test_subscribing_is_for_admins_and_from_a_channel() -> None:
     refused = await app(Script(), Chat()).answer(ask("subscribe"))
     alone = await app(Script(), Chat(), admins=("chat:U1",)).answer(replace(ask("subscribe"), channel=""))
     assert "is for admins" in str(refused.data["error"])
-    assert "from within it" in str(alone.data["error"])
+    assert "type this line in it" in str(alone.data["error"])
 
 
 async def test_routes_tell_where_an_alert_would_go() -> None:
@@ -92,8 +92,8 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
     ("owner", "pinged", "words"),
     [
         ("dana", ("chat:U1",), ""),
-        ("kim", (), "owner kim, not in the settings: told to the default channel"),
-        ("", (), "no owner tag: told to the default channel"),
+        ("kim", (), "owner kim, not in the settings: sent to the default channel"),
+        ("", (), "no owner tag: sent to the default channel"),
     ],
 )
 def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
@@ -112,7 +112,7 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: st
         (
             ("launcher:eks-nodes",),
             (),
-            "no owner tag, launcher eks-nodes, not in the settings: told to the default channel",
+            "no owner tag, launcher eks-nodes, not in the settings: sent to the default channel",
         ),
     ],
 )

@@ -44,8 +44,8 @@ async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
 async def test_what_passes_its_ceiling_wakes_who_asked_for_it() -> None:
     snoozed, awake = await lines("snooze ID 1d ceiling=30", ticks=5)
     assert (snoozed.title, snoozed.mentions) == ("Snoozed by dana until Nov 21, 12:01 UTC or $30.00", ())
-    assert awake.title.startswith("Awake again: it has cost $")
-    assert awake.title.endswith("and dana asked to hear of it at $30.00")
+    assert awake.title.startswith("Snooze ended: it has cost $")
+    assert awake.title.endswith("and dana asked to be notified at $30.00")
     assert awake.mentions == (ALICE,)
 
 
@@ -54,13 +54,13 @@ async def test_what_has_slept_long_enough_wakes_who_asked_for_it(url: str) -> No
     snoozed, awake = await lines("snooze ID until=12:11", ticks=5, store=store)
     store.close()
     assert (snoozed.mentions, awake.mentions) == ((), (ALICE,))
-    assert awake.title.startswith("Awake again: the time that dana gave it is over, it has cost $")
+    assert awake.title.startswith("Snooze ended: the time set by dana is over; so far it has cost $")
 
 
 async def test_it_wakes_once_and_an_acknowledgement_after_it_says_so() -> None:
     seen = await lines("snooze ID 1h", "ack ID", "unack ID", ticks=15)
     assert [card.title.partition(":")[0] for card in seen] == [
-        *("Snoozed by dana until Nov 20, 13", "Acknowledged by dana", "Snoozed by dana until Nov 20, 13", "Awake again"),
+        *("Snoozed by dana until Nov 20, 13", "Acknowledged by dana", "Snoozed by dana until Nov 20, 13", "Snooze ended"),
     ]
 
 

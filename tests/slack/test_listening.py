@@ -133,7 +133,7 @@ async def test_a_button_in_a_thread_answers_in_the_thread(workspace, slack):
 @pytest.mark.parametrize("fields", [{"value": ""}, {"value": "x", "actions": [{"type": "overflow", "action_id": "old"}]}])
 async def test_a_button_no_longer_understood_says_so(workspace, slack, bot, fields):
     await workspace.press(**fields)
-    assert "no longer understood" in slack.sent("response")[0]["text"]
+    assert "no longer works" in slack.sent("response")[0]["text"]
     assert bot.asked == []
 
 

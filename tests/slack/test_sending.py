@@ -115,10 +115,10 @@ async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface
 async def test_a_channel_that_slack_closes_for_minutes_holds_up_no_other_and_is_left_alone_until_then(surface, slack):
     slack.failing["chat.postMessage"] = ["429 120"]
     for _ in range(3):
-        with pytest.raises(Unavailable, match="limits how fast the bot may speak in C1"):
+        with pytest.raises(Unavailable, match="limits how fast the bot may post in C1"):
             await surface.post("C1", OVER, "k")
     assert len(slack.sent("chat.postMessage")) == 1
-    with pytest.raises(Unavailable, match=r"again in 1[12]\d s"):
+    with pytest.raises(Unavailable, match=r"retried in 1[12]\d s"):
         await surface.reply("C1", "1.1", OVER)
     assert await surface.post("C2", OVER, "k")
 

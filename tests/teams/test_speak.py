@@ -104,7 +104,7 @@ async def test_what_teams_limits_hold_up_is_counted(met: Any, connector: Any) ->
 async def test_a_conversation_that_teams_closes_for_minutes_is_left_alone_until_then(met: Any, connector: Any) -> None:
     connector.answers.append(web.Response(status=429, headers={"Retry-After": "120"}))
     for _ in range(3):
-        with pytest.raises(Unavailable, match="it is tried again in 120 s"):
+        with pytest.raises(Unavailable, match="it will be retried in 120 s"):
             await met.surface.post(ID, ALERT, "k")
     assert len(connector.calls) == 1
     met.watch.now += 95

@@ -53,6 +53,6 @@ def test_the_card_and_the_week_say_that_it_is_an_estimate() -> None:
     found = savings([ACTED], RUNNING, LATER)
     card = savings_card(found, Window(NOON - timedelta(days=7), LATER))
     assert card.title.startswith("About $100 an hour stopped: 1 alert ended after somebody acted")
-    assert "An estimate" in repr(card.blocks)
+    assert "Estimated" in repr(card.blocks)
     assert digest(found) == "Last 7 days: 1 alert ended after somebody acted, about $100 an hour (estimate)."
     assert digest([]) == ""

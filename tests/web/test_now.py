@@ -55,4 +55,4 @@ async def test_the_strip_is_shown_escaped_and_read_again(open_console):
     assert "64 x &lt;b&gt;trn1&lt;/b&gt;" in page
     assert "about $88 an hour stopped in 7 days, $1,234 not lost since" in page
     now["alerts"] = alerts()
-    assert "Nothing wastes money now." in await (await client.get("/now")).text()
+    assert "Nothing is wasting money now." in await (await client.get("/now")).text()

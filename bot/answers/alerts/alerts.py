@@ -98,14 +98,14 @@ def snooze_form(alert: Alert) -> Card:
     """Ask how long, up to how many dollars, and why."""
     fields = (
         Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
-        Field("until", "Or until", hint="36h, 18:00, mon 09:00 Europe/Berlin or 2026-11-23 09:00; UTC where no zone is said"),
+        Field("until", "Or until", hint="36h, 18:00, mon 09:00 Europe/Berlin or 2026-11-23 09:00; UTC if no zone is given"),
         Field(
             "ceiling",
-            "Speak again once it has cost (USD)",
+            "Notify again once it has cost (USD)",
             FieldKind.NUMBER,
             hint="for example 500; left empty, only the time ends it",
         ),
-        Field("reason", "Why", hint="for all to read, for example: data migration until Tuesday"),
+        Field("reason", "Why", hint="shown to everyone, for example: data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
     return Card(f"Snooze: {cause_words(alert.cause)} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
@@ -248,7 +248,9 @@ async def decide(ports: Ports, request: Request, name: str, doing: DecisionKind,
     )
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
     return decided_card(
-        found, words or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Handed back"}[doing]
+        found,
+        words
+        or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn"}[doing],
     )
 
 

@@ -23,7 +23,7 @@ from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import RuleScore, pattern_of, patterns, scores
 from bot.watch.mute import silences_alert
 
-_COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("quiet now", Align.RIGHT), Column("id"))
+_COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("mutes now", Align.RIGHT), Column("id"))
 _SCORES = (Column("rule"), Column("useful", Align.RIGHT), Column("wrong", Align.RIGHT), Column("right", Align.RIGHT))
 _MOST = 12
 
@@ -36,19 +36,19 @@ def silences_card(rows: Sequence[Muted]) -> Card:
     ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
     data = {"silences": [_data(*row) for row in ranked]}
     if not rows:
-        return Card("Nothing is muted by anybody", Tone.GOOD, (text("No snooze and no pattern holds now."),), data)
+        return Card("Nobody has muted anything", Tone.GOOD, (text("No snooze and no pattern is in force."),), data)
     table = Table(_COLUMNS, tuple(_row(*row) for row in ranked[:_MOST]), rest=_rest(len(ranked)))
     buttons = Buttons(tuple(Button(f"Drop {row[0].id}", f"silences drop {row[0].id}") for row in ranked[:4]))
     held = sum(len(row[2]) for row in rows)
-    title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} quiet"
-    how = quiet("A pattern mutes what is of the same rule and place at its level; what is worse or dearer speaks.")
+    title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} muted"
+    how = quiet("A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent.")
     return Card(title, Tone.INFO, (table, how, buttons), data)
 
 
 def dropped_card(silence: Silence) -> Card:
     """Confirm that a silence is over."""
     words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.who}")
-    return Card(f"{silence.id} is dropped: it speaks again", Tone.GOOD, (words,), {"silence": silence.id})
+    return Card(f"{silence.id} is dropped: its alerts are sent again", Tone.GOOD, (words,), {"silence": silence.id})
 
 
 def feedback_card(found: Sequence[RuleScore], window: Window) -> Card:
@@ -61,11 +61,11 @@ def feedback_card(found: Sequence[RuleScore], window: Window) -> Card:
             Strong("Not an anomaly"),
             " on a wrong alert; ",
             Strong("Useful"),
-            " stands on the answer to ",
+            " is on the answer to ",
             Code("why ID"),
             ".",
         )
-        return Card(f"Nobody judged an alert · {period(window)}", Tone.INFO, (none,), data)
+        return Card(f"Nobody has judged an alert · {period(window)}", Tone.INFO, (none,), data)
     rows = tuple((one.rule, str(one.useful), str(one.wrong), f"{one.precision:.0%}") for one in found[:_MOST])
     blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(found)))]
     lines = [one for one in found if one.suggestion][:4]
@@ -154,10 +154,10 @@ async def not_an_anomaly(
     policy = await asyncio.to_thread(lambda: ports.policy)
     span = length or policy.duration("alert.not_an_anomaly_for")
     if not _SHORTEST <= span <= _LONGEST:
-        raise WrongInput("A judgement stays between 1h and 180d.")
+        raise WrongInput("A judgement lasts between 1h and 180d.")
     made = _remembered(found, request, span)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[made]))
-    words = f"Noted as not an anomaly; its like is muted until {made.ends:%Y-%m-%d} (`silences` lists it)"
+    words = f"Noted as not an anomaly; similar alerts are muted until {made.ends:%Y-%m-%d} (`silences` lists the pattern)"
     return await decide(ports, request, found.id, DecisionKind.NOT_AN_ANOMALY, words=words)
 
 
@@ -171,7 +171,7 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
     against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, found, request.at)]
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
-    words = f"Noted as useful; {ids}, which muted its like, is dropped" if against else "Noted as useful"
+    words = f"Noted as useful; {ids}, which muted similar alerts, is dropped" if against else "Noted as useful"
     return await decide(ports, request, found.id, DecisionKind.USEFUL, words=words)
 
 

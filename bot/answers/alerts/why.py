@@ -26,7 +26,7 @@ def why_card(
     blocks += [text("What to do:")] if anomaly.suggestions else []
     blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
-    blocks += [quiet("Seen since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
+    blocks += [quiet("Anomaly since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
     blocks += [Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly", f"not-an-anomaly {alert.id}")))]
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
 
@@ -34,7 +34,7 @@ def why_card(
 def _muted(alert: Alert) -> Text:
     kind, _, name = alert.muted_by.partition(":")
     words = {
-        "inhibit": "Muted, because this explains it: ",
+        "inhibit": "Muted, because another alert explains it: ",
         "silence": "Muted by the silence ",
         "policy": "Muted by the setting ",
     }
@@ -46,11 +46,11 @@ def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
     usual = _range(anomaly.usual, anomaly.unit) if anomaly.usual else "not known"
     return (
-        ("Verdict", f"{cause_words(alert.cause)} ({anomaly.confidence:.2f} sure)"),
-        ("Else", rivals),
+        ("Diagnosis", f"{cause_words(alert.cause)} ({anomaly.confidence:.2f} sure)"),
+        ("Other causes", rivals),
         ("Now", _amount(anomaly.value, anomaly.unit)),
         ("Usually", usual),
-        ("Score", f"{anomaly.score:.2f} (0 usual, 1 strangest)"),
+        ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
         ("Rule", anomaly.rule),
     )
 

@@ -212,13 +212,13 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
     newest = max(versions, default=0)
     target = to if to is not None else _origin(versions, newest) - 1
     if target < 0:
-        raise WrongInput("There is nothing to undo: the settings file holds alone.")
+        raise WrongInput("There is nothing to undo: only the settings file applies.")
     if target not in versions and target != 0:
         raise WrongInput(f"There is no version {target} to go back to; 'config history' lists them.")
     standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
     made = edits(applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted))
     if not made:
-        raise WrongInput(f"Nothing would change: the policy stands as in version {target} already.")
+        raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
     who = request.user
     version = Version(newest + 1, request.at, who.id, who.name, VersionKind.UNDO, made, wanted, restores=target)
     ports.stores.versions.add(version)

@@ -21,7 +21,7 @@ def applied_card(version: Version, again: bool = False) -> Card:
     back = ": the settings file alone" if version.restores == 0 else back
     blocks = [
         *edit_lines(version.edits),
-        quiet("It holds from the next look at the fleet, in every replica. ", *_who(version)),
+        quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
         Buttons((*_undo(version, "Undo"), Button("History", "config history"))),
     ]
     return Card(f"{verb} as version {version.number}{back}", Tone.GOOD, tuple(blocks), version_data(version), public=True)
@@ -35,7 +35,9 @@ def cancelled_card(name: str) -> Card:
 def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Card:
     """List the versions, newest first, and who was refused."""
     refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
-    blocks: list[Block] = [_versions(versions)] if versions else [quiet("Nobody has changed it: the settings file holds.")]
+    blocks: list[Block] = (
+        [_versions(versions)] if versions else [quiet("Nobody has changed the policy: the settings file applies.")]
+    )
     blocks += [_refused(refused)] if refused else []
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
     blocks += [Buttons(undo)] if undo else []
@@ -50,7 +52,7 @@ def version_card(version: Version) -> Card:
     """Show one version with the summary of its preview."""
     blocks: list[Block] = [*edit_lines(version.edits), quiet(*_who(version))]
     blocks += [Facts(_preview_facts(version.shown))] if version.shown else []
-    blocks.append(Buttons((Button("Go back to before it", f"config undo to={version.number - 1}"),)))
+    blocks.append(Buttons((Button("Return to the version before it", f"config undo to={version.number - 1}"),)))
     return Card(f"Version {version.number} of the policy", Tone.INFO, tuple(blocks), version_data(version))
 
 
@@ -104,8 +106,8 @@ def _refused(attempts: Sequence[Attempt]) -> Table:
 
 
 def _preview_facts(shown: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    pairs = [("alerts told", "{} → {}".format(*shown["alerts"]))] if "alerts" in shown else []
-    pairs += [(f"notices to {name}", "{} → {}".format(*both)) for name, both in shown.get("notices", {}).items()]
+    pairs = [("alerts sent", "{} → {}".format(*shown["alerts"]))] if "alerts" in shown else []
+    pairs += [(f"notifications to {name}", "{} → {}".format(*both)) for name, both in shown.get("notices", {}).items()]
     if "waste_usd" in shown:
         pairs.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
     return tuple(pairs)

@@ -83,8 +83,8 @@ def _headline(seen: PolicyComparison) -> str:
 def _sides(seen: PolicyComparison) -> Table:
     before, after = seen.before, seen.after
     rows = [
-        ("alerts told", f"{len(before.notified)}", f"{len(after.notified)}"),
-        ("held back", f"{before.muted}", f"{after.muted}"),
+        ("alerts sent", f"{len(before.notified)}", f"{len(after.notified)}"),
+        ("muted", f"{before.muted}", f"{after.muted}"),
     ]
     rows += [
         (f"messages and edits to {name}", f"{before.notifications.get(name, 0)}", f"{after.notifications.get(name, 0)}")
@@ -93,7 +93,7 @@ def _sides(seen: PolicyComparison) -> Table:
     rows += [("waste caught", usd(before.usd), usd(after.usd)), ("median delay", _delay(before), _delay(after))]
     columns = (
         Column(f"last {rounded_duration(seen.window.length)}"),
-        Column("as it is", Align.RIGHT),
+        Column("current policy", Align.RIGHT),
         Column("with the change", Align.RIGHT),
     )
     return Table(columns, tuple(rows))
@@ -109,7 +109,7 @@ def _verdict(seen: PolicyComparison) -> Block:
     if not seen.appear and not seen.disappear:
         return text("No alert appears or disappears", _sooner(seen), ".")
     parts = [f"{counted(len(seen.appear), 'alert')} more, {usd(found)} of waste"] if seen.appear else []
-    parts += [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not told"] if seen.disappear else []
+    parts += [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not reported"] if seen.disappear else []
     return text("With the change: ", Strong("; ".join(parts)), _sooner(seen), ".")
 
 
@@ -117,7 +117,7 @@ def _sooner(seen: PolicyComparison) -> str:
     before, after = seen.before.delay, seen.after.delay
     if before is None or after is None or abs(after - before) < timedelta(minutes=1):
         return ""
-    return f"; told {duration_text(abs(after - before))} {'later' if after > before else 'sooner'} in the median"
+    return f"; the median alert is sent {duration_text(abs(after - before))} {'later' if after > before else 'sooner'}"
 
 
 def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
@@ -139,7 +139,7 @@ def _chart(seen: PolicyComparison) -> Chart:
         Series("new", _counts(seen.appear, days), Tone.WARNING),
         Series("gone", _counts(seen.disappear, days), Tone.OVER),
     )
-    said = f"{len(both)} told either way, {len(seen.appear)} new with the change, {len(seen.disappear)} gone with it"
+    said = f"{len(both)} sent either way, {len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
     names = tuple(day(seen.window.start + (one - first)) for one in days)
     return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {said}.")
 

@@ -37,9 +37,10 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
         told = text(
-            "No run reports. A trainer tells epochs, tokens and loss as CloudWatch metrics in Trn/Training (docs/recording.md)."
+            "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch metrics in Trn/Training "
+            "(docs/recording.md)."
         )
-        return Card("No training run reports", Tone.INFO, (told,), {"runs": []})
+        return Card("No training run is reporting", Tone.INFO, (told,), {"runs": []})
     columns = (
         Column("run"),
         Column("cost", _R),
@@ -56,8 +57,8 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
     buttons += [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")] if len(runs) > 1 else []
-    note = quiet("An estimate: hours of the nodes at the price of today, lost and repeated work included; storage apart.")
-    title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were seen"
+    note = quiet("Estimated: hours of the nodes at today's price, lost and repeated work included; storage is separate.")
+    title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were observed"
     blocks = (Table(columns, rows, rest=rest), note, Buttons(tuple(buttons)))
     return Card(title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]})
 
@@ -128,7 +129,7 @@ def _lead(cost: RunCost, extra: Decimal) -> str:
     since = "since its start" if cost.whole else f"since {clock(cost.since)}, when it was first seen"
     seen = f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f} nodes)."
     if cost.usd_per_epoch is None:
-        return f"{seen} No epoch has been finished meanwhile, so there is no price of one."
+        return f"{seen} No epoch has finished since, so there is no cost of an epoch yet."
     share = f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}." if extra and cost.usd else ""
     hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
     return f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each.{share} {seen}"
@@ -156,8 +157,8 @@ def _chart(cost: RunCost) -> Chart:
 
 def _about(types: Sequence[str], by: str, unpriced: int) -> Text:
     missing = f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
-    lost = "Every attempt counts, so work that was lost and repeated is in it."
-    return quiet(f"An estimate: hours of {', '.join(types) or 'no node'}, found by {by}, at the price of today. {lost}{missing}")
+    lost = "Every attempt counts, so lost and repeated work is included."
+    return quiet(f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, at today's price. {lost}{missing}")
 
 
 def _done(cost: RunCost) -> str:

@@ -126,7 +126,7 @@ async def migration_open(
         return Card(
             f"Migration {name} is open",
             Tone.GOOD,
-            (text(line), quiet("The weekly digest tells this anew until 'migration close'.")),
+            (text(line), quiet("The weekly digest repeats this comparison until 'migration close'.")),
             {"name": name},
         )
 

@@ -24,7 +24,7 @@ def compare_card(found: RunComparison) -> Card:
             text("Their epochs hold different numbers of tokens: compare a billion tokens or an equal loss, not epochs.")
         )
     blocks.append(text(_loss(found.equal_loss, a, b)))
-    note = "Estimates at the price of today. Interval: Welch's t at 95 %; epochs of one run lean on each other, so it is narrow."
+    note = "Estimated at today's price. Interval: Welch's t at 95 %; epochs of one run are not independent, so it is too narrow."
     blocks += [
         quiet(note),
         Buttons((Button("All runs", "runs"), Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"))),
@@ -39,7 +39,7 @@ def sentence(found: RunComparison) -> str:
         short = " and ".join(f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b))
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
     cost, time = _percent(found.usd, a.usd), _percent(found.hours, a.hours)
-    trade = " Cheaper but slower: a trade." if found.usd.mean < 0 < found.hours.mean else ""
+    trade = " Cheaper but slower: a trade-off." if found.usd.mean < 0 < found.hours.mean else ""
     noise = "" if found.usd.sure else " The difference in cost may be noise: its interval holds 0."
     return f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.{trade}{noise}"
 
@@ -98,7 +98,7 @@ def _loss(found: EqualLoss | None, a: Sample, b: Sample) -> str:
         why = (
             f"{' and '.join(missing)} {'reports' if len(missing) == 1 else 'report'} no loss"
             if missing
-            else "they passed no loss in common"
+            else "they have no loss in common"
         )
         return f"Not comparable at equal loss: {why}."
     paid = f"{a.name} {usd(found.a[0])} in {found.a[1]:.1f} h, {b.name} {usd(found.b[0])} in {found.b[1]:.1f} h"

@@ -54,9 +54,9 @@ def spot_card(answer: SpotAnswer) -> Card:
 def _lead(answer: SpotAnswer, best: Offer) -> Text:
     job = answer.job
     what = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
-    lost = "reclaims not counted: no band is known" if best.lost_share is None else f"{_lost(best)} of the work done twice"
+    lost = "interruptions not counted: no band is known" if best.lost_share is None else f"{_lost(best)} of the work done twice"
     moved = f", {usd(best.transfer)} to move the data" if best.transfer else ""
-    return text("Expected ", Strong(usd(best.expected)), f" for {what} in {best.zone.zone} ({lost}{moved}). An estimate.")
+    return text("Expected ", Strong(usd(best.expected)), f" for {what} in {best.zone.zone} ({lost}{moved}). Estimated.")
 
 
 def _ranking(answer: SpotAnswer) -> Table:
@@ -67,7 +67,7 @@ def _ranking(answer: SpotAnswer) -> Table:
         Column("lost", _R),
         Column("moving", _R),
         Column("off list", _R),
-        Column("reclaimed a month"),
+        Column("interrupted a month"),
         Column("score", _R),
     )
     rows = tuple(
@@ -117,15 +117,17 @@ def _caps(answer: SpotAnswer, best: Offer) -> Table:
         crossed = best.zone.over(cap)
         rows.append((name, usd(cap, 4), f"{crossed.times}", f"{crossed.share * 100:.1f} %"))
     columns = (Column("cap"), Column("$ an hour", _R), Column("crossed", _R), Column("time above", _R))
-    return Table(columns, tuple(rows), caption=f"What a highest price would have done in {best.zone.zone}")
+    return Table(columns, tuple(rows), caption=f"Effect of a maximum price in {best.zone.zone}")
 
 
 def _move(answer: SpotAnswer) -> list[Block]:
     """Quote a move away from home: the saving, less moving the data."""
     home = [x for x in answer.offers if x.zone.region == answer.job.home]
     best = answer.offers[0]
-    advice = "Set no highest price: AWS advises against one, as it only adds interruptions; you pay the spot price either way."
-    cap = f" If a policy wants one, take the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}." if best.on_demand else ""
+    advice = (
+        "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
+    )
+    cap = f" If a policy requires one, use the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}." if best.on_demand else ""
     blocks: list[Block] = [text(advice + cap)]
     if home and best.zone.region != answer.job.home:
         here, there = home[0].expected, best.expected - best.transfer
@@ -139,17 +141,17 @@ def _move(answer: SpotAnswer) -> list[Block]:
 def _sources(answer: SpotAnswer) -> list[Block]:
     job = answer.job
     between, restart = duration_text(job.checkpoint), duration_text(job.restart)
-    loss = f"A reclaim loses half of {between} between checkpoints and {restart} of restart; "
-    loss += "a band counts with its upper end."
+    loss = f"An interruption loses half of {between} between checkpoints and {restart} of restart; "
+    loss += "a band counts at its upper end."
     newest = max((x.asof for x in answer.bands), default=None)
     said = (
         f" Bands: AWS Spot Advisor of {day(newest)}, {newest.year}."
         if newest
-        else " No Spot Advisor band is known here, so reclaims are not counted."
+        else " No Spot Advisor band is known here, so interruptions are not counted."
     )
     scored = max((x.asof for x in answer.scores), default=None)
     score = (
-        f" Scores: EC2 placement scores of {clock(scored)}; they want three types or more, so they say little of one."
+        f" Scores: EC2 placement scores of {clock(scored)}; they need three types or more, so they say little about one."
         if scored
         else ""
     )
@@ -158,13 +160,13 @@ def _sources(answer: SpotAnswer) -> list[Block]:
     route = (
         f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})." if job.data_gb else ""
     )
-    price = "Prices: EC2 spot price history. A price is no promise of capacity."
+    price = "Prices: EC2 spot price history. A price does not guarantee capacity."
     return [quiet(loss + said + score), quiet(price + against + route)]
 
 
 def _bands_card(answer: SpotAnswer) -> Card:
     rows = tuple((x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %") for x in _by_band(answer.bands)[:_MOST])
-    columns = (Column("region"), Column("reclaimed a month"), Column("off list", _R))
+    columns = (Column("region"), Column("interrupted a month"), Column("off list", _R))
     newest = max(x.asof for x in answer.bands)
     notes = quiet(
         f"AWS Spot Advisor of {day(newest)}, {newest.year}. No spot price history is known here, so nothing is ranked in dollars."
