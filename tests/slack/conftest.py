@@ -32,7 +32,7 @@ class FakeSlack:
     def __init__(self):
         self.calls, self.failing, self.history, self.url, self.pages = [], {}, [], "", []
         self.tokens, self.granted = [], {}
-        self.groups, self.admins = {}, set()
+        self.groups, self.admins, self.profile = {}, set(), {}
         """Which token each call showed; what each code of an installation is answered with."""
 
     async def serve(self, request):
@@ -67,7 +67,7 @@ class FakeSlack:
             "chat.postEphemeral": {"message_ts": "9.9"},
             "conversations.open": {"channel": {"id": f"D-{body.get('users')}"}},
             "usergroups.users.list": {"users": self.groups.get(body.get("usergroup"), [])},
-            "users.info": {"user": {"id": body.get("user"), "is_admin": body.get("user") in self.admins}},
+            "users.info": {"user": {"id": body.get("user"), "is_admin": body.get("user") in self.admins} | self.profile},
             "oauth.v2.access": self.granted.get(body.get("code"), {}),
             "views.open": {"view": {"id": "V1"}},
             "views.push": {"view": {"id": "V2"}},

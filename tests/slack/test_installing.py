@@ -1,12 +1,13 @@
 """Several workspaces install the app by OAuth, and each is spoken to with its own token."""
 
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.auth import INSTALLATIONS
+from adapters.slack.auth import INSTALLATIONS, Installation
 from adapters.slack.manifest import SCOPES
 from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
@@ -109,6 +110,25 @@ async def test_what_is_not_installed_or_not_served_is_refused_by_name(installing
         await surface.post("T9/C1", ALERT, "k")
     await Workspace(browser, surface, slack).command("cost 7d", team_id="T9")
     assert bot.asked == []
+
+
+async def test_a_workspace_that_is_listed_no_more_is_not_served_though_it_installed_the_app(installing, slack, bot):
+    surface, browser = installing
+    await surface._installs.keep(Installation("T9", "Nine", "xoxb-T9", "U0BOT", "U1", datetime(2026, 11, 20, tzinfo=UTC)))
+    await Workspace(browser, surface, slack).command("cost 7d", team_id="T9")
+    with pytest.raises(Refused, match="not installed in Slack workspace T9"):
+        await surface._workspaces.of("T9")
+    assert bot.asked == []
+    assert "xoxb-T9" not in {token for _, token in slack.tokens}
+
+
+async def test_a_workspace_that_installs_again_is_spoken_to_by_its_new_token(installing, slack):
+    surface, browser = installing
+    for token in ("xoxb-T1", "xoxb-newer"):
+        slack.granted["code-T1"] = grant("T1", access_token=token)
+        await installed(browser, "T1")
+        await surface.post("C1", ALERT, f"k {token}")
+        assert slack.tokens[-1] == ("chat.postMessage", token)
 
 
 async def test_a_workspace_that_nobody_listed_gets_no_installation_and_its_token_is_given_back(installing, slack, store):

@@ -44,3 +44,18 @@ async def test_a_group_that_cannot_be_asked_is_told_and_asked_again(surface, sla
     with pytest.raises(Unavailable, match=says):
         await surface.belongs("U1", "S1")
     assert await surface.belongs("U1", "S1")
+
+
+async def test_who_is_an_admin_of_the_workspace_is_asked_for_each_person(slack):
+    members = Members(AsyncWebClient("xoxb-1", base_url=slack.url))
+    slack.admins = {"U2"}
+    assert [await members.belongs(user, "admins") for user in ("U2", "U1", "U2", "U3")] == [True, False, True, False]
+    assert len(slack.sent("users.info")) == 3
+
+
+@pytest.mark.parametrize(
+    ("profile", "belongs"), [({}, True), ({"deleted": True}, False), ({"is_admin": False}, False), ({"is_owner": True}, True)]
+)
+async def test_an_admin_who_was_deactivated_is_none(surface, slack, profile, belongs):
+    slack.admins, slack.profile = {"U2"}, profile
+    assert await surface.belongs("U2", "admins") is belongs

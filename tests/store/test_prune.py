@@ -74,6 +74,14 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
     assert opened.load(NOW).ticked_at == ticks[-1]["at"]
 
 
+def test_what_was_told_within_a_day_stays_however_short_the_retention(opened):
+    rest = {"reason": Reason.OVER, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": "", "over": True}
+    ended = [NotificationLogEntry(f"{hours}", "c", at=NOW - timedelta(hours=hours), message="1", **rest) for hours in (2, 23, 25)]
+    opened.save(StateUpdate(notification_log=ended, ticked_at=NOW))
+    opened.prune({}, timedelta(hours=1))
+    assert count(opened, SAID) == 2
+
+
 async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
     class Away:
         asked = 0

@@ -107,6 +107,13 @@ def test_an_acknowledgement_the_watch_carries_is_not_stored(store):
     assert store.load(NOW).alerts[0].acknowledged is None
 
 
+def test_what_time_has_ended_is_remembered_for_a_day(store):
+    ends = {"future": NOW + HOUR, "now": NOW, "today": NOW - 23 * HOUR, "yesterday": NOW - DAY, "long ago": NOW - 2 * DAY}
+    store.save(StateUpdate(silences=[Silence(name, Labels(), NOW - 9 * DAY, end, "slack:U1") for name, end in ends.items()]))
+    found = store.load(NOW)
+    assert ([one.id for one in found.silences], {one.id for one in found.slept}) == (["future"], {"now", "today"})
+
+
 def test_decisions_are_only_ever_added(store):
     store.save(StateUpdate(decisions=[decision("2", minute=2), decision("1"), decision("other", about="b")]))
     store.save(StateUpdate(decisions=[replace(decision("1"), note="rewritten")]))
@@ -120,6 +127,8 @@ def test_decisions_are_only_ever_added(store):
         (NOW - 3 * DAY, NOW - 2 * DAY, False),
         (NOW - 3 * DAY, NOW - HOUR, True),
         (NOW - DAY, NOW - DAY, True),
+        (NOW - 2 * DAY, NOW - 2 * DAY, True),
+        (NOW - 3 * DAY, NOW - 2 * DAY + HOUR, True),
         (NOW - HOUR, None, True),
         (NOW, None, False),
     ],

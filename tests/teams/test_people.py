@@ -56,6 +56,13 @@ async def test_an_owner_of_the_team_is_one_and_a_member_is_none(signed: Any, gra
     assert graph.asked == [f"{TEAM} Bearer bearer-of-the-bot"] * 2, "two pages, asked once"
 
 
+async def test_a_next_page_elsewhere_is_not_asked_with_the_bots_token(signed: Any, graph: Graph, serve: Any) -> None:
+    elsewhere = Graph()
+    graph.url = elsewhere.url = await serve([web.get("/v1.0/teams/{team}/members", elsewhere.members)])
+    assert not await signed.surface.belongs("29:dana", f"owners:{TEAM}")
+    assert (len(graph.asked), elsewhere.asked) == (1, [])
+
+
 @pytest.mark.parametrize("group", ["29:dana", "owners:", "owners:../../me", "a:personal"])
 async def test_what_names_no_team_asks_nobody(signed: Any, graph: Graph, group: str) -> None:
     assert not await signed.surface.belongs("29:dana", group)

@@ -145,6 +145,16 @@ async def test_tenants_are_allowed_by_list(new_bot: Any, login: Login, tenants: 
     assert (await listed.send(listed.activity(text="cost"), token(listed)))[0] == 200
 
 
+@pytest.mark.parametrize("both", [{"tenantId": "T1"}, {}])
+async def test_every_tenant_that_is_named_is_served_and_one_is(signed: Any, both: dict[str, str]) -> None:
+    """A guest's activity may name two; one that names none comes from nobody who is listed."""
+    here = {"id": "a:x", "conversationType": "personal", **both}
+    other = {"tenant": {"id": "T2"}} if both else {}
+    assert (await signed.send(signed.activity(text="cost", conversation=here, channelData=other), token(signed)))[0] == 403
+    await signed.settled()
+    assert signed.asked == []
+
+
 async def test_what_a_stranger_presses_is_refused_and_answers_nothing(signed: Any, connector: Any) -> None:
     pressed = signed.activity(type="invoke", name="adaptiveCard/action", conversation=STRANGER, value={})
     assert (await signed.send(pressed, token(signed)))[0] == 403

@@ -1,7 +1,10 @@
 """Where others can reach the console, it shows nothing to who does not know its token."""
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
+from adapters.web.auth import COOKIE, ConsoleAuth
 from bot.cards.card import Card
 
 SECRET = "correct horse battery staple"
@@ -74,6 +77,18 @@ async def test_a_cookie_ends_and_its_end_cannot_be_moved(locked):
     moved = {"Cookie": f"trnbot_console={int(until) + 1}.{sign}"}
     assert (await locked.get("/metrics", headers=moved)).status == 401
     assert (await locked.get("/metrics", headers={"Cookie": f"trnbot_console={cookie}"})).status == 200
+
+
+def test_a_cookie_lasts_a_week_and_no_second_longer():
+    now = [1_000.0]
+    auth, answer = ConsoleAuth(SECRET, secure=True, seconds=lambda: now[0]), web.Response()
+    auth.enter(answer)
+    shown = make_mocked_request("GET", "/", headers={"Cookie": f"{COOKIE}={answer.cookies[COOKIE].value}"})
+    admitted = []
+    for passed in (0, 7 * 86_400, 7 * 86_400 + 1):
+        now[0] = 1_000.0 + passed
+        admitted.append(auth.admits(shown))
+    assert admitted == [True, True, False]
 
 
 async def test_a_program_shows_the_token_in_a_header(locked):
