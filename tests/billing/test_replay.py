@@ -1,5 +1,6 @@
 """What a replay may know: deltas and rates see a row only after its usage end plus the lag."""
 
+import os
 from datetime import timedelta
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 
 from bot.model.fleet import Market
 from bot.model.price import Basis
+from bot.model.window import Window
 
 
 def spend(bill, now, days=4):
@@ -134,3 +136,34 @@ def test_things_carry_their_tags(exports):
         ("search", "", "llama", 7.0),
         ("vision", "rank", "ada", 10.0),
     ]
+
+
+def test_a_rewritten_file_is_in_every_answer_that_was_kept(exports):
+    now, monday = exports.day + timedelta(days=9), exports.day
+    bill = exports.bill(*(exports.line(monday + timedelta(hours=h), "10") for h in range(3)))
+    for cost in (10, 14):
+        path = exports.put("bill.csv", [exports.line(monday + timedelta(hours=h), str(cost)) for h in range(3)])
+        stat = path.stat()
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + cost * 10**9))
+        reading = bill.deltas(now, 9)
+        assert np.nansum(reading.frame("spend").values[:, :, 0]) == 3 * cost
+        assert np.nansum(reading.frame("spend_hour").values) == 3 * cost
+        assert [price.usd_per_hour for price in bill.rates(exports.day + timedelta(days=4))] == [cost]
+
+
+def test_a_credit_makes_no_day_cheaper(exports):
+    credit = exports.line(exports.day, "-4", "Credit")
+    bill = exports.bill(exports.line(cost="10"), credit, exports.line(exports.day + timedelta(days=1)))
+    frame = bill.deltas(exports.day + timedelta(days=4), 4).frame("spend")
+    assert np.nansum(frame.values, axis=(0, 1)).tolist() == [11.0, 11.0], "amortised, and as billed before credits"
+
+
+@pytest.mark.parametrize(("hours", "estimated"), [(47, True), (48, False), (49, False)])
+def test_the_newest_two_days_are_estimates(exports, hours, estimated):
+    newest = exports.day + timedelta(days=5)
+    young = newest - timedelta(hours=hours + 1)  # ends so many hours before the newest row's end
+    bill = exports.bill(
+        exports.line(young, bill_invoice_id="1"), exports.line(newest - timedelta(hours=1), line_item_resource_id="i-2")
+    )
+    rows = {row.key["resource"]: row.estimated for row in bill.tally(Window(exports.day, newest), ("resource",)).rows}
+    assert rows == {"i-1": estimated, "i-2": True}

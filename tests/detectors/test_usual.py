@@ -1,14 +1,16 @@
 """What is usual for a node is learnt from when it was well, never from what was told of it."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from builder import START, STEP, Fleet, hours
 
 from bot.model.fleet import Inventory
+from bot.model.labels import Labels
 from detectors.roster import build_roster
-from detectors.usual import SAMPLE, Usual, learn
+from detectors.usual import SAMPLE, Usual, _borrow, forget, learn, strange_spans
+from tests.builders import FIVE, NOON, alert
 
 STARVED = (hours(8), hours(20))
 """Twelve of twenty-four hours: whoever learns from them takes a node at 20 % for one that does as it always does."""
@@ -49,3 +51,53 @@ def test_what_lies_outside_of_what_is_learnt_from_blanks_nothing():
     usual, same = (learn(frame, roster, np.full(4, 0.05), spans) for spans in ((before, after), ()))
     assert np.array_equal(usual.middle, same.middle)
     assert STEP < SAMPLE
+
+
+def test_a_step_that_was_strange_in_part_is_not_learnt():
+    fleet = Fleet(days=1)
+    frame, values = fleet.frame(), np.ones((4, fleet.frame().n_steps), dtype=np.float32)
+    minute = timedelta(minutes=1)
+    told = ((fleet.ids[0],), START + 2 * STEP + minute, START + 4 * STEP + minute)
+    forget(values, frame, build_roster(frame.things, Inventory(START)), (told,))
+    assert np.flatnonzero(np.isnan(values[0])).tolist() == [2, 3, 4]
+    assert not np.isnan(values[1:]).any()
+
+
+def test_what_is_strange_is_what_was_known_at_the_anchor():
+    found = [alert(name=name, opened=NOON + n * FIVE, closed=NOON + 9 * FIVE) for n, name in enumerate(("a", "b", "c"))]
+    spans = strange_spans([*found, alert(name="d", opened=NOON - FIVE)], NOON + FIVE)
+    assert [span.end for span in spans] == [NOON + FIVE] * 3, "those opened by then, clipped to it"
+
+
+FRIDAY = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+def two_weeks(nodes=2, cluster="serving", instance_type="inf2.48xlarge"):
+    """Return 14 days from a Monday on in which nodes serve at 90 % on weekdays and 30 % on weekends."""
+    fleet = Fleet(nodes, days=14, cluster=cluster, instance_type=instance_type, step=timedelta(minutes=15))
+    for week in (0, 1):
+        fleet.set(hours(24 * (7 * week + 5)), hours(24 * (7 * week + 7)), neuroncore_utilization_ratio=0.3)
+    return fleet
+
+
+@pytest.mark.parametrize(("days", "level"), [(0, 0.9), (1, 0.3), (2, 0.3), (3, 0.9)])
+def test_what_serves_has_a_usual_for_weekdays_and_one_for_weekends(days, level):
+    fleet = two_weeks()
+    frame = fleet.frame()
+    roster = build_roster(frame.things, Inventory(START))
+    assert roster.inference.all()
+    usual = learn(frame, roster, np.full(2, 0.05), ())
+    _, middle, _ = usual.at(FRIDAY + timedelta(days=days), roster.inference)
+    assert middle == pytest.approx([level] * 2, abs=0.06)
+
+
+def test_a_new_node_that_trains_borrows_nothing_of_those_that_serve():
+    level = tuple(np.array([[0.9], [0.3], [0.3], [np.nan]], dtype=np.float32)[:, 0].copy() for _ in range(3))
+    things = [
+        Labels(instance=f"i-{n}", cluster="llama", instance_type=kind)
+        for n, kind in enumerate(("trn1.32xlarge", *["inf2.48xlarge"] * 2, "trn1.32xlarge"))
+    ]
+    roster = build_roster(tuple(things), Inventory(START))
+    assert roster.inference.tolist() == [False, True, True, False]
+    _borrow(level, roster)
+    assert [array[3] for array in level] == pytest.approx([0.9] * 3)
