@@ -142,3 +142,24 @@ def test_a_drop_of_a_job_in_two_zones_says_so():
     assert "a stands in several zones: us-west-2b (2) and us-west-2c (2)" in only(World(scattered).at(hours(31))).evidence
     alike = only(World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33))).at(hours(31)))
     assert not any("zones" in said for said in alike.evidence)
+
+
+def test_a_shallow_drop_of_what_serves_is_told_after_twice_the_time():
+    fleet = Fleet(3, days=6, cluster="serving", instance_type="inf2.48xlarge")
+    (alert,) = World(fleet.scale(hours(104), hours(108), neuroncore_utilization=0.7)).run(hours(103), hours(108))
+    assert timedelta(minutes=115) <= alert.opened - hours(104) <= timedelta(minutes=125)
+
+
+def test_other_memory_is_another_job_however_busy_its_cpus_for_a_while():
+    fleet = Fleet(4).starve(hours(30), hours(34))
+    same, other = (
+        World(one) for one in (fleet, Fleet(4).starve(hours(30), hours(34)).scale(hours(30), hours(34), neuroncore_memory=0.5))
+    )
+    assert [len(world.run(hours(29), hours(30.3))) for world in (same, other)] == [1, 0]
+
+
+@pytest.mark.parametrize(("nodes", "minutes"), [(3, 15), (4, 10)])
+def test_four_nodes_that_fall_together_are_told_a_step_earlier(nodes, minutes):
+    fleet = Fleet(nodes).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7).starve(hours(30) + STEP, hours(33))
+    (alert,) = World(fleet).run(hours(29), hours(32))
+    assert alert.opened - hours(30) == timedelta(minutes=minutes)
