@@ -150,12 +150,10 @@ def test_a_shallow_drop_of_what_serves_is_told_after_twice_the_time():
     assert timedelta(minutes=115) <= alert.opened - hours(104) <= timedelta(minutes=125)
 
 
-def test_other_memory_is_another_job_however_busy_its_cpus_for_a_while():
-    fleet = Fleet(4).starve(hours(30), hours(34))
-    same, other = (
-        World(one) for one in (fleet, Fleet(4).starve(hours(30), hours(34)).scale(hours(30), hours(34), neuroncore_memory=0.5))
-    )
-    assert [len(world.run(hours(29), hours(30.3))) for world in (same, other)] == [1, 0]
+@pytest.mark.parametrize(("before", "told"), [(1.0, 1), (0.85, 1), (0.5, 0)])
+def test_a_job_that_holds_more_memory_is_another_one_for_a_while(before, told):
+    fleet = Fleet(4).scale(hours(0), hours(30), neuroncore_memory=before, neuron_runtime=before).starve(hours(30), hours(34))
+    assert len(World(fleet).run(hours(29), hours(30.3))) == told
 
 
 @pytest.mark.parametrize(("nodes", "minutes"), [(3, 15), (4, 10)])
