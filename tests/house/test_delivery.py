@@ -235,6 +235,28 @@ async def test_a_channel_that_is_gone_is_told_to_an_admin_once_and_so_is_its_ret
     assert len(chat.messages) == len(COSTS) + 3
 
 
+class Places(Gone):
+    """Notes where each message went; one admin cannot be reached either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[str] = []
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if channel == "U0":
+            raise Refused("The person left.")
+        message = await super().post(channel, card, key)
+        self.places.append(channel)
+        return message
+
+
+async def test_the_first_admin_whom_a_message_reaches_is_told_and_no_other() -> None:
+    chat = Places()
+    bot = app(Script(anomaly()), chat, admins=("chat:U0", "chat:U1", "chat:U2"))
+    await bot.tick(NOON)
+    assert chat.places == ["U1"]
+
+
 async def test_a_dead_channel_does_not_hold_up_a_living_one() -> None:
     chat = Gone()
     bot = app(Script(anomaly()), chat, admins=())
