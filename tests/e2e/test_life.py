@@ -191,7 +191,7 @@ async def decide_in_teams(teams: Screen) -> None:
     await teams.shot("acknowledged")
     await teams.press("Snooze…")
     await teams.page.get_by_placeholder("for example 500").fill("5000")
-    await teams.page.get_by_placeholder("for all to read").fill("moving the data to FSx")
+    await teams.page.get_by_placeholder("shown to everyone").fill("moving the data to FSx")
     await teams.shot("snooze")
     await teams.press("Snooze")
     await teams.sees("Snoozed by")
