@@ -14,8 +14,9 @@ from bot.answers.line import Call, named, understand
 from bot.answers.registry import Needs
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
-from bot.cards.card import Button, Buttons, Card, Form, Tone, text
+from bot.cards.card import Card, Tone, text
 from bot.cards.charts import alert_chart
+from bot.cards.share import LONGEST_SHARED, PREFIX, with_share
 from bot.cards.thread import thread_line
 from bot.costs.reconcile import remember_estimate
 from bot.errors import NotAllowed, TrnbotError, Unavailable
@@ -31,8 +32,6 @@ from bot.watch.mute import mute
 from bot.watch.tick import TickResult, Watch, drill_targets, notify
 
 log = logging.getLogger("trnbot.app")
-LONGEST_SHARED = 1_500
-"""Characters of a line that a button can hold on every platform."""
 
 
 class App:
@@ -107,15 +106,15 @@ class App:
 
     async def run(self, request: Request) -> tuple[Call, Card]:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
-        shared = request.line.strip().lower().startswith("share ")
-        line = request.line.strip()[6:] if shared else request.line
+        shared = request.line.strip().lower().startswith(PREFIX)
+        line = request.line.strip()[len(PREFIX) :] if shared else request.line
         call, card = await self._called(replace(request, line=line))
         if call.command.changes and Needs.STATE in call.command.needs:
             await self.refresh(request.at)
         if shared:
             return call, replace(card, public=True)
         done = call.command.changes and card.tone is Tone.GOOD  # to share it would be to do it again
-        return call, card if done or not request.channel else _shareable(card, line)
+        return call, card if done or not request.channel else with_share(card, line)
 
     async def _called(self, request: Request) -> tuple[Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
@@ -203,18 +202,6 @@ class App:
 def error_card(sentence: str) -> Card:
     """Return the card of a mistake, in one sentence."""
     return Card("That did not work", Tone.ERROR, (text(sentence),), {"error": sentence})
-
-
-def _shareable(card: Card, line: str) -> Card:
-    """Give a private answer the button that shows it to everyone, in its last row of buttons; a form is for who opened it."""
-    asks = any(isinstance(block, Form) for block in card.blocks)
-    if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
-        return card
-    share = Button("Share", f"share {line}")
-    last = card.blocks[-1] if card.blocks else None
-    if isinstance(last, Buttons):
-        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
-    return replace(card, blocks=(*card.blocks, Buttons((share,))))
 
 
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:

@@ -15,7 +15,8 @@ from adapters.slack.markup import Json
 from adapters.slack.parser import Requester
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
-from bot.cards.card import Block, Buttons, Card, Tone
+from bot.cards.card import Card, Tone
+from bot.cards.share import without_share
 from bot.model.request import Request, User
 from bot.ports import ChatPorts
 
@@ -49,7 +50,7 @@ class Responder:
         """Show a card: in the channel when it is public, else to the person alone."""
         private = requester.private and not card.public
         if not private:
-            card = _without_share(card)
+            card = without_share(card)
         if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
         if private and requester.channel and not requester.channel.startswith("D"):
@@ -132,14 +133,3 @@ class Responder:
         if requester.thread:
             body["thread_ts"] = requester.thread
         return await self._client.send_response(requester.response_url, body)
-
-
-def _without_share(card: Card) -> Card:
-    """Return the card without buttons to share it: all can see it already."""
-    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
-
-
-def _unshared(block: Block) -> Block:
-    if not isinstance(block, Buttons):
-        return block
-    return Buttons(tuple(button for button in block.buttons if not button.line.startswith("share ")))

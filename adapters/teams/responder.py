@@ -14,7 +14,8 @@ from adapters.teams.conversations import Conversation, Conversations, conversati
 from adapters.teams.parser import request_of, thread_of
 from adapters.teams.render import ANSWER_BYTES, render
 from adapters.teams.sender import CARD, MESSAGE, Sender, message_activity, typing_activity
-from bot.cards.card import Block, Buttons, Card, Text, plain
+from bot.cards.card import Card, Text, plain
+from bot.cards.share import without_share
 from bot.errors import TrnbotError
 from bot.model.request import Request
 from bot.ports import ChatPorts
@@ -75,7 +76,7 @@ class Responder:
         channels = await self._conversations.channels() if here.personal else [replace(here, targeted=False)]
         if len(channels) != 1:
             return "Mention the bot in the channel that should see this, and type the line there."
-        await self._send(channels[0], "" if here.personal else thread, _without_share(card))
+        await self._send(channels[0], "" if here.personal else thread, without_share(card))
         return "Shared."
 
     async def _send_when_done(self, here: Conversation, thread: str, answer: asyncio.Task[Card]) -> None:
@@ -83,7 +84,7 @@ class Responder:
 
     async def _ask(self, here: Conversation, request: Request) -> Card:
         card = await self._ports.answer(request)
-        return card if here.private else _without_share(card)
+        return card if here.private else without_share(card)
 
     async def _show_typing(self, here: Conversation, thread: str) -> None:
         """Show the sign of typing, where it is shown: not in channels. An answer does not fail for want of it."""
@@ -121,17 +122,6 @@ def invoke_answer(kind: str, value: Any) -> dict[str, Any]:
 def _is_short(card: Card) -> bool:
     """Return whether a card says everything in its words, so that one line can carry it."""
     return all(isinstance(block, Text) for block in card.blocks) and len(card.blocks) <= 1
-
-
-def _without_share(card: Card) -> Card:
-    """Return the card without buttons that share it, for a place where everyone reads it."""
-    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
-
-
-def _unshared(block: Block) -> Block:
-    if not isinstance(block, Buttons):
-        return block
-    return Buttons(tuple(button for button in block.buttons if not button.line.startswith("share ")))
 
 
 def _in_words(card: Card) -> str:

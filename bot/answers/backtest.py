@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.answers.registry import Needs, arg, command
-from bot.cards.alert_words import alert_data, cause_words, muted_words, where
+from bot.cards.alert_words import alert_data, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput
@@ -58,7 +58,7 @@ def _table(alerts: list[Alert]) -> Table:
     rows = tuple(
         (
             clock(a.opened),
-            cause_words(a.cause),
+            a.cause.facts.words,
             where(a),
             duration_text(a.closed - a.anomaly.window.start) if a.closed else "open",
             usd(a.waste.so_far) if a.waste else "–",

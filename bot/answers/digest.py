@@ -12,7 +12,7 @@ from decimal import Decimal
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
-from bot.cards.alert_words import cause_words, muted_words, where, worth
+from bot.cards.alert_words import muted_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
 from bot.cards.words import about, counted, period
 from bot.costs.compare import RunComparison
@@ -188,7 +188,7 @@ def _parity(name: str, found: RunComparison | None) -> Text:
 def _saved(found: Sequence[Saving], so_far: Decimal) -> list[Block]:
     if not found:
         return [text("No alert ended because somebody acted.")]
-    rows = tuple((cause_words(s.alert.cause), where(s.alert), _because(s), usd(s.usd_per_hour)) for s in found[:_MOST])
+    rows = tuple((s.alert.cause.facts.words, where(s.alert), _because(s), usd(s.usd_per_hour)) for s in found[:_MOST])
     note = quiet(f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included).")
     return [Table(_SAVED, rows, rest=_rest(len(found))), note]
 
@@ -197,7 +197,7 @@ def _open(alerts: Sequence[Alert]) -> list[Block]:
     if not alerts:
         return [text("No alert is open.")]
     rows = tuple(
-        (cause_words(a.cause), where(a), a.owner or "–", usd(_per_hour(a)), usd(a.waste.so_far if a.waste else Decimal(0)))
+        (a.cause.facts.words, where(a), a.owner or "–", usd(_per_hour(a)), usd(a.waste.so_far if a.waste else Decimal(0)))
         for a in alerts[:_MOST]
     )
     return [Table(_OPEN, rows, rest=_rest(len(alerts)))]
@@ -207,7 +207,7 @@ def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
     if not alerts:
         return []
     by = {f"silence:{one.id}": one for one in silences}
-    rows = tuple((cause_words(a.cause), where(a), _why(a, by.get(a.muted_by)), usd(_per_hour(a))) for a in alerts[:_MOST])
+    rows = tuple((a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(_per_hour(a))) for a in alerts[:_MOST])
     return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.alert_words import cause_words, where
+from bot.cards.alert_words import where
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import counted, period
 from bot.model.labels import Labels
@@ -55,7 +55,7 @@ def digest(found: Sequence[Saving]) -> str:
 
 def _row(one: Saving) -> tuple[str, ...]:
     because = f"acknowledged by {one.by}" if one.by else "its nodes are gone"
-    return (cause_words(one.alert.cause), where(one.alert), because, usd(one.usd_per_hour), usd(one.usd_so_far))
+    return (one.alert.cause.facts.words, where(one.alert), because, usd(one.usd_per_hour), usd(one.usd_so_far))
 
 
 def _data(one: Saving) -> dict[str, object]:

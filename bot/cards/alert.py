@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words, where, worth
+from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -98,7 +98,7 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     ack = worst.acknowledged
     if ack:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
-    title = " · ".join([*parts, f"{cause_words(worst.cause)}, {worst.anomaly.labels.cluster or where(worst)}"])
+    title = " · ".join([*parts, f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}"])
     body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
     judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly", f"not-an-anomaly {worst.id}")
     return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"), *judge))), alert_data(worst))
@@ -135,8 +135,8 @@ def likely(alert: Alert) -> Text | None:
     spans: list[Span] = []
     if anomaly.runners_up:
         next_cause, share = anomaly.runners_up[0]
-        next_words = f" ({anomaly.confidence:.2f}); next: {cause_words(next_cause)} ({share:.2f}). "
-        spans += ["Likely: ", Strong(cause_words(alert.cause)), next_words]
+        next_words = f" ({anomaly.confidence:.2f}); next: {next_cause.facts.words} ({share:.2f}). "
+        spans += ["Likely: ", Strong(alert.cause.facts.words), next_words]
     if anomaly.suggestions:
         spans += ["What to do: ", " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])]
     return Text(tuple(spans)) if spans else None
@@ -169,7 +169,7 @@ def _named(alert: Alert) -> Text:
 
 def _other(alert: Alert) -> tuple[str, ...]:
     per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
-    return (cause_words(alert.cause), where(alert), "firing" if alert.firing else "over", per_hour)
+    return (alert.cause.facts.words, where(alert), "firing" if alert.firing else "over", per_hour)
 
 
 def _tuning(alert: Alert) -> str:

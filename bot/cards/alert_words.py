@@ -9,7 +9,7 @@ from decimal import Decimal
 from bot.cards.card import Block, Strong, Style, Text, When, text
 from bot.cards.words import about
 from bot.model.alert import Alert, Pattern, Silence, Waste
-from bot.model.causes import Cause, Severity
+from bot.model.causes import Severity
 from bot.model.durations import duration_text
 from bot.model.money import cents, usd
 
@@ -25,7 +25,7 @@ _PRICES: Mapping[str, str] = {
 def headline(alert: Alert, now: datetime) -> str:
     """Write the line that survives every limit: state, cause, where, how many."""
     state = f"FIRING {duration_text(now - alert.anomaly.window.start)}" if alert.firing else "OVER"
-    return " · ".join([state, cause_words(alert.cause), where(alert)])
+    return " · ".join([state, alert.cause.facts.words, where(alert)])
 
 
 def where(alert: Alert) -> str:
@@ -57,11 +57,6 @@ def price_words(alert: Alert) -> str:
         return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
     return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}"
-
-
-def cause_words(cause: Cause) -> str:
-    """Return the name of a cause in plain words."""
-    return cause.facts.words
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:

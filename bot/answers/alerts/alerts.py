@@ -11,7 +11,7 @@ from decimal import Decimal
 from bot.answers.alerts.why import why_card
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
-from bot.cards.alert_words import alert_data, cause_words, muted_words, where, worth
+from bot.cards.alert_words import alert_data, muted_words, where, worth
 from bot.cards.card import (
     Align,
     Button,
@@ -55,7 +55,7 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{scope}"
     quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
     title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
-    names = [(f"{cause_words(a.cause)} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
+    names = [(f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
     buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
     return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
 
@@ -77,7 +77,7 @@ def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
     length = (alert.closed or now) - alert.anomaly.window.start
     per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
     so_far = usd(alert.waste.so_far) if alert.waste else "–"
-    return (cause_words(alert.cause), where(alert), duration_text(length), per_hour, so_far, state(alert))
+    return (alert.cause.facts.words, where(alert), duration_text(length), per_hour, so_far, state(alert))
 
 
 def state(alert: Alert) -> str:
@@ -91,7 +91,7 @@ def state(alert: Alert) -> str:
 
 def decided_card(alert: Alert, what: str) -> Card:
     """Confirm a decision to the person who made it."""
-    return Card(what, Tone.GOOD, (quiet(f"{cause_words(alert.cause)} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
+    return Card(what, Tone.GOOD, (quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
 
 
 def snooze_form(alert: Alert) -> Card:
@@ -108,7 +108,7 @@ def snooze_form(alert: Alert) -> Card:
         Field("reason", "Why", hint="shown to everyone, for example: data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
-    return Card(f"Snooze: {cause_words(alert.cause)} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
+    return Card(f"Snooze: {alert.cause.facts.words} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
 
 
 KEPT = timedelta(days=15)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from bot.answers.alerts.alerts import decide, find_alert
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.alert_words import cause_words, pattern_words, where
+from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
 from bot.cards.words import clock, counted, period
 from bot.errors import WrongInput, nearest
@@ -89,7 +89,7 @@ def _what(silence: Silence, alert: Alert | None) -> str:
     if silence.pattern:
         place = " ".join(value for _, value in silence.pattern.scope)
         return " · ".join(part for part in (silence.pattern.rule, place) if part)
-    return f"{cause_words(alert.cause)} · {where(alert)}" if alert else silence.alert or str(silence.selector)
+    return f"{alert.cause.facts.words} · {where(alert)}" if alert else silence.alert or str(silence.selector)
 
 
 def _how(silence: Silence) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert_words import alert_data, cause_words, decided, headline, money_line, price_words
+from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words
 from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.model.alert import Alert, Decision, Silence
 
@@ -43,10 +43,10 @@ def _muted(alert: Alert) -> Text:
 
 def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     anomaly = alert.anomaly
-    rivals = ", ".join(f"{cause_words(cause)} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
+    rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
     usual = _range(anomaly.usual, anomaly.unit) if anomaly.usual else "not known"
     return (
-        ("Diagnosis", f"{cause_words(alert.cause)} ({anomaly.confidence:.2f} sure)"),
+        ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
         ("Other causes", rivals),
         ("Now", _amount(anomaly.value, anomaly.unit)),
         ("Usually", usual),

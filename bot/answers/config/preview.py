@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
-from bot.cards.alert_words import alert_data, cause_words, where
+from bot.cards.alert_words import alert_data, where
 from bot.cards.card import (
     Align,
     Block,
@@ -123,7 +123,7 @@ def _sooner(seen: PolicyComparison) -> str:
 def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
     columns = (Column("opened"), Column("cause"), Column("where"), Column("waste", Align.RIGHT))
     rows = tuple(
-        (clock(a.opened), cause_words(a.cause), where(a), usd(a.waste.so_far) if a.waste else "–") for a in alerts[:_MOST]
+        (clock(a.opened), a.cause.facts.words, where(a), usd(a.waste.so_far) if a.waste else "–") for a in alerts[:_MOST]
     )
     return Table(columns, rows, caption=caption, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
 

@@ -1,0 +1,35 @@
+"""Give a private answer the button that shows it to everyone, and take the button away where everyone reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bot.cards.card import Block, Button, Buttons, Card, Form, Tone
+
+PREFIX = "share "
+"""Begins the line that answers another line for everyone."""
+LONGEST_SHARED = 1_500
+"""Characters of a line that a button can hold on every platform."""
+
+
+def with_share(card: Card, line: str) -> Card:
+    """Give a private answer the button that shows it to everyone, in its last row of buttons; a form is for who opened it."""
+    asks = any(isinstance(block, Form) for block in card.blocks)
+    if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
+        return card
+    share = Button("Share", f"{PREFIX}{line}")
+    last = card.blocks[-1] if card.blocks else None
+    if isinstance(last, Buttons):
+        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
+    return replace(card, blocks=(*card.blocks, Buttons((share,))))
+
+
+def without_share(card: Card) -> Card:
+    """Return the card without buttons to share it: all can see it already."""
+    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
+
+
+def _unshared(block: Block) -> Block:
+    if not isinstance(block, Buttons):
+        return block
+    return Buttons(tuple(button for button in block.buttons if not button.line.startswith(PREFIX)))
