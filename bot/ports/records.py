@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from bot.model.check import Check
-from bot.model.own import OwnBill
 from bot.model.policy import Policy
 from bot.model.route import Routes
+from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
@@ -82,7 +82,7 @@ class Site:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block
-    own_bill: Callable[[], OwnBill | None] = lambda: None  # the cost of the bot's AWS calls, None where it makes none; may block
+    self_cost: Callable[[], SelfCost | None] = lambda: None  # of the bot's AWS calls, None where it makes none; may block
     health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
 
 

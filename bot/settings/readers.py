@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from bot.errors import WrongInput, nearest
 from bot.model.durations import parse_duration
-from bot.model.names import UNITS, Meaning
+from bot.model.metric_names import UNITS, Meaning
 from bot.model.reading import NODE_METRICS
 
 SOURCES = "aws, recording:DIR or simulator:SEED"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import WrongInput, nearest
-from bot.model.names import OwnNames
+from bot.model.metric_names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.file import policy_of

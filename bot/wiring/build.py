@@ -37,7 +37,7 @@ def terminal_app(settings: Settings, source: str, stores: Stores | None) -> tupl
     """Build the bot for one line: without stores, the alerts are those of a replay up to the time asked about."""
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
-    site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), own_bill=opened.own_bill)
+    site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), self_cost=opened.self_cost)
     app = App(replace(ports, site=site), site.channels, (*settings["admins"], terminal_user()), time.monotonic)
     return app, opened
 
@@ -100,7 +100,7 @@ def _serving_app(
         people=people,
         facts=facts(settings),
         checks=lambda: checks(settings, opened),
-        own_bill=opened.own_bill,
+        self_cost=opened.self_cost,
         health=watched.facts,
     )
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))

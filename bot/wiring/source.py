@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bot.errors import TrnbotError, Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
-from bot.model.own import OwnBill
 from bot.model.policy import Policy
 from bot.model.reading import HISTORY
 from bot.model.route import Routes
+from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, World
@@ -162,7 +162,7 @@ class OpenedSource:
         """Return the source of metrics and prices: the account, or the recording."""
         return self.account() if self.live else self.recording()
 
-    def own_bill(self) -> OwnBill | None:
+    def self_cost(self) -> SelfCost | None:
         """Return the cost of the bot's own calls, None where no account is read."""
         return self.account().calls.meter.bill() if self.live else None
 

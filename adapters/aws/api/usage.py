@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.operations import DETAIL_RANK, Operation, call_price, operations, price_of, stops_at
-from bot.model.own import CallUse, OwnBill
+from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import Clock
 
 KEPT_DAYS = 40
@@ -117,11 +117,11 @@ class UsageMeter:
         hours = max(Decimal(1), Decimal((now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()) / 3600)
         return self.today().usd / hours * 730
 
-    def bill(self) -> OwnBill:
+    def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
         used = self.today()
         names = sorted({*used.calls, *used.units, *used.failed, *used.stopped})
-        return OwnBill(
+        return SelfCost(
             day=self._clock().date(),
             uses=tuple(_use(name, used) for name in names),
             usd=used.usd,
@@ -162,7 +162,7 @@ def _read(file: Path) -> dict[str, CallCounts]:
         return {}
 
 
-def exposition(bill: OwnBill) -> str:
+def exposition(bill: SelfCost) -> str:
     """Return the bot's own bill in Prometheus's text format."""
     totals = [
         ("trnbot_aws_usd_month", "USD a month at this pace.", f"{bill.month_usd:.4f}"),

@@ -14,7 +14,7 @@ from adapters.aws.live.stream import Streams
 from adapters.aws.logs.poller import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
-from bot.model.names import Meaning, OwnNames
+from bot.model.metric_names import Meaning, OwnNames
 from bot.ports import Check
 
 _REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."

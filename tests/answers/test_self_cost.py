@@ -12,11 +12,11 @@ import pytest
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
-from bot.answers.own import Watched, own_card
+from bot.answers.self_cost import Watched, self_cost_card
 from bot.app import App
 from bot.cards.card import Card, Facts, Link, Table, Text, Tone
-from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request, User
+from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import StateUpdate
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores
@@ -42,7 +42,7 @@ def words(card: Card) -> str:
     return " ".join(span if isinstance(span, str) else getattr(span, "text", "") for block in texts for span in block.spans)
 
 
-def bill(**more) -> OwnBill:
+def bill(**more) -> SelfCost:
     uses = (
         CallUse(
             "cloudwatch:GetMetricData", 6, 60_000, "metric", Decimal("0.60"), price_usd=Decimal("0.00001"), asof="2026-11-20"
@@ -50,7 +50,7 @@ def bill(**more) -> OwnBill:
         CallUse("ec2:DescribeInstances", 288, 288, "request", Decimal(0)),
         CallUse("pricing:GetProducts", 0, 0, "request", Decimal(0), failed=2, stopped=7),
     )
-    made = OwnBill(NOON.date(), uses, Decimal("0.60"), Decimal("18.25"), retries=3, throttled=1)
+    made = SelfCost(NOON.date(), uses, Decimal("0.60"), Decimal("18.25"), retries=3, throttled=1)
     return replace(made, **more)
 
 
@@ -59,7 +59,7 @@ def watched(minutes: int) -> Watched:
 
 
 def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
-    card = own_card(bill(), watched(3), ())
+    card = self_cost_card(bill(), watched(3), ())
     assert card.title == "Own AWS calls: $0.60 today, about $18.25 a month"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert table.rows[0] == ("cloudwatch:GetMetricData", "6", "60,000 metrics", "$0.60", "–", "–")
@@ -72,7 +72,7 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
 
 @pytest.mark.parametrize(("minutes", "late"), [(3, False), (10, False), (11, True)])
 def test_a_watch_that_is_late_is_said_so(minutes, late):
-    card = own_card(bill(uses=()), watched(minutes), ())
+    card = self_cost_card(bill(uses=()), watched(minutes), ())
     (facts,) = (block for block in card.blocks if isinstance(block, Facts))
     assert dict(facts.pairs)["last whole tick"] == f"{minutes} min ago{', late' if late else ''}"
     assert ("missed", "2") in facts.pairs
@@ -83,11 +83,11 @@ def test_a_watch_that_is_late_is_said_so(minutes, late):
 
 def test_the_budget_says_its_share_and_its_order():
     stops = ((60, ("a closer look at one node",)), (100, ("s3:GetObject",)))
-    card = own_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
+    card = self_cost_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
     assert "24 % of today's budget of $2.50 is used." in words(card)
     assert "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never stop." in words(card)
     assert card.tone is Tone.WARNING, "something was stopped"
-    assert "100 % of today's budget of $0.00" in words(own_card(bill(budget_usd=Decimal(0)), watched(3), ()))
+    assert "100 % of today's budget of $0.00" in words(self_cost_card(bill(budget_usd=Decimal(0)), watched(3), ()))
 
 
 def test_self_without_an_account(tiny):
@@ -100,7 +100,7 @@ def test_self_without_an_account(tiny):
 def test_self_shows_what_this_process_counted(tiny):
     store = MemoryStore()
     store.save(StateUpdate(ticked_at=NOON))
-    card = ask(tiny, "self", own_bill=bill, health=lambda: {"ok": True, "missed": 4}, store=store)
+    card = ask(tiny, "self", self_cost=bill, health=lambda: {"ok": True, "missed": 4}, store=store)
     assert card.data["watch"]["missed"] == 4
     assert "ok" not in card.data["watch"]
     assert card.data["watch"]["ticked_at"] == NOON

@@ -25,7 +25,7 @@ class CallUse:
 
 
 @dataclass(frozen=True)
-class OwnBill:
+class SelfCost:
     """State the bill of the bot's own AWS calls: an estimate from counted calls and dated list prices."""
 
     day: date

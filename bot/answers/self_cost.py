@@ -13,8 +13,8 @@ from bot.answers.registry import Needs, Topic, command
 from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
 from bot.model.durations import duration_text
 from bot.model.money import usd
-from bot.model.own import CallUse, OwnBill
 from bot.model.request import Request
+from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import Ports
 
 _COLUMNS = (
@@ -46,7 +46,7 @@ class Watched:
         return self.ticked_at is not None and self.now - self.ticked_at > _LATE * self.interval
 
 
-def own_card(bill: OwnBill | None, watched: Watched, problems: Sequence[str]) -> Card:
+def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[str]) -> Card:
     """Draw the watch's standing, then the calls, their cost, and those that the budget stopped."""
     blocks: list[Block] = [
         _watch(watched),
@@ -74,7 +74,7 @@ def _word(value: Any) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def _bill(bill: OwnBill) -> list[Block]:
+def _bill(bill: SelfCost) -> list[Block]:
     rows = sorted(bill.uses, key=lambda use: (-use.usd, -use.calls, use.operation))
     total = ("total", f"{sum(x.calls for x in rows):,}", "", _cents(bill.usd), f"{sum(x.failed for x in rows):,}", _stopped(rows))
     rest = f"and {len(rows) - _MOST} more calls, all cheaper" if len(rows) > _MOST else ""
@@ -86,7 +86,7 @@ def _bill(bill: OwnBill) -> list[Block]:
     return [table, _budget(bill), said]
 
 
-def _budget(bill: OwnBill) -> Block:
+def _budget(bill: SelfCost) -> Block:
     if bill.budget_usd is None:
         return quiet("No budget is set (TRNBOT_AWS_BUDGET), so no calls are stopped.")
     share = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
@@ -97,7 +97,7 @@ def _budget(bill: OwnBill) -> Block:
     )
 
 
-def _stopping(bill: OwnBill) -> bool:
+def _stopping(bill: SelfCost) -> bool:
     """Tell whether the budget stops anything today."""
     percent = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(0 if bill.budget_usd is None else 100)
     return any(use.stopped for use in bill.uses) or any(percent >= at for at, _ in bill.stops)
@@ -135,7 +135,7 @@ def _cents(amount: Decimal) -> str:
     return usd(amount, 4) if 0 < amount < Decimal("0.1") else usd(amount)
 
 
-def _bill_data(bill: OwnBill) -> dict[str, Any]:
+def _bill_data(bill: SelfCost) -> dict[str, Any]:
     return {
         "day": bill.day,
         "usd": bill.usd,
@@ -163,10 +163,10 @@ def _watch_data(watched: Watched) -> dict[str, Any]:
 )
 async def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and the last tick, its age and the ticks that were missed."""
-    bill = await asyncio.to_thread(ports.site.own_bill)
+    bill = await asyncio.to_thread(ports.site.self_cost)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     facts = {name: value for name, value in ports.site.health().items() if name not in _SAID}
-    return own_card(
+    return self_cost_card(
         bill,
         Watched(memory.ticked_at, request.at, ports.site.interval, facts),
         await asyncio.to_thread(ports.world.source.problems),
