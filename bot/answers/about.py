@@ -48,7 +48,9 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
         blocks += [text(Strong(topic))] if topic else []
         blocks.append(Table((Column("type"), Column("to get")), tuple((example, summary) for _, summary, example in commands)))
     blocks.append(quiet("A button types a line for you. ", Code("help cost"), " explains one command."))
-    every = [{"name": n, "summary": s, "example": e} for n, s, e in sorted(one for found in topics.values() for one in found)]
+    every = [
+        {"name": n, "summary": s, "example": e} for n, s, e in sorted(entry for entries in topics.values() for entry in entries)
+    ]
     return Card("What you can type", Tone.INFO, tuple(blocks), {"commands": every})
 
 
@@ -106,13 +108,13 @@ def _month(tally: Tally) -> list[Block]:
 async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
     """List the commands, or explain one with its arguments and examples."""
     if name:
-        found, _ = find_command(name.split())
-        rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters)
-        notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in found.parameters) else []
-        return command_card(found.name, found.summary, rows, found.examples, found.who.value, notes)
+        explained, _ = find_command(name.split())
+        rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in explained.parameters)
+        notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in explained.parameters) else []
+        return command_card(explained.name, explained.summary, rows, explained.examples, explained.who.value, notes)
     topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
-    for made in commands_by_name():
-        topics[made.topic.value].append((made.name, made.summary, made.examples[0] if made.examples else made.name))
+    for each in commands_by_name():
+        topics[each.topic.value].append((each.name, each.summary, each.examples[0] if each.examples else each.name))
     return help_card({topic: commands for topic, commands in topics.items() if commands})
 
 

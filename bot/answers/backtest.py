@@ -32,10 +32,10 @@ _MOST = 20
 def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None) -> Card:
     """List the alerts of a replay with its grade; `data` is the contract of the command line."""
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
-    told = [a for a in alerts if not a.muted_by]
-    total = sum((a.waste.so_far for a in told if a.waste), Decimal(0))
-    said = f"{counted(len(told), 'alert')}, {counted(len(seen.notifications), 'notification')}"
-    title = f"{name}: {said}, {usd(total)} of waste seen"
+    notified = [a for a in alerts if not a.muted_by]
+    total = sum((a.waste.so_far for a in notified if a.waste), Decimal(0))
+    counts = f"{counted(len(notified), 'alert')}, {counted(len(seen.notifications), 'notification')}"
+    title = f"{name}: {counts}, {usd(total)} of waste seen"
     blocks: list[Block] = [_table(alerts)] if alerts else [quiet("No alerts.")]
     blocks += [_grade(grade)] if grade else []
     blocks.append(quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"))
@@ -138,8 +138,8 @@ def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
     extent = over.world.source.extent()
     if not ports.stores.persistent or extent is None:
         return []
-    known = [silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern]
-    return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in known]
+    patterned = [silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern]
+    return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in patterned]
 
 
 def _policy(path: str) -> Policy:

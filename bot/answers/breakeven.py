@@ -70,9 +70,13 @@ _R = Align.RIGHT
 
 def breakeven_card(port: Porting, effort: Effort | None, risks: Sequence[Note], stack: str, horizon_months: int) -> Card:
     """Draw the verdict first: yes, it depends, or no."""
-    found = outcomes(port, horizon_months)
-    pays = [one.balance > 0 for one in found]
-    blocks: list[Block] = [text(_verdict(port, found, pays, horizon_months)), _facts(port), _table(port, found, horizon_months)]
+    paybacks = outcomes(port, horizon_months)
+    pays = [outcome.balance > 0 for outcome in paybacks]
+    blocks: list[Block] = [
+        text(_verdict(port, paybacks, pays, horizon_months)),
+        _facts(port),
+        _table(port, paybacks, horizon_months),
+    ]
     if stack:
         blocks.append(text(stack))
     if effort:
@@ -83,28 +87,28 @@ def breakeven_card(port: Porting, effort: Effort | None, risks: Sequence[Note], 
         Buttons((Button("Ten questions", "decide"), Button("A stated case", f"breakeven {port.bill_usd:f} preset=case")))
     )
     tone = Tone.GOOD if all(pays) else Tone.WARNING if not any(pays) else Tone.INFO
-    return Card(_title(port, found, pays), tone, tuple(blocks), _data(port, found, horizon_months))
+    return Card(_title(port, paybacks, pays), tone, tuple(blocks), _data(port, paybacks, horizon_months))
 
 
-def _title(port: Porting, found: Sequence[Payback], pays: Sequence[bool]) -> str:
+def _title(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool]) -> str:
     if port.runs is not None:
         advice = "Port" if all(pays) else "It depends" if any(pays) else "Stay on GPUs"
         return f"{advice}: {counted(port.runs, 'run')}, {usd(port.cost)} to port"
-    months = sorted(one.periods for one in found if one.periods is not None)
+    months = sorted(each.periods for each in paybacks if each.periods is not None)
     if not months:
         return "Porting never pays back"
     ends = list(dict.fromkeys(f"{x.normalize():f}" for x in months))
-    ends += ["never"] if len(months) < len(found) else []
+    ends += ["never"] if len(months) < len(paybacks) else []
     return f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
 
 
-def _verdict(port: Porting, found: Sequence[Payback], pays: Sequence[bool], horizon_months: int) -> str:
+def _verdict(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool], horizon_months: int) -> str:
     span = f"{horizon_months} months" if port.runs is None else counted(port.runs, "run")
     if all(pays):
         return f"Yes: within {span} it saves more than it costs, even at the low saving."
     if any(pays):
         return f"It depends on the saving: within {span} only the high one pays for the port."
-    saved = max(one.balance for one in found) + port.cost
+    saved = max(each.balance for each in paybacks) + port.cost
     gain = f"saves {usd(saved)} at most" if saved > 0 else "saves nothing"
     return f"No: within {span} it {gain}, and costs {usd(port.cost)}."
 
@@ -117,11 +121,11 @@ def _facts(port: Porting) -> Facts:
     return Facts((("port", f"{usd(port.cost)} ({work})"), *again, ("GPU bill", bill)))
 
 
-def _table(port: Porting, found: Sequence[Payback], horizon_months: int) -> Table:
+def _table(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> Table:
     unit = "month" if port.runs is None else "run"
     after = f"after {counted(horizon_months if port.runs is None else port.runs, unit)}"
     columns = (Column("saving", _R), Column(f"saved a {unit}", _R), Column("pays after", _R), Column(after, _R))
-    rows = tuple((_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in found)
+    rows = tuple((_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in paybacks)
     return Table(columns, rows)
 
 
@@ -129,11 +133,11 @@ def _percent(share: Decimal) -> str:
     return f"{(share * 100).normalize():f} %"
 
 
-def _periods(one: Payback, unit: str) -> str:
-    return "never" if one.periods is None else f"{one.periods.normalize():f} {unit}{'' if one.periods == 1 else 's'}"
+def _periods(outcome: Payback, unit: str) -> str:
+    return "never" if outcome.periods is None else f"{outcome.periods.normalize():f} {unit}{'' if outcome.periods == 1 else 's'}"
 
 
-def _data(port: Porting, found: Sequence[Payback], horizon_months: int) -> dict[str, object]:
+def _data(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> dict[str, object]:
     return {
         "port_usd": port.cost,
         "engineer_months": port.months,
@@ -142,7 +146,7 @@ def _data(port: Porting, found: Sequence[Payback], horizon_months: int) -> dict[
         "horizon_months": horizon_months,
         "outcomes": [
             {"saving_ratio": x.saving, "saved_usd": x.saved_each, "pays_after": x.periods, "balance_usd": x.balance}
-            for x in found
+            for x in paybacks
         ],
     }
 
@@ -191,21 +195,21 @@ async def breakeven(
             raise WrongInput(f"{name} is 0 or more; got {amount}.")
     if not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6):
         raise WrongInput("horizon is 1 to 120 months, runs is 1 or more.")
-    class_, said = STACKS.get(stack, ("", ""))
+    class_, stack_words = STACKS.get(stack, ("", ""))
     effort = _effort(preset or ("" if months is not None else class_ or "two-months"), claims.efforts)
     low, high = _saving(saving, effort)
     taken = months if months is not None else (effort.months_high if effort else Decimal(2))
     port = Porting(taken, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
-    return breakeven_card(port, effort, claims.of("risk"), said, horizon)
+    return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon)
 
 
-def _effort(name: str, known: tuple[Effort, ...]) -> Effort | None:
+def _effort(name: str, efforts: tuple[Effort, ...]) -> Effort | None:
     if not name:
         return None
-    found = {x.name: x for x in known}
-    if name not in found:
-        raise WrongInput(f"'{name}' is not a preset{nearest(name, found)}.")
-    return found[name]
+    by_name = {x.name: x for x in efforts}
+    if name not in by_name:
+        raise WrongInput(f"'{name}' is not a preset{nearest(name, by_name)}.")
+    return by_name[name]
 
 
 def _saving(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
@@ -213,12 +217,12 @@ def _saving(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
     if not text:
         own = effort.saving_ratio if effort else None
         return (own, own) if own is not None else (Decimal("0.30"), Decimal("0.40"))
-    found = re.fullmatch(r"(-?[\d.]+)(?:\s*-\s*([\d.]+))?\s*(%?)", text.strip())
+    match = re.fullmatch(r"(-?[\d.]+)(?:\s*-\s*([\d.]+))?\s*(%?)", text.strip())
     try:
-        parts = [Decimal(x) for x in (found[1], found[2]) if x] if found else []
+        parts = [Decimal(x) for x in (match[1], match[2]) if x] if match else []
     except ArithmeticError:
         parts = []
-    shares = [x / 100 if (found and found[3]) or x > 1 else x for x in parts]
+    shares = [x / 100 if (match and match[3]) or x > 1 else x for x in parts]
     if not shares or not all(-1 <= x <= 1 for x in shares):
         raise WrongInput(f"'{text}' is not a saving; write it like 35% or 30-40%.")
     return min(shares), max(shares)

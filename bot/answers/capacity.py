@@ -67,8 +67,8 @@ def capacity_card(demand: Demand, prices: Sequence[Price], notes: Sequence[Note]
         Column("region"),
         Column("price of"),
     )
-    told = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
-    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {told}")]
+    use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
+    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]
     if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
         blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
     blocks += [*note_lines(notes), quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'.")]

@@ -49,7 +49,7 @@ _R = Align.RIGHT
 
 
 def carbon_card(
-    found: Sequence[Footprint],
+    footprints: Sequence[Footprint],
     window: Window,
     powers: Sequence[Power],
     grids: Sequence[Grid],
@@ -58,7 +58,8 @@ def carbon_card(
 ) -> Card:
     """Draw a row for each type and region; a figure that no vendor states stays unknown."""
     rows = tuple(
-        (x.instance_type, x.region, f"{x.node_hours:,.0f}", _or(x.watts, "W"), _or(x.kwh, "kWh"), _or(x.kg, "kg")) for x in found
+        (x.instance_type, x.region, f"{x.node_hours:,.0f}", _or(x.watts, "W"), _or(x.kwh, "kWh"), _or(x.kg, "kg"))
+        for x in footprints
     )
     columns = (
         Column("type"),
@@ -68,8 +69,8 @@ def carbon_card(
         Column("energy", _R),
         Column("CO2e", _R),
     )
-    known = [x.kg for x in found if x.kg is not None]
-    unknown = [x.instance_type for x in found if x.watts is None]
+    kilograms = [x.kg for x in footprints if x.kg is not None]
+    unknown = [x.instance_type for x in footprints if x.watts is None]
     blocks: list[Block] = [Table(columns, rows)]
     if unknown:
         names = ", ".join(dict.fromkeys(unknown))
@@ -80,11 +81,11 @@ def carbon_card(
     blocks += [quiet(f"{x.accelerator}: {x.watts:.0f} W ({x.source}, {x.asof}).") for x in powers if not assumed]
     blocks += [quiet(f"{x.region}: {x.kg_per_kwh} kg a kWh ({x.source}, {x.asof}).") for x in grids]
     blocks += note_lines(notes, "What vendors claim; types are compared by cited watts alone")
-    total = f"about {sum(known):,.0f} kg CO2e" if known else "not known"
+    total = f"about {sum(kilograms):,.0f} kg CO2e" if kilograms else "not known"
     data = {
         "window": {"start": window.start, "end": window.end},
         "estimate": True,
-        "rows": [vars(x) for x in found],
+        "rows": [vars(x) for x in footprints],
     }
     return Card(f"Footprint of {period(window)}: {total}, an estimate", Tone.INFO, tuple(blocks), data)
 
@@ -124,18 +125,18 @@ def _answer(ports: Ports, request: Request, window: Window, cluster: str, watts:
         ports.world.knowledge.types(),
     )
     hours: dict[tuple[str, str], float] = defaultdict(float)
-    for one in inventory.instances.values():
-        start, end = max(one.launched_at, window.start), min(one.ended_at or request.at, window.end, request.at)
-        if end > start and one.labels.instance_type in types and cluster in ("", one.labels.cluster):
-            hours[one.labels.instance_type, one.labels.region] += (end - start) / _HOUR
+    for instance in inventory.instances.values():
+        start, end = max(instance.launched_at, window.start), min(instance.ended_at or request.at, window.end, request.at)
+        if end > start and instance.labels.instance_type in types and cluster in ("", instance.labels.cluster):
+            hours[instance.labels.instance_type, instance.labels.region] += (end - start) / _HOUR
     powers, grids = {x.accelerator: x for x in claims.powers}, {x.region: x for x in claims.grids}
-    found = []
+    footprints = []
     for (name, region), count in sorted(hours.items()):
         kind, grid = types[name], grids.get(region)
         stated = powers[kind.accelerator].watts if kind.accelerator in powers else None
         each = float(watts) if watts is not None else stated
         factor = float(kg) if kg is not None else grid.kg_per_kwh if grid else None
-        found.append(footprint(name, region, kind.chips, count, each, factor))
-    used = [grids[x] for x in sorted({x.region for x in found} & set(grids))] if kg is None else []
-    shown = [powers[x] for x in sorted({types[y.instance_type].accelerator for y in found} & set(powers))]
-    return carbon_card(found, window, shown, used, claims.of("energy"), watts is not None)
+        footprints.append(footprint(name, region, kind.chips, count, each, factor))
+    used = [grids[x] for x in sorted({x.region for x in footprints} & set(grids))] if kg is None else []
+    shown = [powers[x] for x in sorted({types[y.instance_type].accelerator for y in footprints} & set(powers))]
+    return carbon_card(footprints, window, shown, used, claims.of("energy"), watts is not None)

@@ -147,36 +147,36 @@ def _plain(name: str) -> str:
 
 
 def _shown(ports: Ports, name: str, kind: str) -> Card:
-    return _card(ports, name, _kept(ports, name, kind))
+    return _card(ports, name, _stored(ports, name, kind))
 
 
-def _kept(ports: Ports, name: str, kind: str) -> Checklist:
+def _stored(ports: Ports, name: str, kind: str) -> Checklist:
     """Return the checklist, an empty one for a name that is new; raise `WrongInput` where it is of another kind."""
-    kept = CHECKLISTS.get(ports.stores.documents, name)
-    if kept is None or not kept.done:
-        return Checklist(kind or (kept.kind if kept else "start"))
-    if kind and kept.kind != kind:
-        raise WrongInput(f"The checklist '{name}' is of kind {kept.kind} and begun; take another name.")
-    return kept
+    stored = CHECKLISTS.get(ports.stores.documents, name)
+    if stored is None or not stored.done:
+        return Checklist(kind or (stored.kind if stored else "start"))
+    if kind and stored.kind != kind:
+        raise WrongInput(f"The checklist '{name}' is of kind {stored.kind} and begun; take another name.")
+    return stored
 
 
 def _ticked(ports: Ports, name: str, number: int, kind: str, tick: StepTick | None) -> Card:
     documents = ports.stores.documents
     if tick is None and CHECKLISTS.get(documents, name) is None:
         raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, CHECKLISTS.keys(documents, _MOST))}.")
-    kept = _kept(ports, name, kind)
-    count = len(ports.world.knowledge.claims().of(KINDS[kept.kind]))
+    stored = _stored(ports, name, kind)
+    count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
     if not 1 <= number <= count:
         raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
-    others = {step: done for step, done in kept.done.items() if step != number}
-    made = replace(kept, done=others | {number: kept.done.get(number, tick)} if tick else others)
-    CHECKLISTS.put(documents, name, made)
-    return _card(ports, name, made)
+    others = {step: done for step, done in stored.done.items() if step != number}
+    ticked = replace(stored, done=others | {number: stored.done.get(number, tick)} if tick else others)
+    CHECKLISTS.put(documents, name, ticked)
+    return _card(ports, name, ticked)
 
 
-def _card(ports: Ports, name: str, kept: Checklist) -> Card:
-    notes = ports.world.knowledge.claims().of(KINDS[kept.kind])
-    return checklist_card(name, kept.kind, [_step(n, note, kept.done.get(n)) for n, note in enumerate(notes, 1)])
+def _card(ports: Ports, name: str, stored: Checklist) -> Card:
+    notes = ports.world.knowledge.claims().of(KINDS[stored.kind])
+    return checklist_card(name, stored.kind, [_step(n, note, stored.done.get(n)) for n, note in enumerate(notes, 1)])
 
 
 def _step(number: int, note: Note, tick: StepTick | None) -> Step:

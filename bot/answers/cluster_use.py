@@ -62,16 +62,16 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
     reading = ports.world.source.read(at)
     pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
     running: dict[str, list[Instance]] = {}
-    for one in reading.inventory.instances.values():
-        if one.running and one.labels.instance_type in types:
-            running.setdefault(one.labels.cluster, []).append(one)
+    for instance in reading.inventory.instances.values():
+        if instance.running and instance.labels.instance_type in types:
+            running.setdefault(instance.labels.cluster, []).append(instance)
     return tuple(_usage(name, nodes, reading, pricing, ports) for name, nodes in sorted(running.items()))
 
 
 def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing, ports: Ports) -> ClusterUse:
-    kind = Counter(one.labels.instance_type for one in nodes).most_common(1)[0][0]
-    mine = [one for one in nodes if one.labels.instance_type == kind]
-    frame, ids = reading.frame("node"), {one.id for one in mine}
+    kind = Counter(node.labels.instance_type for node in nodes).most_common(1)[0][0]
+    mine = [node for node in nodes if node.labels.instance_type == kind]
+    frame, ids = reading.frame("node"), {node.id for node in mine}
     use = measured(frame, [i for i, thing in enumerate(frame.things) if thing.instance in ids] if frame else [], DAYS)
     return ClusterUse(
         name,
@@ -83,7 +83,7 @@ def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing,
         use.spread,
         use.peak_gib,
         any(run.labels.cluster == name for run in reading.runs),
-        any(serves(one.labels, one) for one in mine),
+        any(serves(node.labels, node) for node in mine),
     )
 
 

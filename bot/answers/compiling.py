@@ -62,7 +62,7 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> li
     skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
     going = any(note.batch.ending is Ending.GOING for note in notes)
     waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
-    told = [
+    sentences = [
         f"{_nodes(skipped)} a graph that is cached as failed, says the log: add --retry_failed_compilation to NEURON_CC_FLAGS."
         if skipped
         else "",
@@ -71,7 +71,7 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> li
         if waiting
         else "",
     ]
-    return [text(sentence) for sentence in told if sentence]
+    return [text(sentence) for sentence in sentences if sentence]
 
 
 def _nodes(names: Collection[str], verb: str = "skip") -> str:
@@ -150,8 +150,8 @@ def _advice(note: CompileNote) -> list[Block]:
         if batch.spared_usd
         else ""
     )
-    said = f"The log says that {note.sharing} of them compile a graph that another compiles too." if note.sharing else ""
-    return [quiet(f"{batch.nodes} nodes compile the same minutes. {said} Next time {how}{spared}.".replace("  ", " "))]
+    sharing = f"The log says that {note.sharing} of them compile a graph that another compiles too." if note.sharing else ""
+    return [quiet(f"{batch.nodes} nodes compile the same minutes. {sharing} Next time {how}{spared}.".replace("  ", " "))]
 
 
 def _cut(note: CompileNote) -> Text:

@@ -42,15 +42,15 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
 
     `balance` is what was left at the end of the last settled day: no API of AWS tells it.
     """
-    known = sorted(day for day in daily if day < settled)
-    if len(known) < _FEWEST:
+    days = sorted(day for day in daily if day < settled)
+    if len(days) < _FEWEST:
         return None
-    each = cents(-sum((daily[day] for day in known), Decimal(0)) / len(known))
+    each = cents(-sum((daily[day] for day in days), Decimal(0)) / len(days))
     gone = None
     if balance is not None and each > 0:
         lasts = int((balance / each).to_integral_value(ROUND_FLOOR))
         gone = settled + timedelta(days=min(lasts, 36_500))
-    return Burn(each, len(known), known[0], balance, gone)
+    return Burn(each, len(days), days[0], balance, gone)
 
 
 def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> Card:
@@ -59,7 +59,7 @@ def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Pr
     if tally is not None:
         blocks += [_parts(tally), _burn(burn)]
     blocks.append(text(Strong("Programmes, as others describe them")))
-    blocks += [_programme(one) for one in programmes]
+    blocks += [_programme(programme) for programme in programmes]
     blocks.append(
         quiet(
             "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. Net hides running costs: watch gross."
@@ -112,9 +112,12 @@ def _burn(burn: Burn | None) -> Text:
     return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), " (estimated at this rate).")
 
 
-def _programme(one: Programme) -> Text:
-    claim = " AWS itself does not promise it: a vendor claim." if one.kind == "vendor claim" else ""
-    return text(Strong(one.name), f": {one.amount}; for {one.who}. How: {one.route}.{claim} ({one.source}, as of {one.asof})")
+def _programme(programme: Programme) -> Text:
+    claim = " AWS itself does not promise it: a vendor claim." if programme.kind == "vendor claim" else ""
+    return text(
+        Strong(programme.name),
+        f": {programme.amount}; for {programme.who}. How: {programme.route}.{claim} ({programme.source}, as of {programme.asof})",
+    )
 
 
 def _data(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> dict[str, Any]:

@@ -43,13 +43,13 @@ def requirements(text: str) -> tuple[Requirement, ...]:
     """Read a requirements file or `pip freeze`, a package a line; names alone may stand on one line, by blanks or commas."""
     lines = [line.partition(" #")[0].strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
     words = lines if len(lines) > 1 else re.split(r"[\s,]+(?![=<>!~;])", lines[0]) if lines else []
-    found = {one.name: one for word in words for one in _read(word)}
-    return tuple(found.values())
+    by_name = {requirement.name: requirement for word in words for requirement in _read(word)}
+    return tuple(by_name.values())
 
 
-def audit(wanted: Sequence[Requirement], known: Sequence[Package]) -> tuple[Blocked, ...]:
+def audit(wanted: Sequence[Requirement], packages: Sequence[Package]) -> tuple[Blocked, ...]:
     """Return the packages that need CUDA, in the order of the file; a CUDA build of any does."""
-    return tuple(found for one in wanted if (found := _blocked(one, known)))
+    return tuple(blocked for requirement in wanted if (blocked := _blocked(requirement, packages)))
 
 
 def normal(name: str) -> str:
@@ -61,22 +61,22 @@ def _read(word: str) -> Iterator[Requirement]:
     word = re.sub(r"^(?:-e|--editable)\s+", "", word)
     if egg := re.search(r"#egg=([\w.-]+)", word):
         word = egg[1]
-    found = _NAME.match(word)
-    if not found or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
+    match = _NAME.match(word)
+    if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
         return
-    built = f"{found['extras'] or ''}{found['rest'] or ''}"
-    yield Requirement(normal(found["name"]), word, bool(_CUDA.search(built)))
+    built = f"{match['extras'] or ''}{match['rest'] or ''}"
+    yield Requirement(normal(match["name"]), word, bool(_CUDA.search(built)))
 
 
-def _blocked(one: Requirement, known: Sequence[Package]) -> Blocked | None:
-    listed = next((x for x in known if fnmatchcase(one.name, x.name)), None)
+def _blocked(requirement: Requirement, packages: Sequence[Package]) -> Blocked | None:
+    listed = next((x for x in packages if fnmatchcase(requirement.name, x.name)), None)
     if listed:
-        return Blocked(one, listed.reason, listed.instead, f"{listed.source}, {listed.asof}")
-    if one.cuda_build:
+        return Blocked(requirement, listed.reason, listed.instead, f"{listed.source}, {listed.asof}")
+    if requirement.cuda_build:
         return Blocked(
-            one,
+            requirement,
             "a build for CUDA",
-            f"{one.name} without the CUDA tag, as its Neuron build wants it",
+            f"{requirement.name} without the CUDA tag, as its Neuron build wants it",
             "its version or extras say so",
         )
     return None
@@ -104,8 +104,8 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
     table = Table((Column("package"), Column("why"), Column("instead")), rows, rest=rest)
     sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
     title = f"{len(blocked)} of {counted(len(wanted), 'package')} {'needs' if len(blocked) == 1 else 'need'} CUDA"
-    told = text("AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan.")
-    return Card(title, Tone.WARNING, (told, table, note, sources, buttons), data)
+    advice = text("AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan.")
+    return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
 
 
 def cuda_help_card() -> Card:

@@ -216,9 +216,9 @@ async def decide(
 
 def parameter_count(text: str) -> float:
     """Read `7B`, `350M` or a plain number; raise `WrongInput` for anything else."""
-    found = re.fullmatch(r"([\d.,_]+)\s*([kmbt]?)", text.strip().lower())
+    match = re.fullmatch(r"([\d.,_]+)\s*([kmbt]?)", text.strip().lower())
     try:
-        count = float(re.sub("[,_]", "", found[1])) * _SCALE[found[2]] if found else 0.0
+        count = float(re.sub("[,_]", "", match[1])) * _SCALE[match[2]] if match else 0.0
     except ValueError:
         count = 0.0
     if count <= 0:

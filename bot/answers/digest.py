@@ -72,53 +72,53 @@ class Due:
 
 def wanted(ports: Ports) -> dict[str, str]:
     """Return each channel that wants a digest and the time of the week it comes at; may block."""
-    subscribed = {channel: one.at for channel, one in SUBSCRIBED.newest(ports.stores.documents, MOST)}
+    subscribed = {channel: subscription.at for channel, subscription in SUBSCRIBED.newest(ports.stores.documents, MOST)}
     return {**dict.fromkeys(ports.site.routes.digest, ports.site.routes.digest_at), **subscribed}
 
 
 def due(ports: Ports, now: datetime) -> list[Due]:
     """Return the digests that are to be sent at `now`; may block."""
-    found = []
+    dues = []
     for channel, at in wanted(ports).items():
         moment = read_weekly(at).latest(now)
         sent = SENT.get(ports.stores.documents, channel)
         begun = sent is not None and sent.moment == moment
         if now - moment < LATE and not (begun and sent and sent.message):
-            found.append(Due(channel, moment, begun))
-    return found
+            dues.append(Due(channel, moment, begun))
+    return dues
 
 
 async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: datetime) -> tuple[str, ...]:
     """Send the digests that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
     failed = []
-    for one in await asyncio.to_thread(due, ports, now):
+    for weekly in await asyncio.to_thread(due, ports, now):
         try:
-            await _post(one, ports, memory, inventory, now)
+            await _post(weekly, ports, memory, inventory, now)
         except (TrnbotError, OSError, TimeoutError) as error:
-            log.warning("the digest to %s was not delivered: %s", one.channel, error)
-            failed.append(f"{one.channel}: {error}")
+            log.warning("the digest to %s was not delivered: %s", weekly.channel, error)
+            failed.append(f"{weekly.channel}: {error}")
     return tuple(failed)
 
 
-async def _post(one: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
+async def _post(weekly: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
     """Write the intent, send, write the message's id; after a crash in between the message is looked for, not repeated."""
-    surface, channel = surface_of(one.channel, ports.site.surfaces)
-    message = await surface.find(channel, one.key) if one.begun else ""
+    surface, channel = surface_of(weekly.channel, ports.site.surfaces)
+    message = await surface.find(channel, weekly.key) if weekly.begun else ""
     if not message:
-        await _note(ports.stores.documents, one, "")
-        week = await asyncio.to_thread(week_of, ports, memory, inventory, Window(one.moment - WEEK, one.moment), now)
-        message = await surface.post(channel, replace(digest_card(week), public=True), one.key)
-    await _note(ports.stores.documents, one, message)
+        await _note(ports.stores.documents, weekly, "")
+        week = await asyncio.to_thread(week_of, ports, memory, inventory, Window(weekly.moment - WEEK, weekly.moment), now)
+        message = await surface.post(channel, replace(digest_card(week), public=True), weekly.key)
+    await _note(ports.stores.documents, weekly, message)
 
 
-async def _note(store: DocumentStore, one: Due, message: str) -> None:
-    await asyncio.to_thread(SENT.put, store, one.channel, SentDigest(one.moment, message))
+async def _note(store: DocumentStore, weekly: Due, message: str) -> None:
+    await asyncio.to_thread(SENT.put, store, weekly.channel, SentDigest(weekly.moment, message))
 
 
 def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
     """Return the content of a digest of the window at `now`; may block."""
-    known = ports.stores.alerts.history(window, Labels())
-    saved = saved_within(known, window, inventory.running, now)
+    history = ports.stores.alerts.history(window, Labels())
+    saved = saved_within(history, window, inventory.running, now)
     firing = [alert for alert in memory.alerts if alert.firing]
     return Week(window, saved, firing, memory.silences, parities(ports, now))
 
@@ -154,16 +154,16 @@ def digest_card(week: Week) -> Card:
     ranked = sorted(week.firing, key=worth, reverse=True)
     speaking = [alert for alert in ranked if not alert.muted_by]
     muted = [alert for alert in ranked if alert.muted_by]
-    saved, wasting = _sum(one.usd_per_hour for one in week.saved), _sum(map(_per_hour, speaking))
-    so_far = _sum(one.usd_so_far for one in week.saved)
+    saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), _sum(map(_per_hour, speaking))
+    so_far = _sum(saving.usd_so_far for saving in week.saved)
     blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]
-    blocks += [_parity(name, found) for name, found in week.parities]
+    blocks += [_parity(name, comparison) for name, comparison in week.parities]
     title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
     data = {
         "window": week.window,
         "saved": {"alerts": len(week.saved), "usd_per_hour": saved, "usd_so_far": so_far, "estimate": True},
         "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
-        "migrations": [{"name": name, **(compare_data(found) if found else {})} for name, found in week.parities],
+        "migrations": [{"name": name, **(compare_data(comparison) if comparison else {})} for name, comparison in week.parities],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": _sum(map(_per_hour, muted))},
     }
     tone = Tone.WARNING if speaking else Tone.GOOD
@@ -178,19 +178,19 @@ def digest_here_card(channel: str, at: str) -> Card:
     return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
-def _parity(name: str, found: RunComparison | None) -> Text:
+def _parity(name: str, comparison: RunComparison | None) -> Text:
     """Tell an open migration's cost parity."""
-    if found is None:
+    if comparison is None:
         return text(Strong(f"Migration {name}"), ": its run or its baseline no longer reports; 'migration close' ends it.")
-    return text(Strong(f"Migration {name}"), f": {sentence(found)}")
+    return text(Strong(f"Migration {name}"), f": {sentence(comparison)}")
 
 
-def _saved(found: Sequence[Saving], so_far: Decimal) -> list[Block]:
-    if not found:
+def _saved(savings: Sequence[Saving], so_far: Decimal) -> list[Block]:
+    if not savings:
         return [text("No alert ended because somebody acted.")]
-    rows = tuple((s.alert.cause.facts.words, where(s.alert), _because(s), usd(s.usd_per_hour)) for s in found[:_MOST])
+    rows = tuple((s.alert.cause.facts.words, where(s.alert), _because(s), usd(s.usd_per_hour)) for s in savings[:_MOST])
     note = quiet(f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included).")
-    return [Table(_SAVED, rows, rest=_rest(len(found))), note]
+    return [Table(_SAVED, rows, rest=_rest(len(savings))), note]
 
 
 def _open(alerts: Sequence[Alert]) -> list[Block]:
@@ -206,7 +206,7 @@ def _open(alerts: Sequence[Alert]) -> list[Block]:
 def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
     if not alerts:
         return []
-    by = {f"silence:{one.id}": one for one in silences}
+    by = {f"silence:{silence.id}": silence for silence in silences}
     rows = tuple((a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(_per_hour(a))) for a in alerts[:_MOST])
     return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
 

@@ -129,11 +129,11 @@ async def alerts(
 ) -> Card:
     """List open alerts, or every alert of a window."""
     if window:
-        found = await asyncio.to_thread(ports.stores.alerts.history, window, Labels(cluster=cluster))
+        listed = await asyncio.to_thread(ports.stores.alerts.history, window, Labels(cluster=cluster))
     else:
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-        found = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
-    return alerts_card(found, request.at, window)
+        listed = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
+    return alerts_card(listed, request.at, window)
 
 
 @command(
@@ -146,10 +146,10 @@ async def alerts(
 )
 async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Draw one alert as its notice."""
-    found = await find_alert(ports, request, name)
+    target = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    chart = await _chart(ports, request, found)
-    return notice_card(Notification("", "", Reason.FIRST, request.at, (found,)), chart, memory.silences)
+    chart = await _chart(ports, request, target)
+    return notice_card(Notification("", "", Reason.FIRST, request.at, (target,)), chart, memory.silences)
 
 
 @command(
@@ -162,10 +162,10 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
 )
 async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
     """Explain one alert."""
-    found = await find_alert(ports, request, name)
-    decisions = await asyncio.to_thread(ports.stores.alerts.decisions, found.id)
+    target = await find_alert(ports, request, name)
+    decisions = await asyncio.to_thread(ports.stores.alerts.decisions, target.id)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    return why_card(found, decisions, await _chart(ports, request, found), request.at, memory.silences)
+    return why_card(target, decisions, await _chart(ports, request, target), request.at, memory.silences)
 
 
 @command(
@@ -221,50 +221,50 @@ async def snooze(
     reason: str = arg("", "why", keyword=True),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""
-    found = await find_alert(ports, request, name)
+    target = await find_alert(ports, request, name)
     if until is not None:
         length = until - request.at
     if length is None:
-        return snooze_form(found)
+        return snooze_form(target)
     if not timedelta(0) < length <= timedelta(days=30):
         raise WrongInput("A snooze lasts between 1m and 30d.")
-    silence = _silence(found, request, length, reason, ceiling)
+    silence = _silence(target, request, length, reason, ceiling)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    return decided_card(found, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+    return decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
 
 async def decide(ports: Ports, request: Request, name: str, doing: DecisionKind, note: str = "", words: str = "") -> Card:
     """Keep a person's decision about an alert, and confirm it."""
-    found = await find_alert(ports, request, name)
-    stamp = f"{found.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
-    made = Decision(
+    target = await find_alert(ports, request, name)
+    stamp = f"{target.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
+    decision = Decision(
         id="d" + hashlib.sha256(stamp.encode()).hexdigest()[:11],
-        alert=found.id,
+        alert=target.id,
         doing=doing,
         by=request.user.id,
         by_name=request.user.name,
         at=request.at,
         note=note,
     )
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[decision]))
     return decided_card(
-        found,
+        target,
         words
         or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn"}[doing],
     )
 
 
-def _silence(found: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:
-    stamp = f"{found.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+def _silence(target: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:
+    stamp = f"{target.id}|{request.user.id}|{request.at.isoformat()}|{length}"
     return Silence(
         id="s" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
-        selector=Labels(cluster=found.anomaly.labels.cluster),
+        selector=Labels(cluster=target.anomaly.labels.cluster),
         starts=request.at,
         ends=request.at + length,
         by=request.user.id,
         by_name=request.user.name,
         reason=reason,
-        alert=found.id,
+        alert=target.id,
         ceiling_usd=ceiling,
     )
 
@@ -272,19 +272,19 @@ def _silence(found: Alert, request: Request, length: timedelta, reason: str, cei
 async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     """Find the alert that `name` means: id or key first, else the newest of a cluster or node."""
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    known: Sequence[Alert] = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
-    exact = [a for a in known if name in {a.id, a.key}]
-    about = [a for a in known if name == a.anomaly.labels.cluster or name in a.anomaly.things]
-    found = exact or sorted(about, key=lambda a: not a.firing)
-    if not found:
-        ids = [a.id for a in known if a.firing]
+    history: Sequence[Alert] = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
+    exact = [a for a in history if name in {a.id, a.key}]
+    about = [a for a in history if name == a.anomaly.labels.cluster or name in a.anomaly.things]
+    matches = exact or sorted(about, key=lambda a: not a.firing)
+    if not matches:
+        ids = [a.id for a in history if a.firing]
         raise WrongInput(f"No alert of the last 15 days is called '{name}'{nearest(name, ids, most=8)}.")
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    return next((a for a in memory.alerts if a.id == found[0].id), found[0])
+    return next((a for a in memory.alerts if a.id == matches[0].id), matches[0])
 
 
-async def _chart(ports: Ports, request: Request, found: Alert) -> Chart | None:
-    until = min(request.at, found.closed + timedelta(hours=1)) if found.closed else request.at
+async def _chart(ports: Ports, request: Request, target: Alert) -> Chart | None:
+    until = min(request.at, target.closed + timedelta(hours=1)) if target.closed else request.at
     reading = await asyncio.to_thread(ports.world.source.read, until)
-    spend = await asyncio.to_thread(ports.world.billing.deltas, until, 35) if found.anomaly.kind.startswith("spend") else reading
-    return alert_chart(found, {**reading.frames, **spend.frames})
+    spend = await asyncio.to_thread(ports.world.billing.deltas, until, 35) if target.anomaly.kind.startswith("spend") else reading
+    return alert_chart(target, {**reading.frames, **spend.frames})

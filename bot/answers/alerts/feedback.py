@@ -51,11 +51,11 @@ def dropped_card(silence: Silence) -> Card:
     return Card(f"{silence.id} is dropped: its alerts are sent again", Tone.GOOD, (words,), {"silence": silence.id})
 
 
-def feedback_card(found: Sequence[RuleScore], window: Window) -> Card:
+def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
     """Show useful and wrong by rule; suggestions are lines to press, nothing is changed by itself."""
-    useful, wrong = sum(one.useful for one in found), sum(one.wrong for one in found)
-    data = {"rules": [_score_data(one) for one in found], "useful": useful, "wrong": wrong}
-    if not found:
+    useful, wrong = sum(score.useful for score in rules), sum(score.wrong for score in rules)
+    data = {"rules": [_score_data(score) for score in rules], "useful": useful, "wrong": wrong}
+    if not rules:
         none = text(
             "Press ",
             Strong("Not an anomaly"),
@@ -66,11 +66,11 @@ def feedback_card(found: Sequence[RuleScore], window: Window) -> Card:
             ".",
         )
         return Card(f"Nobody has judged an alert · {period(window)}", Tone.INFO, (none,), data)
-    rows = tuple((one.rule, str(one.useful), str(one.wrong), f"{one.precision:.0%}") for one in found[:_MOST])
-    blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(found)))]
-    lines = [one for one in found if one.suggestion][:4]
-    blocks += [text(f"{one.rule} is mostly wrong; try ", Code(one.suggestion)) for one in lines]
-    blocks += [Buttons(tuple(Button(f"Try: {one.rule}"[:40], one.suggestion) for one in lines))] if lines else []
+    rows = tuple((score.rule, str(score.useful), str(score.wrong), f"{score.precision:.0%}") for score in rules[:_MOST])
+    blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(rules)))]
+    lines = [score for score in rules if score.suggestion][:4]
+    blocks += [text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion)) for score in lines]
+    blocks += [Buttons(tuple(Button(f"Try: {score.rule}"[:40], score.suggestion) for score in lines))] if lines else []
     blocks.append(quiet("Judgements change no threshold by themselves; a suggestion is previewed before it is applied."))
     return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data)
 
@@ -117,17 +117,17 @@ def _data(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> dict[
         "reason": silence.reason,
         "starts": silence.starts,
         "ends": silence.ends,
-        "quiet": [one.id for one in held],
+        "quiet": [quieted.id for quieted in held],
     }
 
 
-def _score_data(one: RuleScore) -> dict[str, object]:
+def _score_data(score: RuleScore) -> dict[str, object]:
     return {
-        "rule": one.rule,
-        "useful": one.useful,
-        "wrong": one.wrong,
-        "precision": round(one.precision, 4),
-        "suggestion": one.suggestion,
+        "rule": score.rule,
+        "useful": score.useful,
+        "wrong": score.wrong,
+        "precision": round(score.precision, 4),
+        "suggestion": score.suggestion,
     }
 
 
@@ -150,15 +150,15 @@ async def not_an_anomaly(
     length: timedelta | None = arg("", "how long similar alerts stay muted; the setting alert.not_an_anomaly_for when left out"),
 ) -> Card:
     """Record the judgement, and mute alerts of the same rule, place and level that are no dearer, until a time."""
-    found = await find_alert(ports, request, name)
+    alert = await find_alert(ports, request, name)
     policy = await asyncio.to_thread(lambda: ports.policy)
     span = length or policy.duration("alert.not_an_anomaly_for")
     if not _SHORTEST <= span <= _LONGEST:
         raise WrongInput("A judgement lasts between 1h and 180d.")
-    made = _remembered(found, request, span)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[made]))
-    words = f"Noted as not an anomaly; similar alerts are muted until {made.ends:%Y-%m-%d} (`silences` lists the pattern)"
-    return await decide(ports, request, found.id, DecisionKind.NOT_AN_ANOMALY, words=words)
+    silence = _remembered(alert, request, span)
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
+    words = f"Noted as not an anomaly; similar alerts are muted until {silence.ends:%Y-%m-%d} (`silences` lists the pattern)"
+    return await decide(ports, request, alert.id, DecisionKind.NOT_AN_ANOMALY, words=words)
 
 
 @command(
@@ -166,13 +166,13 @@ async def not_an_anomaly(
 )
 async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
-    found = await find_alert(ports, request, name)
+    alert = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, found, request.at)]
+    against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, alert, request.at)]
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
     words = f"Noted as useful; {ids}, which muted similar alerts, is dropped" if against else "Noted as useful"
-    return await decide(ports, request, found.id, DecisionKind.USEFUL, words=words)
+    return await decide(ports, request, alert.id, DecisionKind.USEFUL, words=words)
 
 
 @command(
@@ -185,8 +185,8 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
 async def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    known = {alert.id: alert for alert in memory.alerts}
-    rows = [(silence, known.get(silence.alert), _quiet(silence, memory.alerts, request)) for silence in memory.silences]
+    alerts = {alert.id: alert for alert in memory.alerts}
+    rows = [(silence, alerts.get(silence.alert), _quiet(silence, memory.alerts, request)) for silence in memory.silences]
     return silences_card(rows)
 
 
@@ -201,12 +201,12 @@ async def silences(ports: Ports, request: Request) -> Card:
 async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "the silence's id")) -> Card:
     """End one silence."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    found = next((silence for silence in memory.silences if silence.id == name), None)
-    if found is None:
-        known = [silence.id for silence in memory.silences]
-        raise WrongInput(f"Nothing is muted by '{name}'{nearest(name, known, most=8)}.")
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(found, ended_at=request.at)]))
-    return dropped_card(found)
+    dropped = next((silence for silence in memory.silences if silence.id == name), None)
+    if dropped is None:
+        ids = [silence.id for silence in memory.silences]
+        raise WrongInput(f"Nothing is muted by '{name}'{nearest(name, ids, most=8)}.")
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(dropped, ended_at=request.at)]))
+    return dropped_card(dropped)
 
 
 @command(
@@ -224,16 +224,18 @@ async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "
 
 
 def _judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
-    known = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
-    return [(known[made.alert], made) for made in ports.stores.alerts.decisions(*known) if made.doing in _JUDGED]
+    alerts = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
+    return [
+        (alerts[decision.alert], decision) for decision in ports.stores.alerts.decisions(*alerts) if decision.doing in _JUDGED
+    ]
 
 
 def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:
     return [alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)]
 
 
-def _remembered(found: Alert, request: Request, length: timedelta) -> Silence:
-    stamp = f"{found.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+def _remembered(alert: Alert, request: Request, length: timedelta) -> Silence:
+    stamp = f"{alert.id}|{request.user.id}|{request.at.isoformat()}|{length}"
     return Silence(
         id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
         selector=Labels(),
@@ -242,5 +244,5 @@ def _remembered(found: Alert, request: Request, length: timedelta) -> Silence:
         by=request.user.id,
         by_name=request.user.name,
         reason="not an anomaly",
-        pattern=pattern_of(found),
+        pattern=pattern_of(alert),
     )

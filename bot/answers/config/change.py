@@ -63,10 +63,10 @@ async def config_set(
 )
 async def config_change(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Fill the form with the values that were tried."""
-    made = await asyncio.to_thread(kept_draft, ports, name)
-    policy = applied(ports.site.base, made.overrides)
-    scope = made.changes[0][0]
-    rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in made.changes)
+    preview = await asyncio.to_thread(kept_draft, ports, name)
+    policy = applied(ports.site.base, preview.overrides)
+    scope = preview.changes[0][0]
+    rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in preview.changes)
     chosen = [setting for rule in rules for setting in settings_of(rule) if setting.scoped or not str(scope)]
     values = {key: shown(policy, scope, key) for key in SETTINGS}
     return form_card(" and ".join(rules), chosen, values, scope)
@@ -134,8 +134,8 @@ async def config_import(
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(await asyncio.to_thread(_text, request, toml))
     overrides = replaced(ports.site.base, wanted)
-    made, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
-    return preview_card(made, seen)
+    preview, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
+    return preview_card(preview, seen)
 
 
 def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:
@@ -144,17 +144,17 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
         raise WrongInput(f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE.")
     if key and not value:
         raise WrongInput(f"'{key}' needs a value after it, for example: config set idle.below 15%.")
-    said = ([(key, value)] if key else []) + [(pair.dimension, ",".join(pair.values)) for pair in more]
-    found = [(_key(name), text) for name, text in said]
-    rules = {name.partition(".")[0] for name, _ in found}
+    words = ([(key, value)] if key else []) + [(pair.dimension, ",".join(pair.values)) for pair in more]
+    pairs = [(_key(name), text) for name, text in words]
+    rules = {name.partition(".")[0] for name, _ in pairs}
     if length and len(rules) != 1:
         raise WrongInput("'for' belongs to one rule; write it with its key, for example idle.for=30m.")
-    found += [(f"{rules.pop()}.for", length)] if length else []
-    if not found:
+    pairs += [(f"{rules.pop()}.for", length)] if length else []
+    if not pairs:
         raise WrongInput(
             "'config set' needs a setting and its value, for example: config set idle.below 15% for 30m cluster=llama."
         )
-    return found
+    return pairs
 
 
 def _key(name: str) -> str:
@@ -170,40 +170,42 @@ def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Lab
     newest = ports.stores.versions.versions(1)
     standing = newest[0].overrides if newest else ()
     policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
-    told = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
-    made, seen = draft(ports, request, VersionKind.SET, told, stacked(standing, told))
-    return preview_card(made, seen, _unknown(ports, request, scope))
+    effective = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
+    preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
+    return preview_card(preview, seen, _unknown(ports, request, scope))
 
 
 def _unknown(ports: Ports, request: Request, scope: Labels) -> list[str]:
     """Say which names of the scope nothing carries now, since a slip there would change nothing."""
-    known = scopes(ports, request)
-    missing = [(name, value) for name, value in scope if value not in known.get(name, (value,))]
-    return [f"Nothing runs under {name}={value} now{nearest(value, known[name], most=0) or '.'}" for name, value in missing]
+    values = scopes(ports, request)
+    missing = [(name, value) for name, value in scope if value not in values.get(name, (value,))]
+    return [f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}" for name, value in missing]
 
 
 def _apply(ports: Ports, request: Request, name: str) -> Card:
     versions = ports.stores.versions.versions(_EVER)
     if done := next((version for version in versions if version.preview == name), None):
         return applied_card(done, again=True)
-    made = kept_draft(ports, name)
-    _still_fits(ports, made, versions)
+    preview = kept_draft(ports, name)
+    _still_fits(ports, preview, versions)
     who = request.user
-    number = made.over + 1
-    version = Version(number, request.at, who.id, who.name, made.doing, made.edits, made.overrides, made.id, made.shown)
+    number = preview.over + 1
+    version = Version(
+        number, request.at, who.id, who.name, preview.doing, preview.edits, preview.overrides, preview.id, preview.shown
+    )
     ports.stores.versions.add(version)
     PREVIEWS.drop(ports.stores.documents, name)
     return applied_card(version)
 
 
-def _still_fits(ports: Ports, made: Draft, versions: Sequence[Version]) -> None:
+def _still_fits(ports: Ports, preview: Draft, versions: Sequence[Version]) -> None:
     """Raise `WrongInput` when the policy is no longer the one that was previewed against."""
-    if versions and versions[0].number != made.over:
+    if versions and versions[0].number != preview.over:
         by = versions[0].who
         raise WrongInput(f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again.")
     standing = versions[0].overrides if versions else ()
-    places = [(edit.scope, edit.key, "") for edit in made.edits]
-    if edits(applied(ports.site.base, standing), applied(ports.site.base, made.overrides), places) != made.edits:
+    places = [(edit.scope, edit.key, "") for edit in preview.edits]
+    if edits(applied(ports.site.base, standing), applied(ports.site.base, preview.overrides), places) != preview.edits:
         raise WrongInput("Since that preview the settings file has changed; nothing was applied. Preview it again.")
 
 
@@ -216,11 +218,11 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
     if target not in versions and target != 0:
         raise WrongInput(f"There is no version {target} to go back to; 'config history' lists them.")
     standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
-    made = edits(applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted))
-    if not made:
+    undone = edits(applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted))
+    if not undone:
         raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
     who = request.user
-    version = Version(newest + 1, request.at, who.id, who.name, VersionKind.UNDO, made, wanted, restores=target)
+    version = Version(newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target)
     ports.stores.versions.add(version)
     return applied_card(version)
 

@@ -89,10 +89,10 @@ def _versions(versions: Sequence[Version]) -> Table:
 
 
 def _what(version: Version) -> str:
-    said = "; ".join(edit_words(edit) for edit in version.edits[:2])
+    words = "; ".join(edit_words(edit) for edit in version.edits[:2])
     more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
     begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}[version.doing]
-    return begun + said + more
+    return begun + words + more
 
 
 def _alerts(shown: Mapping[str, Any]) -> str:

@@ -105,10 +105,10 @@ def _delay(side: Side) -> str:
 
 def _verdict(seen: PolicyComparison) -> Block:
     """Say in dollars how much would be missed and how much found."""
-    missed, found = spent(seen.disappear), spent(seen.appear)
+    missed, gained = spent(seen.disappear), spent(seen.appear)
     if not seen.appear and not seen.disappear:
         return text("No alert appears or disappears", _sooner(seen), ".")
-    parts = [f"{counted(len(seen.appear), 'alert')} more, {usd(found)} of waste"] if seen.appear else []
+    parts = [f"{counted(len(seen.appear), 'alert')} more, {usd(gained)} of waste"] if seen.appear else []
     parts += [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not reported"] if seen.disappear else []
     return text("With the change: ", Strong("; ".join(parts)), _sooner(seen), ".")
 
@@ -139,19 +139,19 @@ def _chart(seen: PolicyComparison) -> Chart:
         Series("new", _counts(seen.appear, days), Tone.WARNING),
         Series("gone", _counts(seen.disappear, days), Tone.OVER),
     )
-    said = f"{len(both)} sent either way, {len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
-    names = tuple(day(seen.window.start + (one - first)) for one in days)
-    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {said}.")
+    counts = f"{len(both)} sent either way, {len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
+    names = tuple(day(seen.window.start + (each - first)) for each in days)
+    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {counts}.")
 
 
 def _counts(alerts: Iterable[Alert], days: Sequence[date]) -> tuple[float | None, ...]:
-    found = Counter(alert.opened.date() for alert in alerts)
-    return tuple(float(found[one]) for one in days)
+    per_day = Counter(alert.opened.date() for alert in alerts)
+    return tuple(float(per_day[each]) for each in days)
 
 
 def _how(draft: Draft, seen: PolicyComparison) -> Text:
-    said = f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')} each). To apply it: "
-    return quiet(said, Code(f"config apply {draft.id}"))
+    method = f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')} each). To apply it: "
+    return quiet(method, Code(f"config apply {draft.id}"))
 
 
 def _buttons(draft: Draft) -> tuple[Button, ...]:

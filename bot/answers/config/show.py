@@ -47,8 +47,8 @@ def config_card(settings: Sequence[Setting], policy: Policy, rule: str, scope: L
     columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
     rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings[:_MOST])
     rest = f"and {len(settings) - _MOST} more; name a rule: config show idle" if len(settings) > _MOST else ""
-    told = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
-    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in told.items())
+    keys_by_source = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
+    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in keys_by_source.items())
     blocks: list[Block] = [Table(columns, rows, rest=rest), truth(newest)]
     blocks += [quiet(f"Sources: {sources}")] if sources else []
     blocks.append(Buttons((Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)))
@@ -71,12 +71,12 @@ def truth(newest: Version | None) -> Block:
 
 
 def chooser_card(
-    families: Sequence[str], known: Mapping[str, Sequence[str]], changed: Sequence[tuple[str, ...]], newest: Version | None
+    families: Sequence[str], choices: Mapping[str, Sequence[str]], changed: Sequence[tuple[str, ...]], newest: Version | None
 ) -> Card:
     """Ask which settings shall change, and for whom; show those that differ from the defaults."""
     rules = tuple((family, family.replace("_", " ")) for family in families)
     fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
-    fields += [_scope_field(name, known.get(name, ())) for name in SCOPES]
+    fields += [_scope_field(name, choices.get(name, ())) for name in SCOPES]
     columns = (Column("setting"), Column("where"), Column("value", Align.RIGHT), Column("default", Align.RIGHT))
     rows = tuple(changed[:_MOST])
     rest = f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
@@ -111,11 +111,11 @@ def _field(setting: Setting, value: str) -> Field:
     return Field(setting.key, label[:_LABEL], kind, value, options, hint)
 
 
-def _scope_field(name: str, known: Sequence[str]) -> Field:
+def _scope_field(name: str, choices: Sequence[str]) -> Field:
     label = f"Only this {name}"
-    if not known:
+    if not choices:
         return Field(name, label, hint="everywhere when left empty")
-    return Field(name, label, FieldKind.CHOICE, "", tuple((word, word) for word in known), "everywhere when left empty")
+    return Field(name, label, FieldKind.CHOICE, "", tuple((word, word) for word in choices), "everywhere when left empty")
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
@@ -162,8 +162,8 @@ async def config(
     if chosen:
         fitting = [s for s in chosen if s.scoped or not str(scope)]
         return form_card(rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels())
-    known = await asyncio.to_thread(scopes, ports, request)
-    return chooser_card(FAMILIES, known, _changed(policy), newest)
+    choices = await asyncio.to_thread(scopes, ports, request)
+    return chooser_card(FAMILIES, choices, _changed(policy), newest)
 
 
 @command(
@@ -216,10 +216,10 @@ async def config_history(
     versions = await asyncio.to_thread(ports.stores.versions.versions, _LISTED)
     if number is None:
         return history_card(versions, await asyncio.to_thread(ports.stores.versions.attempts, _LISTED))
-    found = [version for version in versions if version.number == number]
-    if not found:
+    chosen = [version for version in versions if version.number == number]
+    if not chosen:
         raise WrongInput(f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}.")
-    return version_card(found[0])
+    return version_card(chosen[0])
 
 
 def settings_of(rule: str) -> list[Setting]:
@@ -235,8 +235,8 @@ def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
         instances = ports.world.source.read(request.at).inventory.instances.values()
     except TrnbotError:
         return {}
-    found = {name: sorted({one.labels.get(name) for one in instances} - {""}) for name in SCOPES}
-    return {name: words for name, words in found.items() if len(words) <= _KNOWN}
+    values = {name: sorted({instance.labels.get(name) for instance in instances} - {""}) for name in SCOPES}
+    return {name: words for name, words in values.items() if len(words) <= _KNOWN}
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:

@@ -81,13 +81,13 @@ def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally = answer.tally
     grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
-    kept = "".join(f" · {one}" for one in answer.filters)
-    title = f"{amount_of(tally.total.net, tally)} net · {period(tally.window)}{grouped}{kept}"
+    filters = "".join(f" · {each}" for each in answer.filters)
+    title = f"{amount_of(tally.total.net, tally)} net · {period(tally.window)}{grouped}{filters}"
     aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
         note = text("The bill holds no row for this question.")
         return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
-    told = [
+    notes = [
         *_hints(tally),
         *hint_texts(answer.hints, tally),
         *split_texts(tally),
@@ -96,7 +96,7 @@ def cost_card(answer: CostAnswer) -> Card:
         *use_texts(answer.commitments),
         *aged,
     ]
-    blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *told]
+    blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *notes]
     blocks.append(Buttons(tuple(_buttons(answer))))
     data = cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
     return Card(title, Tone.INFO, tuple(blocks), data)
@@ -222,13 +222,13 @@ def _first(word: str, columns: int) -> tuple[str, ...]:
 
 def _hints(tally: Tally) -> list[Text]:
     """Say how much nobody owns, and how to change that."""
-    found = []
+    hints = []
     for name in tally.by:
         lost = untagged(tally, name).amortised
         if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
             tag = name.removeprefix("tag:")
-            found.append(quiet(f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
-    return found
+            hints.append(quiet(f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
+    return hints
 
 
 def _remedy(dimension: str, tag: str) -> str:
@@ -263,18 +263,18 @@ def _buttons(answer: CostAnswer) -> list[Button]:
     """Offer other groupings, and the largest row on its own."""
     tally = answer.tally
     base = f"cost {window_line(tally.window)}"
-    kept = "".join(f" {_filter_words(one)}" for one in answer.filters)
-    others = [name for name in _DRILLS if name not in tally.by and name not in {one.dimension for one in answer.filters}]
-    buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{kept}") for name in others[:3]]
+    filters = "".join(f" {_filter_words(each)}" for each in answer.filters)
+    others = [name for name in _DRILLS if name not in tally.by and name not in {each.dimension for each in answer.filters}]
+    buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{filters}") for name in others[:3]]
     first = next((row for row in _ranked(tally) if tally.by and row.key[tally.by[0]]), None)
     if first and others and not set(first.key[tally.by[0]]) & set(',"“”„\n'):
         name, value = tally.by[0], first.key[tally.by[0]]
-        buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{kept} {name}={quote(value)}"))
+        buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{filters} {name}={quote(value)}"))
     return buttons
 
 
-def _filter_words(one: Filter) -> str:
-    return f"{one.dimension}{'!=' if one.negated else '='}{quote(','.join(one.values)) if any(one.values) else ''}"
+def _filter_words(pair: Filter) -> str:
+    return f"{pair.dimension}{'!=' if pair.negated else '='}{quote(','.join(pair.values)) if any(pair.values) else ''}"
 
 
 def expected_data(theirs: Expected | None) -> dict[str, Any]:
@@ -286,12 +286,12 @@ def expected_data(theirs: Expected | None) -> dict[str, Any]:
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
-    found = []
+    texts = []
     for plan in CommitmentPlan:
-        days = [one for one in commitments if one.plan is plan and one.committed]
+        days = [commitment for commitment in commitments if commitment.plan is plan and commitment.committed]
         if days:
-            last = max(days, key=lambda one: one.day)
+            last = max(days, key=lambda commitment: commitment.day)
             covers = f"; they cover {last.coverage:.0%} of what they could" if last.coverage is not None else ""
             words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
-            found.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
-    return found
+            texts.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
+    return texts

@@ -52,8 +52,8 @@ def short(at: str) -> str:
     """Return the part of a time key that a bar's label needs."""
     if len(at) < 10:
         return at
-    found = datetime.fromisoformat(at)
-    return f"{found:%H:%M}" if "T" in at else day(found)
+    moment = datetime.fromisoformat(at)
+    return f"{moment:%H:%M}" if "T" in at else day(moment)
 
 
 def _summary(tally: Tally, times: Sequence[str], step: str) -> str:

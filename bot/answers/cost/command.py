@@ -96,8 +96,8 @@ class _Asked:
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""
         groups = [name for name in self.by if name not in _TIME][:1]
-        asked = [name for name in self.by if name in _TIME][:1]
-        return self.billing.tally(self.window, [*(asked or [_step(self.window)]), *groups], self.where)
+        steps = [name for name in self.by if name in _TIME][:1]
+        return self.billing.tally(self.window, [*(steps or [_step(self.window)]), *groups], self.where)
 
     def _change(self, tally: Tally, request: Request) -> Change | None:
         """Compare the settled part with as much of the window before; None when the bill does not reach back."""
@@ -112,14 +112,14 @@ class _Asked:
 
     def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
         """Forecast only when this whole month is asked for, from its start."""
-        month, known = month_of(request.at), _known_until(tally, request)
+        month, settled = month_of(request.at), _known_until(tally, request)
         whole = self.window.start == month.start and request.at <= self.window.end <= month.end
-        if not whole or known is None:
+        if not whole or settled is None:
             return None
         span = Window(month.start - timedelta(days=14), month.end)
-        found = self.billing.tally(span, ("day",), self.where)
-        daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in found.rows}
-        return month_end(daily, month, settled_until(known))
+        days = self.billing.tally(span, ("day",), self.where)
+        daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in days.rows}
+        return month_end(daily, month, settled_until(settled))
 
     def _expected(self, tally: Tally, request: Request) -> Expected | None:
         """Return where the provider itself expects this month to end: the bill before its forecast begins, and the forecast."""

@@ -21,35 +21,37 @@ UNUSED = "held, unused"
 def split_texts(tally: Tally) -> list[Text]:
     """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
     every = [row.derived for row in tally.rows if row.derived]
-    found = []
+    texts = []
     if tally.split is not None:
         read = period(tally.split)
-        said = f"Neuron nodes are split by the NeuronCores that pods requested ({read}): an estimate, not on the bill."
-        found.append(quiet(said + _cores(every, tally)))
-    ways = sorted({way for one in every for _, way in one.owners})
+        sentence = f"Neuron nodes are split by the NeuronCores that pods requested ({read}): an estimate, not on the bill."
+        texts.append(quiet(sentence + _cores(every, tally)))
+    ways = sorted({way for split in every for _, way in split.owners})
     if ways and "team" in tally.by:
-        found.append(
+        texts.append(
             quiet(
                 f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods: neither they nor their nodes carry one."
             )
         )
-    return found
+    return texts
 
 
 def _cores(every: Sequence[Derived], tally: Tally) -> str:
-    idle, unused = (sum((getattr(one, name) for one in every), Decimal(0)) for name in ("idle", "unused"))
+    idle, unused = (sum((getattr(split, name) for split in every), Decimal(0)) for name in ("idle", "unused"))
     words = f" {amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else ""
     return words + (f" {amount_of(unused, tally)} is for cores that pods held and did not use." if unused > 0 else "")
 
 
 def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
     """Say whose the untagged cost may be, dearest first, and by what."""
-    known = [hint for hint in hints if hint.owner and hint.amortised > 0]
-    if not known:
+    owned = [hint for hint in hints if hint.owner and hint.amortised > 0]
+    if not owned:
         return []
-    said = "; ".join(f"{amount_of(one.amortised, tally)} {one.owner} ({one.by}: {_things(one)})" for one in known[:_MOST])
-    more = f"; and {len(known) - _MOST} more" if len(known) > _MOST else ""
-    return [quiet(f"Who may own what carries no team, as a hint: {said}{more}.")]
+    owners = "; ".join(
+        f"{amount_of(hinted.amortised, tally)} {hinted.owner} ({hinted.by}: {_things(hinted)})" for hinted in owned[:_MOST]
+    )
+    more = f"; and {len(owned) - _MOST} more" if len(owned) > _MOST else ""
+    return [quiet(f"Who may own what carries no team, as a hint: {owners}{more}.")]
 
 
 def _things(hint: OwnerHint) -> str:
@@ -72,9 +74,11 @@ def derived_data(row: Spend) -> dict[str, Any]:
     """Return the derived part of a row, {} where all of it is on the bill."""
     if row.derived is None:
         return {}
-    one = row.derived
-    owners = [{"team": team, "by": way} for team, way in one.owners]
-    return {"derived": {"amortised_usd": one.amortised, "unused_usd": one.unused, "idle_usd": one.idle, "owners": owners}}
+    derived = row.derived
+    owners = [{"team": team, "by": way} for team, way in derived.owners]
+    return {
+        "derived": {"amortised_usd": derived.amortised, "unused_usd": derived.unused, "idle_usd": derived.idle, "owners": owners}
+    }
 
 
 def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
@@ -85,8 +89,8 @@ def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
         "end": tally.split.end,
         "estimate": True,
     }
-    told = [{"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)} for x in hints if x.owner]
-    return {**({"split": split} if split else {}), **({"owner_hints": told} if told else {})}
+    owners = [{"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)} for x in hints if x.owner]
+    return {**({"split": split} if split else {}), **({"owner_hints": owners} if owners else {})}
 
 
 _TOLD = 2
