@@ -112,7 +112,7 @@ def _words(line: str) -> Iterator[Word]:
 
 def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     """Give each word to the parameter it names, or to the next free one in order."""
-    known = {p.word: p for p in command.parameters}
+    parameters = {p.word: p for p in command.parameters}
     filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
     rest = bool(command.parameters) and command.parameters[0].arg.rest
     given: dict[str, list[str]] = {}
@@ -120,28 +120,28 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     while queue:
         word = queue.pop(0)
         name = word.name.replace("-", "_")
-        if name in known and not word.negated:
-            _give(command, given, known[name], [word.value, *_commas(word.value, queue)])
+        if name in parameters and not word.negated:
+            _give(command, given, parameters[name], [word.value, *_commas(word.value, queue)])
         elif filters and word.equals > 0:
             given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
         elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
-            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, known)}.")
-        elif bare := _bare_name(word, known):
+            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, parameters)}.")
+        elif bare := _bare_name(word, parameters):
             if not queue:
-                raise WrongInput(f"'{bare}' needs a value after it ({known[bare].arg.meaning}).")
+                raise WrongInput(f"'{bare}' needs a value after it ({parameters[bare].arg.meaning}).")
             first = queue.pop(0).text
-            _give(command, given, known[bare], [first, *_commas(first, queue)])
+            _give(command, given, parameters[bare], [first, *_commas(first, queue)])
         elif not rest and word.text.startswith("--") and not word.quoted:
-            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), known)}.")
+            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), parameters)}.")
         else:
             _place(command, given, word, queue)
     return given
 
 
-def _bare_name(word: Word, known: dict[str, Parameter]) -> str:
+def _bare_name(word: Word, parameters: dict[str, Parameter]) -> str:
     """Return the parameter a bare word names (`by`, `--by`), or ""."""
     name = word.text.lstrip("-").replace("-", "_").lower()
-    return name if name in known and not word.quoted and not known[name].arg.rest else ""
+    return name if name in parameters and not word.quoted and not parameters[name].arg.rest else ""
 
 
 def _commas(value: str, queue: list[Word]) -> list[str]:

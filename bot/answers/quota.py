@@ -107,10 +107,10 @@ def _link(use: QuotaUse, *, tight: bool) -> Text:
     region, code = use.quota.labels.region, use.quota.code
     plain = all(c.isalnum() or c == "-" for c in region + code)
     address = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
-    asked = Link("Service Quotas", address) if plain else "Service Quotas"
+    link = Link("Service Quotas", address) if plain else "Service Quotas"
     if not tight:
-        return Text(("Any AWS customer may launch these types within the quota, without a partner; request more in ", asked, "."))
-    return Text(("The next launch would be refused with VcpuLimitExceeded; request more in ", asked, ". It can take days."))
+        return Text(("Any AWS customer may launch these types within the quota, without a partner; request more in ", link, "."))
+    return Text(("The next launch would be refused with VcpuLimitExceeded; request more in ", link, ". It can take days."))
 
 
 def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> dict[str, Any]:

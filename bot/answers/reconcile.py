@@ -30,16 +30,16 @@ _HOW = (
 )
 
 
-def reconcile_card(found: Sequence[Reconciled], window: Window) -> Card:
+def reconcile_card(months: Sequence[Reconciled], window: Window) -> Card:
     """List the months, oldest first."""
     del window
-    told = [one for one in found if one.money.amortised or one.money.net or one.estimate]
-    closed = [one for one in told if one.difference is not None]
-    data = {"months": [_data(one) for one in told]}
-    if not told:
+    billed = [month for month in months if month.money.amortised or month.money.net or month.estimate]
+    closed = [month for month in billed if month.difference is not None]
+    data = {"months": [_data(month) for month in billed]}
+    if not billed:
         return Card("The bill has no month in that window", Tone.INFO, (text("Try another window, such as this-year."),), data)
-    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(one) for one in told)), quiet(_HOW)]
-    held = sum(bool(one.within) for one in closed)
+    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(month) for month in billed)), quiet(_HOW)]
+    held = sum(bool(month.within) for month in closed)
     if closed:
         blocks.insert(
             0, text(f"{held} of {counted(len(closed), 'closed month')} ended within the range of {_its(closed)} estimate.")
@@ -59,17 +59,24 @@ def _title(closed: Sequence[Reconciled]) -> str:
     return f"{last.month.start:%B %Y} cost {_signed(last.difference)}{_percent(last.ratio)} against its estimate"
 
 
-def _row(one: Reconciled) -> tuple[str, ...]:
-    estimate = one.estimate
-    made = f"{day(estimate.at)}{'' if estimate.remembered else ', again'}" if estimate else "–"
-    known = f"{_signed(one.difference)}{_percent(one.ratio)}" if one.difference is not None else _unknown(one)
+def _row(month: Reconciled) -> tuple[str, ...]:
+    estimate = month.estimate
+    estimated = f"{day(estimate.at)}{'' if estimate.remembered else ', again'}" if estimate else "–"
+    difference = f"{_signed(month.difference)}{_percent(month.ratio)}" if month.difference is not None else _unknown(month)
     guess = f"{about(estimate.forecast)}" if estimate else "–"
-    amortised = f"{'' if one.final else '~'}{usd(one.money.amortised)}"
-    return (f"{one.month.start:%Y-%m}", guess, made, amortised, known, f"{'' if one.final else '~'}{usd(one.money.net)}")
+    amortised = f"{'' if month.final else '~'}{usd(month.money.amortised)}"
+    return (
+        f"{month.month.start:%Y-%m}",
+        guess,
+        estimated,
+        amortised,
+        difference,
+        f"{'' if month.final else '~'}{usd(month.money.net)}",
+    )
 
 
-def _unknown(one: Reconciled) -> str:
-    return "no estimate" if one.final else "not final"
+def _unknown(month: Reconciled) -> str:
+    return "no estimate" if month.final else "not final"
 
 
 def _signed(amount: Decimal) -> str:
@@ -80,9 +87,9 @@ def _percent(ratio: Decimal | None) -> str:
     return "" if ratio is None else f" ({ratio * 100:+.1f} %)"
 
 
-def _data(one: Reconciled) -> dict[str, object]:
-    estimate = one.estimate
-    told = estimate and {
+def _data(month: Reconciled) -> dict[str, object]:
+    estimate = month.estimate
+    estimated = estimate and {
         "at": estimate.at,
         "amortised_usd": estimate.forecast,
         "low_usd": estimate.low,
@@ -90,13 +97,13 @@ def _data(one: Reconciled) -> dict[str, object]:
         "remembered": estimate.remembered,
     }
     return {
-        "month": f"{one.month.start:%Y-%m}",
-        "final": one.final,
-        "estimate": told,
-        **money_data(one.money),
-        "difference_usd": one.difference,
-        "difference_ratio": None if one.ratio is None else round(float(one.ratio), 4),
-        "within_range": one.within,
+        "month": f"{month.month.start:%Y-%m}",
+        "final": month.final,
+        "estimate": estimated,
+        **money_data(month.money),
+        "difference_usd": month.difference,
+        "difference_ratio": None if month.ratio is None else round(float(month.ratio), 4),
+        "within_range": month.within,
     }
 
 

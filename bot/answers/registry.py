@@ -146,11 +146,11 @@ def command(
 
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
-        made = Command(name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, aliases)
+        registered = Command(name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, aliases)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")
-            COMMANDS[word] = made
+            COMMANDS[word] = registered
         return handler
 
     return register
@@ -158,13 +158,13 @@ def command(
 
 def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
     """Return each command once, by name; those that only buttons type where `hidden`."""
-    once = {made.name: made for made in COMMANDS.values() if hidden or not made.hidden}
+    once = {each.name: each for each in COMMANDS.values() if hidden or not each.hidden}
     return tuple(once[name] for name in sorted(once))
 
 
-def find_command(words: list[str], known: Mapping[str, Command] | None = None) -> tuple[Command, list[str]]:
+def find_command(words: list[str], commands: Mapping[str, Command] | None = None) -> tuple[Command, list[str]]:
     """Return the command with the longest name that `words` begin with, and the words after it; raise `WrongInput`."""
-    table = COMMANDS if known is None else known
+    table = COMMANDS if commands is None else commands
     for n in range(min(3, len(words)), 0, -1):
         name = " ".join(words[:n]).lower()
         if name in table:
@@ -177,9 +177,9 @@ def find_command(words: list[str], known: Mapping[str, Command] | None = None) -
 def _parameters(handler: CommandHandler) -> tuple[Parameter, ...]:
     """Read the arguments after (ports, request) from the signature."""
     hints = typing.get_type_hints(handler)
-    found = []
+    parameters = []
     for name, parameter in list(inspect.signature(handler).parameters.items())[2:]:
         if not isinstance(parameter.default, Arg):
             raise TypeError(f"{handler.__name__}: '{name}' needs arg(...) as its default")
-        found.append(Parameter(name, hints[name], parameter.default))
-    return tuple(found)
+        parameters.append(Parameter(name, hints[name], parameter.default))
+    return tuple(parameters)

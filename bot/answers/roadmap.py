@@ -78,7 +78,7 @@ def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence
     return Card("What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)})
 
 
-def wait_card(found: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
+def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
     columns = (
         Column("way"),
@@ -87,38 +87,40 @@ def wait_card(found: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
         Column("delay's share", Align.RIGHT),
     )
     rows = (
-        (f"now, {now.name}", _months(found.now_months), usd(found.now_usd), "–"),
-        (f"wait, {later.name}", _months(found.later_months), usd(found.later_usd), usd(found.delay_usd)),
+        (f"now, {now.name}", _months(comparison.now_months), usd(comparison.now_usd), "–"),
+        (f"wait, {later.name}", _months(comparison.later_months), usd(comparison.later_usd), usd(comparison.delay_usd)),
     )
     caption = f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
-    blocks: list[Block] = [text(_verdict(found, later)), Table(columns, rows, caption=caption)]
-    if found.now_months < _LONG_MONTHS:
+    blocks: list[Block] = [text(_verdict(comparison, later)), Table(columns, rows, caption=caption)]
+    if comparison.now_months < _LONG_MONTHS:
         blocks.append(text(f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."))
-    blocks += [quiet(_speed(found, now, later, terms.precision)), Buttons((Button("All sources", "roadmap"),))]
-    title = f"{'Waiting' if found.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
-    title = f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if found.speedup < NO_FASTER else title
+    blocks += [quiet(_speed(comparison, now, later, terms.precision)), Buttons((Button("All sources", "roadmap"),))]
+    title = f"{'Waiting' if comparison.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
+    title = (
+        f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if comparison.speedup < NO_FASTER else title
+    )
     data = {
         "precision": terms.precision,
-        "speedup": found.speedup,
-        "now_usd": found.now_usd,
-        "wait_usd": found.later_usd,
-        "delay_usd": found.delay_usd,
+        "speedup": comparison.speedup,
+        "now_usd": comparison.now_usd,
+        "wait_usd": comparison.later_usd,
+        "delay_usd": comparison.delay_usd,
         "wait_months": terms.wait_months,
-        "most_price_ratio": found.most_price_ratio,
+        "most_price_ratio": comparison.most_price_ratio,
     }
     return Card(title, Tone.INFO, tuple(blocks), data)
 
 
-def _verdict(found: Waiting, later: Chip) -> str:
-    if found.most_price_ratio <= 0:
+def _verdict(comparison: Waiting, later: Chip) -> str:
+    if comparison.most_price_ratio <= 0:
         return f"The delay alone costs more than all the work: waiting for {later.name} pays at no price."
-    return f"Waiting pays while an hour of a {later.name} chip costs less than {found.most_price_ratio}x one of today."
+    return f"Waiting pays while an hour of a {later.name} chip costs less than {comparison.most_price_ratio}x one of today."
 
 
-def _speed(found: Waiting, now: Chip, later: Chip, precision: str) -> str:
+def _speed(comparison: Waiting, now: Chip, later: Chip, precision: str) -> str:
     name = precision.upper()
     of = (now.fp8_tflops, later.fp8_tflops) if precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
-    peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {found.speedup:.2f}x"
+    peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {comparison.speedup:.2f}x"
     return f"Estimated. {peak} ({later.source}; {now.source}; {later.asof}). Nobody reaches a peak; 4.4x is a whole UltraServer."
 
 

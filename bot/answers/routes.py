@@ -26,7 +26,7 @@ _MOST = 20
 
 def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     """List every route in the order in which a person asks: mine, the rest, and the second ones."""
-    rows = [(str(one), ", ".join(one.to), f"{one.by} subscribed" if one.by else "settings") for one in routes.routes]
+    rows = [(str(entry), ", ".join(entry.to), f"{entry.by} subscribed" if entry.by else "settings") for entry in routes.routes]
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
         ("causes of money, in addition", routes.finops, "TRNBOT_FINOPS"),
@@ -41,7 +41,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     )
     blocks: tuple[Block, ...] = (Table(_COLUMNS, tuple(shown), rest=rest), *owners, hint)
     data = {
-        "routes": [{"alerts": str(one), "to": list(one.to), "by": one.by} for one in routes.routes],
+        "routes": [{"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes],
         "default": list(routes.default),
         "finops": list(routes.finops),
         "escalate": list(routes.escalate),
@@ -50,7 +50,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
 
 
-def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, money: bool) -> Card:
+def tried_card(conditions: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, money: bool) -> Card:
     """Tell where an alert would go."""
     name, address = owner
     who = f"{name} is {address} and is mentioned." if address else f"'{name}' has no known address, so nobody is mentioned."
@@ -58,16 +58,16 @@ def tried_card(asked: str, heard: Sequence[str], escalated: Sequence[str], owner
     blocks += [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")] if escalated else []
     blocks += [text(who if name else "Without an owner it also goes to the default channel; test one with owner=NAME.")]
     blocks += [quiet("It is a cause of money.")] if money else []
-    data = {"alerts": asked, "to": list(heard), "escalate": list(escalated), "owner": address}
-    return Card(f"Where it would go: {asked}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
+    data = {"alerts": conditions, "to": list(heard), "escalate": list(escalated), "owner": address}
+    return Card(f"Where it would go: {conditions}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
 
 
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
     words = "; ".join(map(str, routes))
     title = f"This channel is notified of {words}" if routes else "This channel has no subscriptions"
-    told = "From the next tick on. " if routes else "Alerts that were already sent here are still updated until they end. "
-    return Card(title, Tone.GOOD, (quiet(told, channel),), {"channel": channel, "routes": [str(one) for one in routes]})
+    note = "From the next tick on. " if routes else "Alerts that were already sent here are still updated until they end. "
+    return Card(title, Tone.GOOD, (quiet(note, channel),), {"channel": channel, "routes": [str(each) for each in routes]})
 
 
 _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
@@ -76,8 +76,8 @@ _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 @command("routes", "Which channels are notified of which alerts.", needs=Needs.STATE, examples=("routes",))
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
-    found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
-    return routes_card(found, ports.site.channels)
+    table = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
+    return routes_card(table, ports.site.channels)
 
 
 @command(
@@ -94,13 +94,13 @@ async def routes_test(
     where: tuple[Filter, ...] = arg("", _ASKED),
 ) -> Card:
     """Route an alert that does not exist, by the very function of the watch."""
-    found = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
-    tried = _asked(where)
+    table = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
+    tried = _wanted_route(where)
     alert = _imagined(tried, owner, launcher, request)
-    heard = (*ports.site.channels, *route(alert, found))
-    escalated = found.escalate if alert.severity is Severity.CRITICAL else ()
-    name = next((one for one in alert.owners if found.owner(one)), owner)
-    return tried_card(str(tried), heard, escalated, (name, found.owner(name)), money=alert.cause.facts.is_bought)
+    heard = (*ports.site.channels, *route(alert, table))
+    escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
+    name = next((candidate for candidate in alert.owners if table.owner(candidate)), owner)
+    return tried_card(str(tried), heard, escalated, (name, table.owner(name)), money=alert.cause.facts.is_bought)
 
 
 @command(
@@ -114,9 +114,9 @@ async def routes_test(
 async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
     """Add a subscription of the channel where it is typed; it holds from the next look at the fleet on."""
     channel = _here(request)
-    wanted = replace(_asked(where), to=(channel,), by=request.user.id)
+    wanted = replace(_wanted_route(where), to=(channel,), by=request.user.id)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
-    if any(str(one) == str(wanted) for one in standing):
+    if any(str(each) == str(wanted) for each in standing):
         raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
     return subscribed_card(channel, (*standing, wanted))
@@ -134,13 +134,13 @@ async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] 
     """Drop subscriptions; an alert that was told here already is still told to its end."""
     channel = _here(request)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
-    unwanted = str(_asked(where))
-    kept = tuple(one for one in standing if where and str(one) != unwanted)
-    if len(kept) == len(standing):
-        known = ", ".join(map(str, standing)) or "nothing"
-        raise WrongInput(f"This channel's subscriptions: {known}; routes from the settings can only be changed there.")
-    await asyncio.to_thread(subscribe, ports.stores.documents, channel, kept)
-    return subscribed_card(channel, kept)
+    unwanted = str(_wanted_route(where))
+    remaining = tuple(each for each in standing if where and str(each) != unwanted)
+    if len(remaining) == len(standing):
+        current = ", ".join(map(str, standing)) or "nothing"
+        raise WrongInput(f"This channel's subscriptions: {current}; routes from the settings can only be changed there.")
+    await asyncio.to_thread(subscribe, ports.stores.documents, channel, remaining)
+    return subscribed_card(channel, remaining)
 
 
 def _here(request: Request) -> str:
@@ -149,17 +149,17 @@ def _here(request: Request) -> str:
     return request.channel
 
 
-def _asked(where: tuple[Filter, ...]) -> Route:
-    for one in where:
-        if one.negated or len(one.values) != 1:
-            raise WrongInput(f"'{one}' asks for more than one value; write {one.dimension}=VALUE.")
-    return route_of([(one.dimension, one.values[0]) for one in where], ())
+def _wanted_route(where: tuple[Filter, ...]) -> Route:
+    for pair in where:
+        if pair.negated or len(pair.values) != 1:
+            raise WrongInput(f"'{pair}' asks for more than one value; write {pair.dimension}=VALUE.")
+    return route_of([(pair.dimension, pair.values[0]) for pair in where], ())
 
 
-def _imagined(asked: Route, owner: str, launcher: str, request: Request) -> Alert:
-    cause, severity = Cause(asked.cause or Cause.IDLE), Severity(asked.severity or Severity.WARNING)
-    labels, moment = asked.selector, Window(request.at, request.at)
+def _imagined(wanted: Route, owner: str, launcher: str, request: Request) -> Alert:
+    cause, severity = Cause(wanted.cause or Cause.IDLE), Severity(wanted.severity or Severity.WARNING)
+    labels, moment = wanted.selector, Window(request.at, request.at)
     anomaly = Anomaly(cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity)
     claims = (("namespace", labels.namespace), ("launcher", launcher))
-    found = tuple(f"{kind}:{name}" for kind, name in claims if name)
-    return Alert("", anomaly, request.at, request.at, owner=owner, claims=found)
+    owners = tuple(f"{kind}:{name}" for kind, name in claims if name)
+    return Alert("", anomaly, request.at, request.at, owner=owner, claims=owners)

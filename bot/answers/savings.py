@@ -27,46 +27,48 @@ _COLUMNS = (
 _MOST = 12
 
 
-def savings_card(found: Sequence[Saving], window: Window) -> Card:
+def savings_card(savings: Sequence[Saving], window: Window) -> Card:
     """List the savings of a window, dearest first."""
-    per_hour = sum((one.usd_per_hour for one in found), Decimal(0))
-    so_far = sum((one.usd_so_far for one in found), Decimal(0))
-    data = {"savings": [_data(one) for one in found], "usd_per_hour": per_hour, "usd_so_far": so_far, "estimate": True}
-    if not found:
+    per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
+    so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
+    data = {"savings": [_data(saving) for saving in savings], "usd_per_hour": per_hour, "usd_so_far": so_far, "estimate": True}
+    if not savings:
         none = text("No alert ended in this time after somebody acknowledged it or took its nodes away.")
         return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
-    rest = f"and {counted(len(found) - _MOST, 'more alert')}" if len(found) > _MOST else ""
+    rest = f"and {counted(len(savings) - _MOST, 'more alert')}" if len(savings) > _MOST else ""
     totals = ("total", "", "", usd(per_hour), usd(so_far))
     how = quiet(
         "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
         "as if nobody had acted. Waste that would have ended by itself is included.",
     )
-    title = f"About {usd(per_hour)} an hour stopped: {counted(len(found), 'alert')} ended after somebody acted · {period(window)}"
-    table = Table(_COLUMNS, tuple(_row(one) for one in found[:_MOST]), totals, rest=rest)
+    title = (
+        f"About {usd(per_hour)} an hour stopped: {counted(len(savings), 'alert')} ended after somebody acted · {period(window)}"
+    )
+    table = Table(_COLUMNS, tuple(_row(saving) for saving in savings[:_MOST]), totals, rest=rest)
     return Card(title, Tone.GOOD, (table, how, Buttons((Button("Alerts", "alerts"),))), data)
 
 
-def digest(found: Sequence[Saving]) -> str:
+def digest(savings: Sequence[Saving]) -> str:
     """Say the savings of the last week in one line, "" where there are none."""
-    per_hour = sum((one.usd_per_hour for one in found), Decimal(0))
-    ended = counted(len(found), "alert")
-    return f"Last 7 days: {ended} ended after somebody acted, about {usd(per_hour)} an hour (estimate)." if found else ""
+    per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
+    ended = counted(len(savings), "alert")
+    return f"Last 7 days: {ended} ended after somebody acted, about {usd(per_hour)} an hour (estimate)." if savings else ""
 
 
-def _row(one: Saving) -> tuple[str, ...]:
-    because = f"acknowledged by {one.by}" if one.by else "its nodes are gone"
-    return (one.alert.cause.facts.words, where(one.alert), because, usd(one.usd_per_hour), usd(one.usd_so_far))
+def _row(saving: Saving) -> tuple[str, ...]:
+    because = f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
+    return (saving.alert.cause.facts.words, where(saving.alert), because, usd(saving.usd_per_hour), usd(saving.usd_so_far))
 
 
-def _data(one: Saving) -> dict[str, object]:
-    alert = one.alert
+def _data(saving: Saving) -> dict[str, object]:
+    alert = saving.alert
     return {
         "id": alert.id,
         "key": alert.key,
         "closed_at": alert.closed,
-        "by": one.by,
-        "usd_per_hour": one.usd_per_hour,
-        "usd_so_far": one.usd_so_far,
+        "by": saving.by,
+        "usd_per_hour": saving.usd_per_hour,
+        "usd_so_far": saving.usd_so_far,
     }
 
 
@@ -79,6 +81,6 @@ def _data(one: Saving) -> dict[str, object]:
 )
 async def savings_(ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
-    known = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
+    history = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
-    return savings_card(saved_within(known, window, reading.inventory.running, request.at), window)
+    return savings_card(saved_within(history, window, reading.inventory.running, request.at), window)

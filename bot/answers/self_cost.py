@@ -66,8 +66,8 @@ def _watch(watched: Watched) -> Facts:
         if watched.ticked_at
         else "none yet"
     )
-    told = [(name.replace("_", " "), _word(value)) for name, value in watched.facts.items() if value not in (None, "", (), [])]
-    return Facts((("last whole tick", age), ("a tick every", duration_text(watched.interval)), *told))
+    facts = [(name.replace("_", " "), _word(value)) for name, value in watched.facts.items() if value not in (None, "", (), [])]
+    return Facts((("last whole tick", age), ("a tick every", duration_text(watched.interval)), *facts))
 
 
 def _word(value: Any) -> str:
@@ -82,8 +82,8 @@ def _bill(bill: SelfCost) -> list[Block]:
     dates = sorted({use.asof for use in rows if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
     tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
-    said = quiet(f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried)
-    return [table, _budget(bill), said]
+    note = quiet(f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried)
+    return [table, _budget(bill), note]
 
 
 def _budget(bill: SelfCost) -> Block:

@@ -49,12 +49,12 @@ def training_gib(parameters: float) -> float:
 def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
     """Return the fewest nodes of each Trainium type, the fewest chips first."""
     need = training_gib(parameters)
-    found = []
+    options = []
     for kind in types:
         if kind.accelerator.startswith("Trainium"):
             nodes = max(1, math.ceil(need / kind.accelerator_memory_gib))
-            found.append(Fit(kind, nodes, need / (nodes * kind.accelerator_memory_gib)))
-    return tuple(sorted(found, key=lambda x: (x.nodes * x.type.chips, x.type.name)))
+            options.append(Fit(kind, nodes, need / (nodes * kind.accelerator_memory_gib)))
+    return tuple(sorted(options, key=lambda x: (x.nodes * x.type.chips, x.type.name)))
 
 
 def smaller(kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
@@ -94,11 +94,11 @@ HOURS_A_MONTH = 730
 
 
 def size_card(
-    parameters: float, found: Sequence[Fit], prices: Mapping[str, Price], sizing: Sequence[Note], advice: Sequence[Note]
+    parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], sizing: Sequence[Note], advice: Sequence[Note]
 ) -> Card:
     """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
     columns = (Column("type"), Column("nodes", _R), Column("memory filled", _R), Column("$/h", _R), Column("price of"))
-    rows = tuple(_fit(x, prices.get(x.type.name)) for x in found)
+    rows = tuple(_fit(x, prices.get(x.type.name)) for x in options)
     need = training_gib(parameters)
     blocks: list[Block] = [text(f"Training states need about {need:,.0f} GiB of accelerator memory."), Table(columns, rows)]
     if parameters < SMALL_PARAMETERS:
@@ -115,10 +115,10 @@ def size_card(
     data = {
         "parameters": parameters,
         "needs_gib": round(need, 1),
-        "fits": [{"instance_type": x.type.name, "nodes": x.nodes, "filled_ratio": round(x.filled, 3)} for x in found],
+        "fits": [{"instance_type": x.type.name, "nodes": x.nodes, "filled_ratio": round(x.filled, 3)} for x in options],
     }
     return Card(
-        f"{_count(parameters)} parameters: {found[0].nodes} x {found[0].type.name} hold them", Tone.INFO, tuple(blocks), data
+        f"{_count(parameters)} parameters: {options[0].nodes} x {options[0].type.name} hold them", Tone.INFO, tuple(blocks), data
     )
 
 
@@ -136,9 +136,16 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, InstanceType | None, Price 
     for usage, kind, price in rows:
         saved = saving(usage, price)
         total += saved or Decimal(0)
-        told = f"{usage.nodes} x {kind.name}" if kind else "no smaller size"
+        proposal = f"{usage.nodes} x {kind.name}" if kind else "no smaller size"
         drawn.append(
-            (usage.cluster, f"{usage.nodes} x {usage.type.name}", _share(usage), _peak(usage), told, usd(saved) if saved else "–")
+            (
+                usage.cluster,
+                f"{usage.nodes} x {usage.type.name}",
+                _share(usage),
+                _peak(usage),
+                proposal,
+                usd(saved) if saved else "–",
+            )
         )
     notes = quiet(f"Estimated over seven days; a size fits if peak memory and work use at most {HEADROOM * 100:.0f} % of it.")
     title = f"A smaller size would save about {usd(total)} a month" if total else "No cluster fits a smaller size"
@@ -150,8 +157,10 @@ def serve_card(rows: Sequence[tuple[ClusterUse, InstanceType, Price | None]], no
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = [*note_lines(notes, "What others report; not applied to the numbers above")]
     if not rows:
-        told = text("No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or tag, or all of them train.")
-        return Card("Nothing to move to Inferentia2", Tone.GOOD, (told, *quoted), {"clusters": []})
+        sentence = text(
+            "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or tag, or all of them train."
+        )
+        return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), {"clusters": []})
     columns = (Column("cluster"), Column("runs"), Column("used", _R), Column("would fit"), Column("saves a month", _R))
     drawn = tuple(
         (
@@ -239,9 +248,9 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     if what[:1].isdigit():
         count = parameter_count(what)
-        found = fits(count, types.values())
-        prices = {x.type.name: price for x in found if (price := _quoted(ports, request, x.type.name, ""))}
-        return size_card(count, found, prices, claims.of("sizing"), claims.of("advice"))
+        options = fits(count, types.values())
+        prices = {x.type.name: price for x in options if (price := _quoted(ports, request, x.type.name, ""))}
+        return size_card(count, options, prices, claims.of("sizing"), claims.of("advice"))
     every = usages(ports, request.at)
     mine = [x for x in every if what in ("", x.cluster)]
     if not mine:

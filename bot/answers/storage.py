@@ -45,16 +45,16 @@ class Unused:
         return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
-def storage_card(found: Sequence[Unused], cluster: str) -> Card:
+def storage_card(things: Sequence[Unused], cluster: str) -> Card:
     """List them, dearest first."""
     where = f" of {cluster}" if cluster else ""
-    ranked = sorted(found, key=lambda one: (-one.usd_per_month, one.thing.labels.resource))
-    total = sum((one.usd_per_month for one in ranked), Decimal(0))
-    data = {"storage": [_data(one) for one in ranked], "usd_per_month": total, "estimate": True}
+    ranked = sorted(things, key=lambda unused: (-unused.usd_per_month, unused.thing.labels.resource))
+    total = sum((unused.usd_per_month for unused in ranked), Decimal(0))
+    data = {"storage": [_data(unused) for unused in ranked], "usd_per_month": total, "estimate": True}
     if not ranked:
         return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE),), data)
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
-    table = Table(_COLUMNS, tuple(_row(one) for one in ranked[:_MOST]), ("total", "", "", "", "", usd(total)), rest=rest)
+    table = Table(_COLUMNS, tuple(_row(unused) for unused in ranked[:_MOST]), ("total", "", "", "", "", usd(total)), rest=rest)
     title = f"{_counted(ranked)}{where} unused: {usd(total)} a month"
     buttons = Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line")))
     return Card(title, Tone.WARNING, (table, quiet(_basis(ranked)), buttons), data)
@@ -63,16 +63,16 @@ def storage_card(found: Sequence[Unused], cluster: str) -> Card:
 _NONE = "Every volume is attached, and every file system that was read had clients or operations within the last hour."
 
 
-def _counted(found: Sequence[Unused]) -> str:
-    volumes = sum(isinstance(one.thing, Volume) for one in found)
-    parts = [(volumes, "volume"), (len(found) - volumes, "file system")]
+def _counted(things: Sequence[Unused]) -> str:
+    volumes = sum(isinstance(unused.thing, Volume) for unused in things)
+    parts = [(volumes, "volume"), (len(things) - volumes, "file system")]
     return " and ".join(counted(n, name) for n, name in parts if n)
 
 
-def _row(one: Unused) -> tuple[str, ...]:
-    thing = one.thing
-    month = usd(one.usd_per_month) if one.price else "?"
-    return (thing.labels.resource, _kind(thing), f"{_gib(thing):,}", day(one.since), _whose(thing) or "–", month)
+def _row(unused: Unused) -> tuple[str, ...]:
+    thing = unused.thing
+    month = usd(unused.usd_per_month) if unused.price else "?"
+    return (thing.labels.resource, _kind(thing), f"{_gib(thing):,}", day(unused.since), _whose(thing) or "–", month)
 
 
 def _kind(thing: Volume | FileSystem) -> str:
@@ -93,23 +93,23 @@ def _whose(thing: Volume | FileSystem) -> str:
     return thing.labels.team or launcher or thing.tags.get("Name", "") or thing.labels.cluster
 
 
-def _basis(found: Sequence[Unused]) -> str:
+def _basis(things: Sequence[Unused]) -> str:
     """Name the sources of the prices, and how many volumes have none."""
-    bases = sorted({f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in found if x.price})
-    said = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "Estimated."
-    missing = sum(one.price is None for one in found)
-    return f"{said} {missing} without a known price." if missing else said
+    bases = sorted({f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in things if x.price})
+    sentence = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "Estimated."
+    missing = sum(unused.price is None for unused in things)
+    return f"{sentence} {missing} without a known price." if missing else sentence
 
 
-def _data(one: Unused) -> dict[str, object]:
+def _data(unused: Unused) -> dict[str, object]:
     return {
-        "resource": one.thing.labels.resource,
-        "kind": _kind(one.thing),
-        "gib": _gib(one.thing),
-        "unused_since": one.since,
-        "labels": dict(one.thing.labels),
-        "usd_per_month": one.usd_per_month if one.price else None,
-        "price": f"{one.price.basis} of {one.price.asof:%Y-%m-%d}, {one.price.source}" if one.price else None,
+        "resource": unused.thing.labels.resource,
+        "kind": _kind(unused.thing),
+        "gib": _gib(unused.thing),
+        "unused_since": unused.since,
+        "labels": dict(unused.thing.labels),
+        "usd_per_month": unused.usd_per_month if unused.price else None,
+        "price": f"{unused.price.basis} of {unused.price.asof:%Y-%m-%d}, {unused.price.source}" if unused.price else None,
     }
 
 
@@ -126,8 +126,8 @@ _HOUR = timedelta(hours=1)
 )
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
-    found = await asyncio.to_thread(_look, ports, request.at)
-    return storage_card([one for one in found if cluster in ("", one.thing.labels.cluster)], cluster)
+    things = await asyncio.to_thread(_look, ports, request.at)
+    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], cluster)
 
 
 def _look(ports: Ports, at: datetime) -> list[Unused]:

@@ -184,7 +184,7 @@ def _answer(
 
 
 def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) -> Price:
-    found = listed_price(pricing.quotes(kind.name, ""), market, region)
-    if found is None:
+    quote = listed_price(pricing.quotes(kind.name, ""), market, region)
+    if quote is None:
         raise Unavailable(f"No {market.value} price of {kind.name} is known; try buy=capacity-block, or another type.")
-    return found
+    return quote

@@ -122,12 +122,12 @@ _NAMES: Mapping[Any, str] = {
 
 def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
-    found = types.get(name.lower())
-    if found is None:
+    kind = types.get(name.lower())
+    if kind is None:
         raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
-    return found
+    return kind
 
 
-def no_cluster(name: str, known: Iterable[str]) -> WrongInput:
+def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
     """Return the refusal of a cluster that does not run."""
-    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(known))}.")
+    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(clusters))}.")

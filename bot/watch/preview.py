@@ -57,9 +57,9 @@ class PolicyComparison:
 
 def compare(before: ReplayResult, after: ReplayResult) -> PolicyComparison:
     """Compare two replays; two alerts are one when they have the same key and overlap in time."""
-    one, other = side_of(before), side_of(after)
-    appear, disappear = _without(other.notified, one.notified), _without(one.notified, other.notified)
-    return PolicyComparison(after.window, after.ticks, one, other, appear, disappear)
+    old, new = side_of(before), side_of(after)
+    appear, disappear = _without(new.notified, old.notified), _without(old.notified, new.notified)
+    return PolicyComparison(after.window, after.ticks, old, new, appear, disappear)
 
 
 def side_of(result: ReplayResult) -> Side:
@@ -122,8 +122,8 @@ def _span(alert: Alert) -> tuple[datetime, datetime]:
     return alert.anomaly.window.start, alert.closed or max(alert.seen, alert.anomaly.window.end)
 
 
-def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def _overlap(span: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
+    return span[0] <= other[1] and other[0] <= span[1]
 
 
 SPAN = timedelta(days=14)
@@ -198,8 +198,8 @@ def kept_draft(ports: Ports, name: str) -> Draft:
     return stored
 
 
-def _keep(ports: Ports, made: Draft) -> None:
-    PREVIEWS.put(ports.stores.documents, made.id, made)
+def _keep(ports: Ports, document: Draft) -> None:
+    PREVIEWS.put(ports.stores.documents, document.id, document)
     for name in PREVIEWS.keys(ports.stores.documents, 2 * KEPT)[KEPT:]:
         PREVIEWS.drop(ports.stores.documents, name)
 

@@ -118,10 +118,10 @@ def score_files(options: Options) -> int:
     draw = _drawing(pictures, truth) if pictures else None
     empty: list[str] = []
 
-    def seen(name: str, times: Any, *told: Any) -> None:
+    def seen(name: str, times: Any, *drawn: Any) -> None:
         empty.extend([] if len(times) else [name])
         if draw and len(times):
-            draw(name, times, *told)
+            draw(name, times, *drawn)
 
     count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
     without = (

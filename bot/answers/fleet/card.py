@@ -102,7 +102,7 @@ def fleet_card(
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
     blocks += _spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
-    blocks += [quiet(_eks(known)) for known in reading.inventory.eks if known.name == cluster]
+    blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
     blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
@@ -150,9 +150,9 @@ def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
 def _eks(cluster: Cluster) -> str:
     """State the EKS version of a cluster, and the sizes that its node groups want."""
     groups = [f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}" for x in cluster.node_groups]
-    told = f"; {'; '.join(groups[:3])}" if groups else ""
+    node_groups = f"; {'; '.join(groups[:3])}" if groups else ""
     more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
-    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{told}{more}."
+    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}{more}."
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
@@ -160,12 +160,12 @@ def _trouble(rows: Sequence[NodeRow]) -> str:
     still = [row for row in rows if row.state in _STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
     unseen = [row for row in rows if row.state is NodeState.NO_DATA]
-    told = [
+    parts = [
         f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour" if still else "",
         f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour" if starved else "",
         f"{len(unseen):,} sent no metrics" if unseen else "",
     ]
-    return "; ".join(part for part in told if part) + "." if any(told) else ""
+    return "; ".join(part for part in parts if part) + "." if any(parts) else ""
 
 
 def _nothing(n: int, noun: str) -> str:
@@ -229,9 +229,9 @@ def _heat(rows: Sequence[NodeRow], reading: Reading) -> list[Block]:
 def _basis(rows: Sequence[NodeRow]) -> str:
     prices = {str(row.price.basis): row.price.asof for row in rows if row.price}
     missing = sum(row.price is None for row in rows)
-    told = ", ".join(f"{basis} ({asof:%Y-%m-%d})" for basis, asof in sorted(prices.items()))
-    said = f"Prices: {told}." if told else ""
-    return f"{said} {counted(missing, 'node')} without a known price.".strip() if missing else said
+    dated = ", ".join(f"{basis} ({asof:%Y-%m-%d})" for basis, asof in sorted(prices.items()))
+    prices_text = f"Prices: {dated}." if dated else ""
+    return f"{prices_text} {counted(missing, 'node')} without a known price.".strip() if missing else prices_text
 
 
 def _percent(used: float | None) -> str:
@@ -249,32 +249,34 @@ def _data(row: NodeRow) -> dict[str, object]:
     }
 
 
-def _spread_texts(found: Sequence[Spread]) -> list[Block]:
+def _spread_texts(spreads: Sequence[Spread]) -> list[Block]:
     """Return a sentence for each job, and how many more there are."""
-    told: list[Block] = [text(_spread_sentence(one)) for one in found[:_MOST_JOBS]]
-    return told + ([text(f"{counted(len(found) - _MOST_JOBS, 'more job')} in several zones.")] if len(found) > _MOST_JOBS else [])
+    texts: list[Block] = [text(_spread_sentence(spread)) for spread in spreads[:_MOST_JOBS]]
+    return texts + (
+        [text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")] if len(spreads) > _MOST_JOBS else []
+    )
 
 
-def _spread_data(found: Sequence[Spread]) -> dict[str, Any]:
+def _spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
     """Return the jobs for scripts, {} where there are none."""
-    told = [
+    jobs = [
         {
-            "cluster": one.job.cluster,
-            "job": one.job.job,
-            "zones": dict(one.job.zones),
-            "cross_zone_usd": one.usd,
-            "of_cluster": one.of_cluster,
+            "cluster": spread.job.cluster,
+            "job": spread.job.job,
+            "zones": dict(spread.job.zones),
+            "cross_zone_usd": spread.usd,
+            "of_cluster": spread.of_cluster,
         }
-        for one in found
+        for spread in spreads
     ]
-    return {"scattered": told} if told else {}
+    return {"scattered": jobs} if jobs else {}
 
 
-def _spread_sentence(one: Spread) -> str:
-    job = one.job
-    said = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
-    said += "so its collectives are slower between them. Keep a job in one zone and placement group."
-    if one.usd is None or one.window is None:
-        return said
-    whose = f"of {job.cluster}" if one.of_cluster else "of everything on the bill"
-    return f"{said} Cross-zone traffic {whose} cost {usd(one.usd)} ({period(one.window)})."
+def _spread_sentence(spread: Spread) -> str:
+    job = spread.job
+    sentence = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
+    sentence += "so its collectives are slower between them. Keep a job in one zone and placement group."
+    if spread.usd is None or spread.window is None:
+        return sentence
+    whose = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
+    return f"{sentence} Cross-zone traffic {whose} cost {usd(spread.usd)} ({period(spread.window)})."

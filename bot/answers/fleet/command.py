@@ -107,11 +107,11 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
     """Return the compiles that go on or were cut off lately, with the grace and the advice that hold there."""
-    found = [x for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
+    compiles = [x for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in found) else frozenset()
+    before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in compiles) else frozenset()
     notes = []
-    for batch in batches(found, hour_of):
+    for batch in batches(compiles, hour_of):
         here, mine = policy.at(batch.compiles[0].scope), {x.instance for x in batch.compiles}
         grace, nodes = here.duration("compiling.grace"), int(here.number("compiling.nodes"))
         again = batch.ending is Ending.GOING and 2 * len(mine & before) >= len(mine)
@@ -121,8 +121,8 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
 
 def _used_before(ports: Ports, reading: Reading) -> frozenset[str]:
     """Return the nodes that compiled within two weeks, and then worked."""
-    found = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
-    return frozenset(x.instance for x in found if x.ending is Ending.USED)
+    compiles = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
+    return frozenset(x.instance for x in compiles if x.ending is Ending.USED)
 
 
 def _host_unread(frame: Frame | None) -> frozenset[str]:
@@ -140,8 +140,8 @@ def _used(frame: Frame | None) -> dict[str, float]:
     hour = frame.last(timedelta(hours=1))
     cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
+    measured = ~np.isnan(values)
+    counts = measured.sum(axis=1)
     means = np.nansum(values, axis=1) / counts.clip(1)
     return {thing.instance: float(mean) for thing, mean, n in zip(frame.things, means, counts, strict=True) if n}
 
@@ -149,7 +149,7 @@ def _used(frame: Frame | None) -> dict[str, float]:
 def _of_cluster(rows: list[NodeRow], cluster: str) -> list[NodeRow]:
     if not cluster:
         return rows
-    found = [row for row in rows if row.instance.labels.cluster == cluster]
-    if not found:
+    nodes = [row for row in rows if row.instance.labels.cluster == cluster]
+    if not nodes:
         raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
-    return found
+    return nodes

@@ -60,6 +60,6 @@ def _row(values: Floats, hours: Sequence[datetime], starts: Sequence[datetime]) 
 
 def _summary(rows: Mapping[str, Sequence[float | None]]) -> str:
     """Say the newest of each row, the least used first."""
-    newest = [(known[-1], name) for name, row in rows.items() if (known := [value for value in row if value is not None])]
-    told = ", ".join(f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6])
-    return f"Utilization in the last hour: {told}."
+    newest = [(values[-1], name) for name, row in rows.items() if (values := [value for value in row if value is not None])]
+    shares = ", ".join(f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6])
+    return f"Utilization in the last hour: {shares}."

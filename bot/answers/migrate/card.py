@@ -59,61 +59,61 @@ def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[
     )
 
 
-def migration_card(found: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None) -> Card:
+def migration_card(migration: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None) -> Card:
     """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
-    blocks: list[Block] = [text(_verdict(found)), *(text(doubt) for doubt in (*doubts, *found.cautions))]
-    blocks += [_today(found.standing), _table(found, stale_days)]
-    if found.options:
-        blocks.append(_chart(found))
-    if port_usd is not None and found.moves():
-        blocks.append(_break_even(found, port_usd))
-    blocks += [_recompile(found)] if found.recompile and found.moves() else []
-    blocks += [_voices(found), text(_before_paying(found))]
+    blocks: list[Block] = [text(_verdict(migration)), *(text(doubt) for doubt in (*doubts, *migration.cautions))]
+    blocks += [_today(migration.standing), _table(migration, stale_days)]
+    if migration.options:
+        blocks.append(_chart(migration))
+    if port_usd is not None and migration.moves():
+        blocks.append(_break_even(migration, port_usd))
+    blocks += [_recompile(migration)] if migration.recompile and migration.moves() else []
+    blocks += [_voices(migration), text(_before_paying(migration))]
     blocks += [
-        quiet(f"Vendors also say: {x.says} ({x.source}, {x.asof:%Y-%m-%d}); not in the range above.") for x in found.savings
+        quiet(f"Vendors also say: {x.says} ({x.source}, {x.asof:%Y-%m-%d}); not in the range above.") for x in migration.savings
     ]
-    if found.conflicts:
-        blocks.append(_conflicts(found.conflicts))
-    blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={found.standing.cluster}"), Button("Alerts", "alerts"))))
-    return Card(_title(found), _tone(found), tuple(blocks), migration_data(found, doubts, port_usd))
+    if migration.conflicts:
+        blocks.append(_conflicts(migration.conflicts))
+    blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"), Button("Alerts", "alerts"))))
+    return Card(_title(migration), _tone(migration), tuple(blocks), migration_data(migration, doubts, port_usd))
 
 
-def _title(found: Migration) -> str:
-    moves = found.moves()
+def _title(migration: Migration) -> str:
+    moves = migration.moves()
     if not moves:
-        return f"{found.standing.cluster} to {found.to.name}: no price to compare"
+        return f"{migration.standing.cluster} to {migration.to.name}: no price to compare"
     cost = f"the same work for {moves[0].best * 100:.0f}-{moves[0].worst * 100:.0f} % of today's cost"
-    return f"{found.standing.cluster} to {found.to.name}: {cost}, bought as {_bought(moves[0].price.market)}"
+    return f"{migration.standing.cluster} to {migration.to.name}: {cost}, bought as {_bought(moves[0].price.market)}"
 
 
-def _tone(found: Migration) -> Tone:
+def _tone(migration: Migration) -> Tone:
     """Praise a move only where it beats staying however the hour is bought."""
-    moves, stays = found.moves(), found.stays()
+    moves, stays = migration.moves(), migration.stays()
     staying = min([1.0, *(option.middle for option in stays)])
     if not moves or moves[0].best < staying <= moves[0].worst:
         return Tone.INFO
     return Tone.GOOD if moves[0].worst < staying else Tone.WARNING
 
 
-def _verdict(found: Migration) -> str:
-    moves, stays = found.moves(), found.stays()
+def _verdict(migration: Migration) -> str:
+    moves, stays = migration.moves(), migration.stays()
     if not moves:
         return "Only the speed can be compared."
-    said = [
-        _alike(found),
-        "A part of the difference to today is how the hour is bought, not the chip." if _bought_otherwise(found) else "",
+    sentences = [
+        _alike(migration),
+        "A part of the difference to today is how the hour is bought, not the chip." if _bought_otherwise(migration) else "",
     ]
     if stays and stays[0].middle < min(1.0, moves[0].middle):
-        said.append(
+        sentences.append(
             f"Staying and buying as {_bought(stays[0].price.market)} costs less than moving: {_span(stays[0])} of today's cost."
         )
-    return " ".join(sentence for sentence in said if sentence)
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _alike(found: Migration) -> str:
-    alike = found.alike()
+def _alike(migration: Migration) -> str:
+    alike = migration.alike()
     if alike is None:
-        return f"No way to buy is known for both types, so {found.to.name} cannot be compared like for like."
+        return f"No way to buy is known for both types, so {migration.to.name} cannot be compared like for like."
     span = f"{alike.best * 100:.0f}-{alike.worst * 100:.0f} %"
     pays = (
         "cheaper at every speed"
@@ -125,8 +125,8 @@ def _alike(found: Migration) -> str:
     return f"Like for like, both as {_bought(alike.market)}, the same work costs {span} of staying: {pays}."
 
 
-def _bought_otherwise(found: Migration) -> bool:
-    return bool(found.standing.price and found.moves()[0].price.market is not found.standing.price.market)
+def _bought_otherwise(migration: Migration) -> bool:
+    return bool(migration.standing.price and migration.moves()[0].price.market is not migration.standing.price.market)
 
 
 def _today(standing: ClusterStanding) -> Facts:
@@ -144,25 +144,25 @@ def _today(standing: ClusterStanding) -> Facts:
     return Facts(tuple(pairs))
 
 
-def _table(found: Migration, stale_days: float) -> Table:
-    standing, price = found.standing, found.standing.price
+def _table(migration: Migration, stale_days: float) -> Table:
+    standing, price = migration.standing, migration.standing.price
     assert price
     now = ("100 %", f"{standing.nodes}", usd(standing.usd_per_hour), usd(price.usd_per_hour), price.region)
     rows: list[tuple[str, ...]] = [(f"today, {_bought(price.market)}", *now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
-    rows += [_row(option, stale_days) for option in found.options]
-    caption = f"Stay = {standing.type.name}, move = {found.to.name}; the same work at today's pace, over the speed-ups below"
+    rows += [_row(option, stale_days) for option in migration.options]
+    caption = f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's pace, over the speed-ups below"
     return Table(_COLUMNS, tuple(rows), caption=caption)
 
 
 def _row(option: Option, stale_days: float) -> tuple[str, ...]:
     low, _, high = option.scenarios
     stale = f" ({option.age_days} days old)" if option.age_days > stale_days else ""
-    one = low.nodes == high.nodes
+    same = low.nodes == high.nodes
     return (
         _name(option),
         _span(option),
-        f"{low.nodes}" if one else f"{high.nodes}-{low.nodes}",
-        usd(low.usd_per_hour) if one else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
+        f"{low.nodes}" if same else f"{high.nodes}-{low.nodes}",
+        usd(low.usd_per_hour) if same else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
         usd(option.price.usd_per_hour),
         option.price.region,
         f"{option.price.asof:%Y-%m-%d}{stale}, {option.price.basis}",
@@ -185,39 +185,39 @@ def _span(option: Option) -> str:
     return f"{option.best * 100:.0f}-{option.worst * 100:.0f} %, middle {option.middle * 100:.0f} %"
 
 
-def _chart(found: Migration) -> Chart:
+def _chart(migration: Migration) -> Chart:
     bars = [("today", 1.0)]
-    for option in found.options:
+    for option in migration.options:
         scenarios = option.scenarios[:1] if option.stays else option.scenarios
-        bars += [(_bar(option, x, found), x.relative_cost) for x in scenarios]
+        bars += [(_bar(option, x, migration), x.relative_cost) for x in scenarios]
     shares = tuple(round(share * 100, 1) for _, share in bars)
     summary = f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
     series = (Series("cost of the same work", shares),)
     return Chart(ChartKind.BAR, "Cost of the same work", "%", series, categories=tuple(name for name, _ in bars), summary=summary)
 
 
-def _bar(option: Option, scenario: SpeedScenario, found: Migration) -> str:
+def _bar(option: Option, scenario: SpeedScenario, migration: Migration) -> str:
     """Name a bar as shortly as tells it from the others."""
     if option.stays:
         return _name(option)
-    return f"move, {scenario.speedup:.1f}x" + (f", {_bought(option.price.market)}" if len(found.moves()) > 1 else "")
+    return f"move, {scenario.speedup:.1f}x" + (f", {_bought(option.price.market)}" if len(migration.moves()) > 1 else "")
 
 
-def _break_even(found: Migration, port_usd: Decimal) -> Table:
+def _break_even(migration: Migration, port_usd: Decimal) -> Table:
     rows = []
-    for words, scenario in zip(("slowest voice", "middle", "fastest voice"), found.moves()[0].scenarios, strict=True):
-        paid = port_usd + (found.recompile.usd(scenario) if found.recompile else 0)
-        hours = break_even_hours(paid, found.standing, scenario.relative_cost)
-        told = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
-        rows.append((f"{scenario.speedup:.1f}x, {words}", told))
-    caption = f"When {usd(port_usd)} of porting pays{', compiling anew counted' if found.recompile else ''}"
+    for words, scenario in zip(("slowest voice", "middle", "fastest voice"), migration.moves()[0].scenarios, strict=True):
+        paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
+        hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
+        payoff = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
+        rows.append((f"{scenario.speedup:.1f}x, {words}", payoff))
+    caption = f"When {usd(port_usd)} of porting pays{', compiling anew counted' if migration.recompile else ''}"
     return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=caption)
 
 
-def _recompile(found: Migration) -> Text:
+def _recompile(migration: Migration) -> Text:
     """State the cost of compiling anew: compiled artifacts do not move."""
-    assert found.recompile
-    scenario, again = found.moves()[0].scenarios[1], found.recompile
+    assert migration.recompile
+    scenario, again = migration.moves()[0].scenarios[1], migration.recompile
     rests = "as the longest compile seen here" if again.seen else "an assumption, as long as compiling.grace allows"
     return quiet(
         f"Compiling anew once: about {usd(again.usd(scenario))} ({scenario.nodes} nodes for {again.hours * 60:.0f} min, {rests});"
@@ -226,9 +226,10 @@ def _recompile(found: Migration) -> Text:
     )
 
 
-def _voices(found: Migration) -> Table:
-    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, f"{x.source}, {x.asof:%Y-%m-%d}") for x in found.speeds.voices)
-    caption = f"Work of one {found.to.name} against one {found.standing.type.name} in BF16, as others state it; yours will differ"
+def _voices(migration: Migration) -> Table:
+    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, f"{x.source}, {x.asof:%Y-%m-%d}") for x in migration.speeds.voices)
+    names = f"one {migration.to.name} against one {migration.standing.type.name}"
+    caption = f"Work of {names} in BF16, as others state it; yours will differ"
     return Table((Column("speed-up"), Column("kind"), Column("says"), Column("source")), rows, caption=caption)
 
 
@@ -238,14 +239,14 @@ def _conflicts(conflicts: Sequence[Conflict]) -> Table:
     return Table(columns, rows, caption="Where vendor texts contradict AWS's own documents; AWS's figures are used")
 
 
-def _before_paying(found: Migration) -> str:
-    gain = fp8_gain(found.to)
+def _before_paying(migration: Migration) -> str:
+    gain = fp8_gain(migration.to)
     fp8 = (
-        f" FP8 could add at most {gain:.2f}x on {found.to.name} (peak); check that the loss still converges."
+        f" FP8 could add at most {gain:.2f}x on {migration.to.name} (peak); check that the loss still converges."
         if gain and gain > 1
         else ""
     )
-    moves = found.moves()
+    moves = migration.moves()
     price = f", about {usd(moves[0].price.usd_per_hour)} an hour of it" if moves else ""
     first = f"Before paying: compile on one node (neuron_parallel_compile{price}), train a short run on both, and compare "
     rest = "the loss curve and the cost of an epoch."

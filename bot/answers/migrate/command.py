@@ -59,11 +59,11 @@ def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Dec
     if reasons := refusals(standing):
         return refused_card(standing, target, reasons)
     policy = ports.policy.at(Labels(cluster=cluster))
-    found = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
+    migration = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
     if target.family != standing.type.family:
-        found = replace(found, recompile=_recompile(ports, request, cluster))
+        migration = replace(migration, recompile=_recompile(ports, request, cluster))
     against = doubts(standing, policy.number("advice.least_utilization"))
-    return migration_card(found, against, policy.number("advice.stale_days"), port_usd)
+    return migration_card(migration, against, policy.number("advice.stale_days"), port_usd)
 
 
 def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
@@ -75,10 +75,10 @@ def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
 
 
 def _target(name: str, standing: ClusterStanding, types: Mapping[str, InstanceType]) -> InstanceType:
-    found = known_type(name, types)
-    if found.name == standing.type.name:
-        raise WrongInput(f"{standing.cluster} already runs {found.name}; name another type.")
-    return found
+    target = known_type(name, types)
+    if target.name == standing.type.name:
+        raise WrongInput(f"{standing.cluster} already runs {target.name}; name another type.")
+    return target
 
 
 def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:

@@ -133,9 +133,9 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     """Return the type of the family that voices speak of; raise `WrongInput` where none do."""
     families = [x.to_family for x in claims.speedups if x.from_family == standing.family]
     if not families:
-        known = ", ".join(sorted({x.from_family for x in claims.speedups}))
+        compared = ", ".join(sorted({x.from_family for x in claims.speedups}))
         raise WrongInput(
-            f"No source compares {standing.family} with another family (known: {known}); name one: migrate X to TYPE."
+            f"No source compares {standing.family} with another family (known: {compared}); name one: migrate X to TYPE."
         )
     sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
     return sizes[0] if standing.chips == 1 else sizes[-1]
@@ -143,9 +143,9 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
 
 def speed_range(old: InstanceType, new: InstanceType, types: Types, claims: Claims) -> SpeedRange:
     """Return the range of speed-ups of a node; raise `WrongInput` when no source compares the two."""
-    said = [x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)]
+    speedups = [x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)]
     share = _share(new, types) / _share(old, types)
-    voices = [replace(x, factor=x.factor * share) for x in said]
+    voices = [replace(x, factor=x.factor * share) for x in speedups]
     if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
         voices.append(_peak(old, new))
     if not voices:
@@ -204,15 +204,15 @@ def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
 
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
     """Return for each way to buy the best-founded price here, else the cheapest elsewhere."""
-    found = []
+    cheapest = []
     for market in Market:
         offers = [x for x in quotes if x.market is market]
         here = [x for x in offers if x.region == region]
         if here:
-            found.append(min(here, key=_foundation))
+            cheapest.append(min(here, key=_foundation))
         elif offers:
-            found.append(min(offers, key=lambda x: (x.usd_per_hour, *_foundation(x))))
-    return found
+            cheapest.append(min(offers, key=lambda x: (x.usd_per_hour, *_foundation(x))))
+    return cheapest
 
 
 def _foundation(price: Price) -> tuple[int, int]:
@@ -233,19 +233,19 @@ def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedS
 
 
 def _cautions(standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]) -> list[str]:
-    found = []
+    cautions = []
     if not moving:
-        found.append(f"No price of {to.name} is known in any market, so its cost cannot be compared.")
+        cautions.append(f"No price of {to.name} is known in any market, so its cost cannot be compared.")
     elif not any(x.region == standing.region for x in moving):
         where = ", ".join(sorted({x.region for x in moving}))
-        found.append(
+        cautions.append(
             f"{to.name} has no known price in {standing.region}, only in {where}: data and storage would have to move too."
         )
     if len(speeds.voices) == 1:
-        found.append("Only one source compares the two: measure before you decide.")
+        cautions.append("Only one source compares the two: measure before you decide.")
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
-        found.append("Today's hours are committed: what is not used is still paid until the commitment ends.")
+        cautions.append("Today's hours are committed: what is not used is still paid until the commitment ends.")
     fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
-        found.append(f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits.")
-    return found
+        cautions.append(f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits.")
+    return cautions

@@ -9,24 +9,26 @@ from typing import Any
 from bot.answers.migrate.comparison import Alike, Migration, Option, SpeedRange
 
 
-def migration_data(found: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
+def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
     """Return where the cluster stands, every option and its scenarios, whose speed-ups they rest on, and the doubts."""
-    standing = found.standing
+    standing = migration.standing
     return {
         "cluster": standing.cluster,
         "from": standing.type.name,
-        "to": found.to.name,
+        "to": migration.to.name,
         "nodes": standing.nodes,
         "utilization_ratio": standing.utilization,
         "usd_per_hour": standing.usd_per_hour,
-        "speedup": _speed_data(found.speeds),
-        "options": [_option_data(option) for option in found.options],
-        "alike": _alike_data(found.alike()),
-        "doubts": [*doubts, *found.cautions],
+        "speedup": _speed_data(migration.speeds),
+        "options": [_option_data(option) for option in migration.options],
+        "alike": _alike_data(migration.alike()),
+        "doubts": [*doubts, *migration.cautions],
         "refused": [],
         "port_usd": port_usd,
-        "recompile_usd": found.recompile.usd(found.moves()[0].scenarios[1]) if found.recompile and found.moves() else None,
-        "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in found.conflicts],
+        "recompile_usd": migration.recompile.usd(migration.moves()[0].scenarios[1])
+        if migration.recompile and migration.moves()
+        else None,
+        "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in migration.conflicts],
     }
 
 

@@ -37,33 +37,35 @@ class ClusterStanding:
 
 def refusals(standing: ClusterStanding) -> tuple[str, ...]:
     """Return why no faster chip can be advised now, each a sentence; empty when it can."""
-    found = [
+    reasons = [
         f"{x.cause.value.replace('_', ' ')}: {x.cause.facts.no_faster_chip}"
         for x in standing.alerts
         if x.cause.facts.no_faster_chip and _half(x, standing)
     ]
-    if not found and (sentence := _states(standing)):
-        found.append(sentence)
+    if not reasons and (sentence := _states(standing)):
+        reasons.append(sentence)
     if standing.utilization is None:
-        found.append("no utilization was read in the last 24 hours, so nothing can be said of its work")
+        reasons.append("no utilization was read in the last 24 hours, so nothing can be said of its work")
     if standing.price is None:
-        found.append(f"no price of {standing.type.name} is known, so nothing can be compared")
-    return tuple(dict.fromkeys(found))
+        reasons.append(f"no price of {standing.type.name} is known, so nothing can be compared")
+    return tuple(dict.fromkeys(reasons))
 
 
 def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
     """Return the doubts about moving, none of which forbids it, each a sentence."""
-    found = []
+    sentences = []
     if standing.utilization is not None and standing.utilization < least_utilization:
         used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"
-        found.append(f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones.")
+        sentences.append(
+            f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones."
+        )
     for alert in standing.alerts:
         if alert.cause.facts.no_faster_chip and not _half(alert, standing):
             words = alert.cause.value.replace("_", " ")
-            found.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first.")
+            sentences.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first.")
     if standing.other_types:
-        found.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
-    return tuple(found)
+        sentences.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
+    return tuple(sentences)
 
 
 def _half(alert: Alert, standing: ClusterStanding) -> bool:
@@ -76,5 +78,5 @@ def _states(standing: ClusterStanding) -> str:
     working = sum(n for state, n in standing.states.items() if state in _WORKING)
     if not total or 2 * working >= total:
         return ""
-    told = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
-    return f"only {working} of {total} nodes work now ({told})"
+    counts = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
+    return f"only {working} of {total} nodes work now ({counts})"

@@ -36,11 +36,11 @@ _MOST, _BARS = 15, 24
 def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
-        told = text(
+        advice = text(
             "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch metrics in Trn/Training "
             "(docs/recording.md)."
         )
-        return Card("No training run is reporting", Tone.INFO, (told,), {"runs": []})
+        return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
     columns = (
         Column("run"),
         Column("cost", _R),

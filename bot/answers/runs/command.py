@@ -77,9 +77,9 @@ async def compare(
 )
 async def baselines(ports: Ports, request: Request) -> Card:
     """List the baselines, the newest first."""
-    known = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
-    words = text(f"Kept: {', '.join(known)}." if known else "None is kept yet; 'baseline keep RUN' keeps one.")
-    return Card("Baselines", Tone.INFO, (words,), {"baselines": known})
+    names = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
+    words = text(f"Kept: {', '.join(names)}." if names else "None is kept yet; 'baseline keep RUN' keeps one.")
+    return Card("Baselines", Tone.INFO, (words,), {"baselines": names})
 
 
 @command(
@@ -119,8 +119,8 @@ async def migration_open(
     """Keep both names until it is closed."""
 
     def begin() -> Card:
-        found = costed_runs(ports, request.at)
-        sides = side(ports, found, baseline), side(ports, found, name)
+        reporting = costed_runs(ports, request.at)
+        sides = side(ports, reporting, baseline), side(ports, reporting, name)
         MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
         line = sentence(compared(*sides))
         return Card(
@@ -145,9 +145,9 @@ async def migration_close(ports: Ports, request: Request, name: str = arg(None, 
     """Forget it; baselines stay."""
 
     def end() -> Card:
-        known = MIGRATIONS.keys(ports.stores.documents, MOST)
-        if name not in known:
-            raise WrongInput(f"No migration '{name}' is open{nearest(name, known)}.")
+        names = MIGRATIONS.keys(ports.stores.documents, MOST)
+        if name not in names:
+            raise WrongInput(f"No migration '{name}' is open{nearest(name, names)}.")
         MIGRATIONS.drop(ports.stores.documents, name)
         return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
 
@@ -155,19 +155,19 @@ async def migration_close(ports: Ports, request: Request, name: str = arg(None, 
 
 
 def _runs(ports: Ports, request: Request, name: str, storage: bool) -> Card:
-    found = costed_runs(ports, request.at)
+    reporting = costed_runs(ports, request.at)
     if not name:
-        return runs_card([(x.name, x.cost) for x in found])
-    one = find_run(found, name)
-    beside = _beside(ports, one, found) if storage else None
-    return run_card(name, one.cost, one.instance_types, one.by, one.prices, one.unpriced, beside)
+        return runs_card([(x.name, x.cost) for x in reporting])
+    run = find_run(reporting, name)
+    beside = _beside(ports, run, reporting) if storage else None
+    return run_card(name, run.cost, run.instance_types, run.by, run.prices, run.unpriced, beside)
 
 
-def _beside(ports: Ports, one: Costed, found: tuple[Costed, ...]) -> dict[str, Decimal] | None:
+def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[str, Decimal] | None:
     """Return the bill of the cluster beside its nodes, an equal part for each of its runs; None without a bill."""
-    cluster = one.cost.run.labels.cluster
-    sharers = sum(x.cost.run.labels.cluster == cluster for x in found)
-    window = Window(_hour(one.cost.since), max(_hour(one.cost.until), _hour(one.cost.since) + timedelta(hours=1)))
+    cluster = run.cost.run.labels.cluster
+    sharers = sum(x.cost.run.labels.cluster == cluster for x in reporting)
+    window = Window(_hour(run.cost.since), max(_hour(run.cost.until), _hour(run.cost.since) + timedelta(hours=1)))
     try:
         rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
     except Unavailable:
@@ -181,15 +181,15 @@ def _hour(at: datetime) -> datetime:
 
 
 def _compare(ports: Ports, request: Request, a: str, b: str) -> Card:
-    found = costed_runs(ports, request.at)
-    return compare_card(compared(side(ports, found, a), side(ports, found, b)))
+    reporting = costed_runs(ports, request.at)
+    return compare_card(compared(side(ports, reporting, a), side(ports, reporting, b)))
 
 
 def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
     if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
         raise WrongInput(f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes.")
-    one = find_run(costed_runs(ports, request.at), name)
-    BASELINES.put(ports.stores.documents, kept_as, Baseline.of(one, request.at))
-    types = ", ".join(one.instance_types)
-    told = text(f"{len(one.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
-    return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (told,), {"name": kept_as, "epochs": len(one.cost.epochs)})
+    run = find_run(costed_runs(ports, request.at), name)
+    BASELINES.put(ports.stores.documents, kept_as, Baseline.of(run, request.at))
+    types = ", ".join(run.instance_types)
+    note = text(f"{len(run.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
+    return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (note,), {"name": kept_as, "epochs": len(run.cost.epochs)})

@@ -15,43 +15,43 @@ from bot.model.money import cents, usd
 _R = Align.RIGHT
 
 
-def compare_card(found: RunComparison) -> Card:
+def compare_card(comparison: RunComparison) -> Card:
     """Draw the difference with its interval and the time beside it, then the cost of an equal loss."""
-    a, b = found.a, found.b
-    blocks: list[Block] = [text(sentence(found)), _table(found)]
-    if found.same_epochs is False:
+    a, b = comparison.a, comparison.b
+    blocks: list[Block] = [text(sentence(comparison)), _table(comparison)]
+    if comparison.same_epochs is False:
         blocks.append(
             text("Their epochs hold different numbers of tokens: compare a billion tokens or an equal loss, not epochs.")
         )
-    blocks.append(text(_loss(found.equal_loss, a, b)))
+    blocks.append(text(_loss(comparison.equal_loss, a, b)))
     note = "Estimated at today's price. Interval: Welch's t at 95 %; epochs of one run are not independent, so it is too narrow."
     blocks += [
         quiet(note),
         Buttons((Button("All runs", "runs"), Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"))),
     ]
-    return Card(_title(found), Tone.INFO, tuple(blocks), compare_data(found))
+    return Card(_title(comparison), Tone.INFO, tuple(blocks), compare_data(comparison))
 
 
-def sentence(found: RunComparison) -> str:
+def sentence(comparison: RunComparison) -> str:
     """Say the comparison in one line, as the weekly digest does too."""
-    a, b = found.a, found.b
-    if found.usd is None or found.hours is None:
+    a, b = comparison.a, comparison.b
+    if comparison.usd is None or comparison.hours is None:
         short = " and ".join(f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b))
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
-    cost, time = _percent(found.usd, a.usd), _percent(found.hours, a.hours)
-    trade = " Cheaper but slower: a trade-off." if found.usd.mean < 0 < found.hours.mean else ""
-    noise = "" if found.usd.sure else " The difference in cost may be noise: its interval holds 0."
+    cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
+    trade = " Cheaper but slower: a trade-off." if comparison.usd.mean < 0 < comparison.hours.mean else ""
+    noise = "" if comparison.usd.sure else " The difference in cost may be noise: its interval holds 0."
     return f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.{trade}{noise}"
 
 
-def compare_data(found: RunComparison) -> dict[str, Any]:
+def compare_data(comparison: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts."""
-    loss = found.equal_loss
+    loss = comparison.equal_loss
     return {
-        "a": _side(found.a),
-        "b": _side(found.b),
-        "usd_per_epoch": _interval(found.usd),
-        "hours_per_epoch": _interval(found.hours),
+        "a": _side(comparison.a),
+        "b": _side(comparison.b),
+        "usd_per_epoch": _interval(comparison.usd),
+        "hours_per_epoch": _interval(comparison.hours),
         "equal_loss": {
             "from": loss.high,
             "to": loss.low,
@@ -62,38 +62,42 @@ def compare_data(found: RunComparison) -> dict[str, Any]:
         }
         if loss
         else None,
-        "same_epochs": found.same_epochs,
+        "same_epochs": comparison.same_epochs,
     }
 
 
-def _title(found: RunComparison) -> str:
-    names = f"{found.a.name} against {found.b.name}"
-    return f"{names}: not enough epochs" if found.usd is None else f"{names}: {_signed(found.usd.mean)} an epoch"
+def _title(comparison: RunComparison) -> str:
+    names = f"{comparison.a.name} against {comparison.b.name}"
+    return f"{names}: not enough epochs" if comparison.usd is None else f"{names}: {_signed(comparison.usd.mean)} an epoch"
 
 
-def _table(found: RunComparison) -> Table:
+def _table(comparison: RunComparison) -> Table:
     columns = (
         Column(""),
-        Column(found.a.name, _R),
-        Column(found.b.name, _R),
+        Column(comparison.a.name, _R),
+        Column(comparison.b.name, _R),
         Column("difference", _R),
         Column("95 % interval", _R),
     )
     rows = [
-        ("$ an epoch", _mean(found.a.usd), _mean(found.b.usd), *_told(found.usd, _signed)),
-        ("hours an epoch", _hours(found.a.hours), _hours(found.b.hours), *_told(found.hours, _plus)),
-        ("epochs", f"{len(found.a.usd)}", f"{len(found.b.usd)}", "", ""),
-        ("$ a billion tokens", *(_or(x.usd_per_billion_tokens) for x in (found.a, found.b)), "", ""),
+        ("$ an epoch", _mean(comparison.a.usd), _mean(comparison.b.usd), *_difference_cells(comparison.usd, _signed)),
+        ("hours an epoch", _hours(comparison.a.hours), _hours(comparison.b.hours), *_difference_cells(comparison.hours, _plus)),
+        ("epochs", f"{len(comparison.a.usd)}", f"{len(comparison.b.usd)}", "", ""),
+        ("$ a billion tokens", *(_or(x.usd_per_billion_tokens) for x in (comparison.a, comparison.b)), "", ""),
     ]
     return Table(columns, tuple(rows))
 
 
-def _told(found: Difference | None, write: Any) -> tuple[str, str]:
-    return (write(found.mean), f"{write(found.low)} to {write(found.high)}") if found else ("", "not enough epochs")
+def _difference_cells(difference: Difference | None, write: Any) -> tuple[str, str]:
+    return (
+        (write(difference.mean), f"{write(difference.low)} to {write(difference.high)}")
+        if difference
+        else ("", "not enough epochs")
+    )
 
 
-def _loss(found: EqualLoss | None, a: Sample, b: Sample) -> str:
-    if found is None:
+def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
+    if equal_loss is None:
         missing = [x.name for x in (a, b) if not x.losses]
         why = (
             f"{' and '.join(missing)} {'reports' if len(missing) == 1 else 'report'} no loss"
@@ -101,13 +105,15 @@ def _loss(found: EqualLoss | None, a: Sample, b: Sample) -> str:
             else "they have no loss in common"
         )
         return f"Not comparable at equal loss: {why}."
-    paid = f"{a.name} {usd(found.a[0])} in {found.a[1]:.1f} h, {b.name} {usd(found.b[0])} in {found.b[1]:.1f} h"
-    return f"At equal loss, from {found.high:.3f} down to {found.low:.3f}: {paid}."
+    paid = (
+        f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h, {b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
+    )
+    return f"At equal loss, from {equal_loss.high:.3f} down to {equal_loss.low:.3f}: {paid}."
 
 
-def _percent(found: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:
+def _percent(difference: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:
     usual = mean(float(x) for x in base)
-    share = found.mean / usual * 100 if usual else 0.0
+    share = difference.mean / usual * 100 if usual else 0.0
     return f"{abs(share):.0f} % {'less' if share < 0 else 'more'}"
 
 
@@ -140,5 +146,5 @@ def _side(side: Sample) -> dict[str, Any]:
     }
 
 
-def _interval(found: Difference | None) -> dict[str, float] | None:
-    return {"difference": found.mean, "low": found.low, "high": found.high} if found else None
+def _interval(difference: Difference | None) -> dict[str, float] | None:
+    return {"difference": difference.mean, "low": difference.low, "high": difference.high} if difference else None

@@ -32,7 +32,7 @@ class Baseline(Sample):
 
     def named(self, name: str) -> Sample:
         """Return it as a side of that name."""
-        return Sample(**{one.name: getattr(self, one.name) for one in fields(Sample)} | {"name": name})
+        return Sample(**{field.name: getattr(self, field.name) for field in fields(Sample)} | {"name": name})
 
 
 @dataclass(frozen=True)
@@ -69,25 +69,25 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     """Return every run that is seen at the time, the dearest first; may block."""
     reading = Watch(ports, ()).read(at)
     pricing = Pricing(ports).at(at)
-    found = [one for run in reading.runs if (one := _costed(run, reading, pricing))]
-    return tuple(sorted(found, key=lambda x: -x.cost.usd))
+    runs = [costed for run in reading.runs if (costed := _costed(run, reading, pricing))]
+    return tuple(sorted(runs, key=lambda x: -x.cost.usd))
 
 
 def find_run(runs: Sequence[Costed], name: str) -> Costed:
     """Return the run of that name; raise `WrongInput` with the nearest one."""
-    for one in runs:
-        if one.name == name:
-            return one
+    for run in runs:
+        if run.name == name:
+            return run
     raise WrongInput(f"No run called '{name}' reports{nearest(name, [x.name for x in runs])}.")
 
 
-def sample(one: Costed) -> Sample:
+def sample(costed: Costed) -> Sample:
     """Return a run as one side of a comparison."""
-    cost = one.cost
+    cost = costed.cost
     epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
     per_epoch = cost.run.tokens / cost.run.epochs if cost.run.tokens and cost.run.epochs and epochs else None
     return Sample(
-        one.name,
+        costed.name,
         tuple(x.usd for x in cost.epochs),
         tuple(x.hours for x in cost.epochs),
         per_epoch,
@@ -133,12 +133,12 @@ def _costed(run: Run, reading: Reading, pricing: Pricing) -> Costed | None:
     if frame is None or row is None:
         return None
     mine, by, parts = _nodes(run, reading)
-    priced = [(one, price) for one in mine if (price := pricing.instance(one))]
-    nodes = paid([(one, price.usd_per_hour / parts) for one, price in priced])
+    priced = [(instance, price) for instance in mine if (price := pricing.instance(instance))]
+    nodes = paid([(instance, price.usd_per_hour / parts) for instance, price in priced])
     cost = run_cost(run, frame.pick([row]), nodes)
     if cost is None:
         return None
-    types = tuple(sorted({one.labels.instance_type for one in mine}))
+    types = tuple(sorted({instance.labels.instance_type for instance in mine}))
     return Costed(cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced))
 
 

@@ -144,7 +144,7 @@ def _sources(answer: SpotAnswer) -> list[Block]:
     loss = f"An interruption loses half of {between} between checkpoints and {restart} of restart; "
     loss += "a band counts at its upper end."
     newest = max((x.asof for x in answer.bands), default=None)
-    said = (
+    bands = (
         f" Bands: AWS Spot Advisor of {day(newest)}, {newest.year}."
         if newest
         else " No Spot Advisor band is known here, so interruptions are not counted."
@@ -161,7 +161,7 @@ def _sources(answer: SpotAnswer) -> list[Block]:
         f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})." if job.data_gb else ""
     )
     price = "Prices: EC2 spot price history. A price does not guarantee capacity."
-    return [quiet(loss + said + score), quiet(price + against + route)]
+    return [quiet(loss + bands + score), quiet(price + against + route)]
 
 
 def _bands_card(answer: SpotAnswer) -> Card:

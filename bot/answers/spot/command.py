@@ -56,18 +56,18 @@ async def spot(
 def _answer(ports: Ports, request: Request, name: str, window: Window, job: SpotJob, cap: Decimal | None) -> Card:
     changes = ports.world.prices.spot_history(name, request.at)
     bands, scores = ports.world.prices.interruptions(name, request.at), ports.world.prices.placement(name, request.at)
-    kept = Window(window.start, min(window.end, request.at)) if window.start < request.at else window
-    found = zones(changes, kept)
-    if not found and not bands:
+    past = Window(window.start, min(window.end, request.at)) if window.start < request.at else window
+    zone_prices = zones(changes, past)
+    if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
         raise Unavailable(
             f"No spot price of {name} is known here for {window}; a live account needs ec2:DescribeSpotPriceHistory "
             "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )
     pricing, route = Pricing(ports).at(request.at), ports.world.knowledge.claims().transfer("inter-region")
-    listed = {region: _on_demand(pricing, name, region) for region in {x.region for x in found}}
-    offers = ranked([offer(x, job, bands, scores, listed[x.region], route.usd_per_gb) for x in found])
-    return spot_card(SpotAnswer(name, kept, job, offers, tuple(bands), tuple(scores), route, cap, request.at))
+    listed = {region: _on_demand(pricing, name, region) for region in {x.region for x in zone_prices}}
+    offers = ranked([offer(x, job, bands, scores, listed[x.region], route.usd_per_gb) for x in zone_prices])
+    return spot_card(SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, request.at))
 
 
 def _on_demand(pricing: Pricing, name: str, region: str) -> Price | None:

@@ -106,7 +106,7 @@ def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
     """Return every zone that had a price within the window, by region and zone."""
     ordered = sorted(changes, key=lambda x: (x[1].region, x[1].zone, x[0]))
     grouped = groupby(ordered, key=lambda x: (x[1].region, x[1].zone))
-    return tuple(found for _, mine in grouped if (found := _zone(list(mine), window)))
+    return tuple(zone for _, mine in grouped if (zone := _zone(list(mine), window)))
 
 
 def offer(
@@ -146,9 +146,9 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
 
 def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
-    known = [(max(at, window.start), price) for at, price in changes if at < window.end]
-    ends = [*(at for at, _ in known), window.end][1:]
-    held = [(price.usd_per_hour, end - at) for (at, price), end in zip(known, ends, strict=True) if end > at]
+    steps = [(max(at, window.start), price) for at, price in changes if at < window.end]
+    ends = [*(at for at, _ in steps), window.end][1:]
+    held = [(price.usd_per_hour, end - at) for (at, price), end in zip(steps, ends, strict=True) if end > at]
     if not held:
         return None
     last_at, last = max((x for x in changes if x[0] < window.end), key=lambda x: x[0])
