@@ -30,16 +30,18 @@ _HOW = (
 )
 
 
-def reconcile_card(months: Sequence[Reconciled], window: Window) -> Card:
+def reconcile_card(comparisons: Sequence[Reconciled], window: Window) -> Card:
     """List the months, oldest first."""
     del window
-    billed = [month for month in months if month.money.amortised or month.money.net or month.estimate]
-    closed = [month for month in billed if month.difference is not None]
-    data = {"months": [_data(month) for month in billed]}
+    billed = [
+        comparison for comparison in comparisons if comparison.money.amortised or comparison.money.net or comparison.estimate
+    ]
+    closed = [comparison for comparison in billed if comparison.difference is not None]
+    data = {"months": [_data(comparison) for comparison in billed]}
     if not billed:
         return Card("The bill has no month in that window", Tone.INFO, (text("Try another window, such as this-year."),), data)
-    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(month) for month in billed)), quiet(_HOW)]
-    held = sum(bool(month.within) for month in closed)
+    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(comparison) for comparison in billed)), quiet(_HOW)]
+    held = sum(bool(comparison.within) for comparison in closed)
     if closed:
         blocks.insert(
             0, text(f"{held} of {counted(len(closed), 'closed month')} ended within the range of {_its(closed)} estimate.")
@@ -59,24 +61,28 @@ def _title(closed: Sequence[Reconciled]) -> str:
     return f"{last.month.start:%B %Y} cost {_signed(last.difference)}{_percent(last.ratio)} against its estimate"
 
 
-def _row(month: Reconciled) -> tuple[str, ...]:
-    estimate = month.estimate
+def _row(comparison: Reconciled) -> tuple[str, ...]:
+    estimate = comparison.estimate
     estimated = f"{day(estimate.at)}{'' if estimate.remembered else ', again'}" if estimate else "–"
-    difference = f"{_signed(month.difference)}{_percent(month.ratio)}" if month.difference is not None else _unknown(month)
+    difference = (
+        f"{_signed(comparison.difference)}{_percent(comparison.ratio)}"
+        if comparison.difference is not None
+        else _unknown(comparison)
+    )
     guess = f"{about(estimate.forecast)}" if estimate else "–"
-    amortised = f"{'' if month.final else '~'}{usd(month.money.amortised)}"
+    amortised = f"{'' if comparison.final else '~'}{usd(comparison.money.amortised)}"
     return (
-        f"{month.month.start:%Y-%m}",
+        f"{comparison.month.start:%Y-%m}",
         guess,
         estimated,
         amortised,
         difference,
-        f"{'' if month.final else '~'}{usd(month.money.net)}",
+        f"{'' if comparison.final else '~'}{usd(comparison.money.net)}",
     )
 
 
-def _unknown(month: Reconciled) -> str:
-    return "no estimate" if month.final else "not final"
+def _unknown(comparison: Reconciled) -> str:
+    return "no estimate" if comparison.final else "not final"
 
 
 def _signed(amount: Decimal) -> str:
@@ -87,8 +93,8 @@ def _percent(ratio: Decimal | None) -> str:
     return "" if ratio is None else f" ({ratio * 100:+.1f} %)"
 
 
-def _data(month: Reconciled) -> dict[str, object]:
-    estimate = month.estimate
+def _data(comparison: Reconciled) -> dict[str, object]:
+    estimate = comparison.estimate
     estimated = estimate and {
         "at": estimate.at,
         "amortised_usd": estimate.forecast,
@@ -97,13 +103,13 @@ def _data(month: Reconciled) -> dict[str, object]:
         "remembered": estimate.remembered,
     }
     return {
-        "month": f"{month.month.start:%Y-%m}",
-        "final": month.final,
+        "month": f"{comparison.month.start:%Y-%m}",
+        "final": comparison.final,
         "estimate": estimated,
-        **money_data(month.money),
-        "difference_usd": month.difference,
-        "difference_ratio": None if month.ratio is None else round(float(month.ratio), 4),
-        "within_range": month.within,
+        **money_data(comparison.money),
+        "difference_usd": comparison.difference,
+        "difference_ratio": None if comparison.ratio is None else round(float(comparison.ratio), 4),
+        "within_range": comparison.within,
     }
 
 

@@ -136,14 +136,14 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, InstanceType | None, Price 
     for usage, kind, price in rows:
         saved = saving(usage, price)
         total += saved or Decimal(0)
-        proposal = f"{usage.nodes} x {kind.name}" if kind else "no smaller size"
+        fitting = f"{usage.nodes} x {kind.name}" if kind else "no smaller size"
         drawn.append(
             (
                 usage.cluster,
                 f"{usage.nodes} x {usage.type.name}",
                 _share(usage),
                 _peak(usage),
-                proposal,
+                fitting,
                 usd(saved) if saved else "–",
             )
         )
