@@ -17,7 +17,8 @@ run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) fas
 aws: $(VENV)/dev.ready  ## a local stand-in for AWS with a fleet that idles, and `trnbot serve` against it
 	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin --run $(CURDIR)/$(BIN)/trnbot serve
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
+# twice as many workers as cores of a small machine: many tests wait for clocks and servers
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=15
 test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length
 	$(PYTEST) -m "not e2e and not slow"
 
