@@ -22,11 +22,6 @@ def lasted(length: timedelta) -> str:
     return duration_text(timedelta(minutes=round(length.total_seconds() / 60)), Days.WHOLE)
 
 
-def count(number: int, noun: str) -> str:
-    """Read as `1 node` or `64 nodes`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def size(bytes_: float) -> str:
     """Read as `410 GiB` or `3.2 GiB`."""
     gib = bytes_ / 2**30

@@ -27,9 +27,10 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import counted, period
+from bot.cards.words import period
 from bot.errors import TrnbotError, Unavailable
 from bot.model.alert import Alert
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import usd
 from bot.model.request import Request, Role

@@ -13,9 +13,10 @@ from typing import Any
 from bot.answers.registry import Needs, arg, command
 from bot.cards.alert_words import alert_data, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
-from bot.cards.words import clock, counted, period
+from bot.cards.words import clock, period
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Silence
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import usd
 from bot.model.policy import Policy

@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Tone, quiet, text
-from bot.cards.words import counted
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Effort, Note
+from bot.model.counts import counted
 from bot.model.money import cents, usd
 from bot.model.request import Request
 from bot.ports import Ports

@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
-from bot.cards.words import about, counted
+from bot.cards.words import about
 from bot.costs.compiling import Batch, CompileBill
 from bot.model.compile import CompileMark, Ending, Mark
+from bot.model.counts import counted
 from bot.model.durations import Days, duration_text
 from bot.model.money import usd
 

@@ -12,10 +12,11 @@ from typing import Any
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
 from bot.cards.money import amount_of, money_data
-from bot.cards.words import counted, period
+from bot.cards.words import period
 from bot.costs.tally import settled_until
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Programme
+from bot.model.counts import counted
 from bot.model.money import cents, usd
 from bot.model.request import Request
 from bot.model.spend import Tally

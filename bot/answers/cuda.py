@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.words import counted
 from bot.errors import WrongInput
 from bot.model.claims import Package
+from bot.model.counts import counted
 from bot.model.request import Request
 from bot.ports import Ports
 

@@ -14,10 +14,11 @@ from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
-from bot.cards.words import about, counted, period
+from bot.cards.words import about, period
 from bot.costs.compare import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.model.alert import Alert, Silence
+from bot.model.counts import counted
 from bot.model.fleet import Inventory
 from bot.model.hours import read_weekly
 from bot.model.labels import Labels

@@ -9,8 +9,9 @@ from decimal import Decimal
 from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.money import money_data
-from bot.cards.words import about, counted, day
+from bot.cards.words import about, day
 from bot.costs.reconcile import Reconciled, reconciled
+from bot.model.counts import counted
 from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window

@@ -9,7 +9,8 @@ from decimal import Decimal
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.words import counted, period
+from bot.cards.words import period
+from bot.model.counts import counted
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.request import Request

@@ -10,8 +10,9 @@ from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.words import counted, day
+from bot.cards.words import day
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
+from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Volume
 from bot.model.money import cents, usd
 from bot.model.price import Price

@@ -29,9 +29,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.words import counted
 from bot.model.alert import Alert, Notification, Silence, Waste
 from bot.model.causes import Family, Severity
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import usd
 

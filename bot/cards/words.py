@@ -12,11 +12,6 @@ from bot.model.window import Window, month_of
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 
 
-def counted(n: int, noun: str, plural: str = "") -> str:
-    """Write how many: `1 node`, `1,024 nodes`."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
-
-
 def period(window: Window) -> str:
     """Write a window: `November 2026`, `Nov 13 to 19, 2026`, `7 days to Nov 20, 12:00 UTC`, or two instants."""
     start, end = window.start.astimezone(UTC), window.end.astimezone(UTC)

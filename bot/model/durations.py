@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import Enum
 
 from bot.errors import WrongInput
+from bot.model.counts import counted
 
 DURATION_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAY = 1440
@@ -59,8 +60,7 @@ def _parts(most: int, unit: str, rest: int, smaller: str) -> str:
 def rounded_duration(length: timedelta) -> str:
     """Write a span of time rounded to days where it is longer than one: `7 days`, `24 hours`."""
     unit, noun = (timedelta(days=1), "day") if length > timedelta(days=1) else (timedelta(hours=1), "hour")
-    n = round(length / unit)
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return counted(round(length / unit), noun)
 
 
 def age_text(seconds: float) -> str:

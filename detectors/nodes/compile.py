@@ -10,6 +10,7 @@ import numpy as np
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
 from bot.model.compile import Compile, Ending
+from bot.model.counts import counted
 from detectors.arrays import Counts, Mask, Rows
 from detectors.compile_signs import COMPILING
 from detectors.compiles import compiles
@@ -19,7 +20,7 @@ from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_ma
 from detectors.streak import sustained
 from detectors.usual import NOTHING, utilization_of
 from detectors.view import View
-from detectors.words import count, lasted, percent
+from detectors.words import lasted, percent
 
 FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
@@ -50,7 +51,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
     cause, reason = _cause(view, rows, longest)
-    nodes = count(len(rows), "node")
+    nodes = counted(len(rows), "node")
     waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
     logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
@@ -153,7 +154,7 @@ def _killed_anomaly(view: View, cut: Sequence[Compile]) -> Anomaly:
     match = RuleMatch(np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
     longest = max(x.window.length for x in cut)
     explanation = Explanation(
-        why=f"A compile on {count(len(rows), 'node')} ended after {lasted(longest)}, at {end:%H:%M} UTC,"
+        why=f"A compile on {counted(len(rows), 'node')} ended after {lasted(longest)}, at {end:%H:%M} UTC,"
         " before anything executed; its process is gone.",
         value=longest.total_seconds(),
         unit="seconds",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bot.model.counts import counted
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Rows
 from detectors.view import View
-from detectors.words import count, percent, span
+from detectors.words import percent, span
 
 MOST = 3
 """Nodes that are spoken of one by one."""
@@ -55,9 +56,9 @@ def _of_cores(view: View, frame: Frame, row: int) -> str:
     going = levels[read & ~still]
     others = f", the others at {span(float(going.min()), float(going.max()))}" if len(going) else ""
     if not still.any():
-        return f"{name}: all {count(int(read.sum()), 'core')} at {span(float(going.min()), float(going.max()))}"
+        return f"{name}: all {counted(int(read.sum()), 'core')} at {span(float(going.min()), float(going.max()))}"
     where = _places(frame, [own[i] for i in np.flatnonzero(still)]) if len(going) else ""
-    standing = f"{int(still.sum())} of {count(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
+    standing = f"{int(still.sum())} of {counted(int(read.sum()), 'core')} at {percent(float(levels[still].max()))}"
     return f"{name}: {standing}{where}{others}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.causes import Cause, Family
+from bot.model.counts import counted
 from bot.model.placement import scattered
 from detectors.arrays import Floats, Rows
 from detectors.nodes import cores
@@ -16,7 +17,7 @@ from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import percentiles
 from detectors.view import View
-from detectors.words import count, percent, rate, span
+from detectors.words import percent, rate, span
 
 SETTLED = timedelta(minutes=30)
 """How long work, or a drop, lasts before it is taken for what it is."""
@@ -178,7 +179,7 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
 
 
 def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
-    evidence = [f"{count(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
+    evidence = [f"{counted(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
     if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
         evidence.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
     if not np.isnan(signs.latency_ratio):

@@ -8,12 +8,12 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
-from detectors.words import count
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
@@ -72,7 +72,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     parts = [f"{ecc:,.0f} ECC events" + (f" ({uncorrected:,.0f} uncorrected)" if uncorrected else "")] if ecc else []
     parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
-    parts += [f"failed EC2 status checks on {count(failed, 'node')}"] if failed else []
+    parts += [f"failed EC2 status checks on {counted(failed, 'node')}"] if failed else []
     devices = cores.device_evidence(view, rows)
     where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
     return Explanation(
@@ -90,10 +90,10 @@ def _where(view: View, rows: Rows) -> str:
     """Name the sick nodes, and count the others that only wait."""
     within = _within(view.utilization, view.steps("hardware_fault.within"))
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
-    names = ", ".join(view.roster.ids[i] for i in sick[:3]) if len(sick) <= 3 else count(len(sick), "node")
+    names = ", ".join(view.roster.ids[i] for i in sick[:3]) if len(sick) <= 3 else counted(len(sick), "node")
     waiting = len(rows) - len(sick)
     return f"on {names}" + (
-        f"; {count(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind" if waiting else ""
+        f"; {counted(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind" if waiting else ""
     )
 
 
@@ -110,7 +110,7 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     kinds_seen = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
     return Explanation(
         why=f"{total:,.0f} execution errors within {_minutes(view, rows, 'execution_errors.within')}"
-        f" on {count(len(rows), 'node')} ({kinds_seen}).",
+        f" on {counted(len(rows), 'node')} ({kinds_seen}).",
         value=total,
         unit="count",
         usual=(0.0, 0.0),

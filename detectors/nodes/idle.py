@@ -7,11 +7,12 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from detectors.arrays import Floats, Rows
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
-from detectors.words import count, lasted, percent
+from detectors.words import lasted, percent
 
 BOOT_SECONDS = 1800.0
 """A node that did nothing since this long after its launch has never worked."""
@@ -42,12 +43,12 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
     evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]
     if (reserved > 0).any():
-        evidence.append(f"pods have reserved cores on {count(int((reserved > 0).sum()), 'of the node')}")
+        evidence.append(f"pods have reserved cores on {counted(int((reserved > 0).sum()), 'of the node')}")
     elif np.isfinite(reserved).all():
         evidence.append("no pod has reserved a core there")
     unsure = _unsure(view, rows, longest)
     return Explanation(
-        why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {count(len(rows), 'node')}; {runtime}"
+        why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)} on {counted(len(rows), 'node')}; {runtime}"
         f"{'; unsure: idle or compiling, as the host CPU is not read' if unsure else ''}.",
         value=value,
         unit="ratio",

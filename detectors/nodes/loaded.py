@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
@@ -12,7 +13,7 @@ from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last, trailing
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, View
-from detectors.words import count, lasted, percent, size
+from detectors.words import lasted, percent, size
 
 PINNED = 0.995
 """Utilization from which a core is at its end: work has pauses, a spinning core has none."""
@@ -65,7 +66,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
     value = _mean(view.recent(view.utilization)[rows])
     return Explanation(
-        why=f"Runtime loaded on {count(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
+        why=f"Runtime loaded on {counted(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
         score=0.93,
@@ -83,7 +84,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
     stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
     return Explanation(
-        why=f"No executions for {lasted(longest)} on {count(len(rows), 'node')}: utilization {percent(value)}{before}, "
+        why=f"No executions for {lasted(longest)} on {counted(len(rows), 'node')}: utilization {percent(value)}{before}, "
         f"runtime still loaded{stuck}.",
         value=value,
         unit="ratio",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from detectors.arrays import Rows
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
-from detectors.words import count, percent, size
+from detectors.words import percent, size
 
 
 def find(view: View) -> RuleMatch:
@@ -35,8 +36,8 @@ def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
     finite = usual[np.isfinite(usual)]
     return Explanation(
-        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)}) on {count(len(rows), 'node')}"
-        + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
+        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)})"
+        f" on {counted(len(rows), 'node')}" + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
         value=share,
         unit="ratio",
         usual=(float(finite.min()), float(finite.max())) if len(finite) else None,

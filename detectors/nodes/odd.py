@@ -10,6 +10,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.features import METRICS, NOTABLE, WORDS, Scale, distances, learn_scale, median_of, past_levels
@@ -18,7 +19,6 @@ from detectors.roster import Roster
 from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
 from detectors.usual import Past, forget, history
 from detectors.view import View
-from detectors.words import count
 
 SAMPLE = timedelta(minutes=15)
 SMOOTH = timedelta(minutes=15)
@@ -122,7 +122,7 @@ def explain(view: View, model: OddModel, scores: Numbers, rows: Rows) -> Explana
         for i in guilty
     ]
     return Explanation(
-        why=f"An odd combination on {count(len(rows), 'node')}: {', '.join(deviations) or 'many metrics at once'} the usual.",
+        why=f"An odd combination on {counted(len(rows), 'node')}: {', '.join(deviations) or 'many metrics at once'} the usual.",
         value=float(scores[worst]),
         unit="score",
         usual=(0.0, float(model.highest[view.roster.scope[worst]])),

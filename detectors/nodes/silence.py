@@ -8,13 +8,14 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match
 from detectors.view import LOOKBACK, View
-from detectors.words import count, lasted
+from detectors.words import lasted
 
 
 def find(view: View) -> RuleMatch:
@@ -42,7 +43,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if alive.any() and not alive.all():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
     return Explanation(
-        why=f"No Neuron metrics from {count(len(rows), 'running node')} for {lasted(longest)}; {host}.",
+        why=f"No Neuron metrics from {counted(len(rows), 'running node')} for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
         score=0.9,
@@ -69,7 +70,7 @@ def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
     instances = [view.reading.inventory.instances[i] for i in ids]
     start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
     explanation = Explanation(
-        why=f"{count(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
+        why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
         value=(view.now - start).total_seconds(),
         unit="seconds",
         score=0.8,

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
-from detectors.words import count, lasted, percent
+from detectors.words import lasted, percent
 
 FILE_SYSTEM_SUGGESTIONS = (
     "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",
@@ -64,7 +65,8 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
 def _unused(view: View, one: Reservation) -> Anomaly:
     share = one.available / one.total
     explanation = Explanation(
-        why=f"{one.available} of {count(one.total, 'reserved instance')} ({one.labels.instance_type}, {one.market}) stand empty.",
+        why=f"{one.available} of {counted(one.total, 'reserved instance')}"
+        f" ({one.labels.instance_type}, {one.market}) stand empty.",
         value=float(one.available),
         unit="count",
         usual=(0.0, 0.0),

@@ -28,9 +28,10 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.charts import alert_chart
-from bot.cards.words import counted, period
+from bot.cards.words import period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.labels import Labels
 from bot.model.money import usd

@@ -12,9 +12,10 @@ from bot.answers.alerts.alerts import decide, find_alert
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
-from bot.cards.words import clock, counted, period
+from bot.cards.words import clock, period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.counts import counted
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.request import Request

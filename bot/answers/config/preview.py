@@ -27,8 +27,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import clock, counted, day, period
+from bot.cards.words import clock, day, period
 from bot.model.alert import Alert
+from bot.model.counts import counted
 from bot.model.durations import duration_text, rounded_duration
 from bot.model.money import usd
 from bot.model.version import Draft, Edit, VersionKind

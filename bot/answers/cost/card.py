@@ -38,11 +38,12 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, money_data
-from bot.cards.words import about, clock, counted, day, period
+from bot.cards.words import about, clock, day, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, share, top, untagged
+from bot.model.counts import counted
 from bot.model.durations import rounded_duration
 from bot.model.money import usd
 from bot.model.outlook import Commitment, CommitmentPlan

@@ -26,8 +26,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import counted, period
+from bot.cards.words import period
 from bot.model.anomaly import NodeState
+from bot.model.counts import counted
 from bot.model.fleet import Cluster, Instance
 from bot.model.money import usd
 from bot.model.placement import Scattered

@@ -24,8 +24,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.words import clock, counted
+from bot.cards.words import clock
 from bot.costs.training import RunCost
+from bot.model.counts import counted
 from bot.model.money import usd
 from bot.model.price import Price
 

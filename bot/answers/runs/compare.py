@@ -8,8 +8,8 @@ from statistics import mean
 from typing import Any
 
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.words import counted
 from bot.costs.compare import FEWEST, Difference, EqualLoss, RunComparison, Sample
+from bot.model.counts import counted
 from bot.model.money import cents, usd
 
 _R = Align.RIGHT

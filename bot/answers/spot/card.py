@@ -10,8 +10,9 @@ from typing import Any
 
 from bot.answers.spot.ranking import Offer, SpotJob
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
-from bot.cards.words import clock, counted, day, period
+from bot.cards.words import clock, day, period
 from bot.model.claims import Transfer
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import usd
 from bot.model.price import Interruption, PlacementScore
