@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from bot.answers.access import Access
 from bot.answers.digest import post_digests
-from bot.answers.line import Call, named, understand
+from bot.answers.line import Call, CommandLine, attempted, read_line, typed
 from bot.answers.registry import Needs
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Tone, text
 from bot.cards.charts import alert_chart
-from bot.cards.share import LONGEST_SHARED, PREFIX, with_share
+from bot.cards.share import LONGEST_SHARED, with_share
 from bot.cards.thread import thread_line
 from bot.costs.reconcile import remember_estimate
-from bot.errors import NotAllowed, TrnbotError, Unavailable
+from bot.errors import TrnbotError
 from bot.model.alert import Notification
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
@@ -41,15 +42,15 @@ class App:
         self,
         ports: Ports,
         channels: Sequence[str],
-        admins: Collection[str],
+        access: Access,
         stopwatch: Callable[[], float],
         health: Health | None = None,
     ) -> None:
         self.ports = ports
         self.health = health or Health()
         self._channels = tuple(channels)
-        self._admins = frozenset(admins)
-        self._listed = tuple(address for address in admins if address not in channels)
+        self._access = access
+        self._listed = tuple(address for address in access.admins if address not in channels)
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
         self._leaving = asyncio.Event()
@@ -106,30 +107,32 @@ class App:
 
     async def run(self, request: Request) -> tuple[Call, Card]:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
-        shared = request.line.strip().lower().startswith(PREFIX)
-        line = request.line.strip()[len(PREFIX) :] if shared else request.line
-        call, card = await self._called(replace(request, line=line))
+        read, call, card = await self._called(request)
         if call.command.changes and Needs.STATE in call.command.needs:
             await self.refresh(request.at)
-        if shared:
+        if request.belonging.shared:  # people of other organizations read along
+            return call, replace(card, public=False)
+        if read.shared:
             return call, replace(card, public=True)
         done = call.command.changes and card.tone is Tone.GOOD  # to share it would be to do it again
-        return call, card if done or not request.channel else with_share(card, line)
+        return call, card if done or not request.channel else with_share(card, read.text)
 
-    async def _called(self, request: Request) -> tuple[Call, Card]:
+    async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
         try:
-            call = understand(request.line, request.at)
-            await self._allow(call, request)
-            card: Card = await call.command.handler(self.ports, request, **call.arguments)
+            self._access.admit(request.belonging)
+            read = read_line(request.line)
+            await self._access.check(read, request, self.ports.site.people)
+            call = typed(read, request.at)
+            card: Card = await call.command.handler(self.ports, replace(request, line=read.text), **call.arguments)
         except TrnbotError as error:
             await self._note(request, str(error))
             raise
         await self._note(request)
-        return call, card
+        return read, call, card
 
     async def _note(self, request: Request, refused: str = "") -> None:
-        command, user = named(request.line), request.user
+        command, user = attempted(request.line), request.user
         if command and command.audited:
             attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
@@ -146,32 +149,8 @@ class App:
             await self._notify(notifications, state, reading, StateUpdate(alerts=alerts), now)
 
     async def role(self, user: str) -> Role:
-        """Return the role of a person: admins are listed by themselves, or by a group of their platform that they are in.
-
-        Raises `Unavailable` when the platform must be asked and does not tell.
-        """
-        if user in self._admins:
-            return Role.ADMIN
-        platform, _, person = user.partition(":")
-        people = self.ports.site.people.get(platform)
-        if people is None:
-            return Role.ANYONE
-        groups = [one.removeprefix(f"{platform}:") for one in self._admins if one.startswith(f"{platform}:")]
-        failed: Unavailable | None = None
-        for group in sorted(groups):
-            try:
-                if await people.belongs(person, group):
-                    return Role.ADMIN
-            except Unavailable as error:
-                failed = error
-        if failed:
-            raise failed
-        return Role.ANYONE
-
-    async def _allow(self, call: Call, request: Request) -> None:
-        if call.command.who is Role.ADMIN and await self.role(request.user.id) is not Role.ADMIN:
-            admins = ", ".join(sorted(self._admins)) or "nobody yet; set TRNBOT_ADMINS"
-            raise NotAllowed(f"'{call.command.name}' is for admins ({admins}), and you are {request.user.id}.")
+        """Return the role of a person; raise `Unavailable` when their platform must be asked and does not tell."""
+        return await self._access.role(user, self.ports.site.people)
 
     async def _notify(
         self, notifications: Sequence[Notification], state: State, reading: Reading, changes: StateUpdate, now: datetime

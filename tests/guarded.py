@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime, timedelta
 
 from adapters.store.memory import MemoryStore
-from bot.answers.line import named
+from bot.answers.line import attempted
 from bot.cards.card import Card, Tone
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
@@ -83,8 +83,7 @@ class Guarded:
         return card
 
     async def _may(self, request: Request, card: Card) -> bool:
-        line = request.line.strip()
-        command = named(line[6:] if line.lower().startswith("share ") else line)
+        command = attempted(request.line)
         if command is None or not command.changes or card.tone is Tone.ERROR:
             return False
         return command.who is Role.ANYONE or await self.bot.role(request.user.id) is Role.ADMIN

@@ -17,7 +17,7 @@ from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Card, Tone
 from bot.cards.share import without_share
-from bot.model.request import Request, User
+from bot.model.request import LOCAL, Request, User
 from bot.ports import ChatPorts
 
 _LOOKS = 4
@@ -40,7 +40,8 @@ class Responder:
         shared = requester.channel and not requester.channel.startswith("D")
         channel = f"slack:{self._prefix}{requester.channel}" if shared else ""
         user = User(f"slack:{self._prefix}{requester.user}", requester.name)
-        return await self._ports.answer(Request(line, user, self._ports.clock(), "slack", channel, requester.thread))
+        request = Request(line, user, self._ports.clock(), "slack", LOCAL, channel, requester.thread)
+        return await self._ports.answer(request)
 
     async def respond(self, line: str, requester: Requester) -> None:
         """Answer a line where the person is."""

@@ -12,7 +12,7 @@ from botbuilder.schema import Activity
 from adapters.teams.client import split_thread
 from adapters.teams.conversations import Conversation
 from adapters.teams.forms import LINE_MOST, pressed_line
-from bot.model.request import Request, User
+from bot.model.request import LOCAL, Request, User
 from bot.ports import Clock
 
 _TAG = re.compile(r"</?at\b[^>]*>", re.IGNORECASE)
@@ -23,7 +23,7 @@ def request_of(activity: Activity, line: str, conversation: Conversation, clock:
     """Return the request of a person."""
     person = activity.from_property
     user = User(f"teams:{person.id}", (person.name or "")[:100])
-    return Request(line, user, clock(), "teams", f"teams:{conversation.id}", thread_of(activity))
+    return Request(line, user, clock(), "teams", LOCAL, f"teams:{conversation.id}", thread_of(activity))
 
 
 def thread_of(activity: Activity) -> str:

@@ -19,7 +19,7 @@ from adapters.web.strip import LINES, WasteStrip, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
-from bot.model.request import Request, User
+from bot.model.request import LOCAL, Request, User
 from bot.ports import Surface
 
 CHANNEL = "alerts"
@@ -160,7 +160,7 @@ class Views:
             await self._surface.post(CHANNEL, card, "")
 
     async def _answer(self, line: str, where: str) -> Card:
-        request = Request(line, READER, self._console.clock(), "web", channel=f"web:{CHANNEL}", thread=where)
+        request = Request(line, READER, self._console.clock(), "web", LOCAL, channel=f"web:{CHANNEL}", thread=where)
         try:
             return await self._console.answer(request)
         except TrnbotError as error:

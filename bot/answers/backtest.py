@@ -106,6 +106,7 @@ DAY = timedelta(days=1)
     may=Needs.STATE,
     examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
     who=Role.ADMIN,
+    heavy=True,
 )
 async def backtest(
     ports: Ports,

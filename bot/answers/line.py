@@ -15,10 +15,14 @@ from typing import Any
 
 from bot.answers.registry import Command, Parameter, find_command
 from bot.answers.values import FILTERS, convert, filter_of
+from bot.cards.share import PREFIX
 from bot.errors import WrongInput, nearest
+from bot.model.request import Effect
 
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
-_PREFIXES = {"/trn", "trn", "trnbot"}
+_PREFIXES = {"/trn", "/trnbot", "trn", "trnbot"}
+_SHARE = PREFIX.strip()
+_HELP = {"--help", "-h"}
 LONGEST = 3_000
 
 
@@ -29,6 +33,8 @@ class Word:
     text: str
     equals: int = -1
     quoted: bool = False
+    start: int = 0
+    """Where it begins in its line."""
 
     @property
     def name(self) -> str:
@@ -47,6 +53,32 @@ class Word:
 
 
 @dataclass(frozen=True)
+class CommandLine:
+    """Hold the command that a line begins with and the words after it, not typed yet."""
+
+    command: Command
+    words: list[Word]
+    text: str
+    """The line without a bot's name and without `share`."""
+    shared: bool = False
+    """The answer is for everyone."""
+
+    @property
+    def asks_help(self) -> bool:
+        """Return whether the line asks how the command is used, and does nothing else."""
+        return bool(self.words) and self.words[-1].text in _HELP
+
+    @property
+    def effect(self) -> Effect:
+        """Return how far the line reaches."""
+        if self.shared:
+            return Effect.CHANGES
+        if self.asks_help:
+            return Effect.READS
+        return Effect.CHANGES if self.command.changes else Effect.WORKS if self.command.heavy else Effect.READS
+
+
+@dataclass(frozen=True)
 class Call:
     """Hold a line understood: the command and its typed arguments."""
 
@@ -61,34 +93,67 @@ def split(line: str) -> list[Word]:
     return list(_words(line))
 
 
+def read_line(line: str) -> CommandLine:
+    """Return the command that a line means; raise `WrongInput` with the nearest one where there is none.
+
+    Guard, audit, permission, budgets and buttons all go by this, so that none of them reads a line otherwise.
+    """
+    return _command_line(line, split(line))
+
+
 def understand(line: str, now: datetime) -> Call:
     """Find the command of a line and type its arguments; raise `WrongInput` with the nearest right form."""
-    words = split(line)
-    if words and words[0].text.lower() in _PREFIXES:
-        words = words[1:]
-    if not words:
-        words = [Word("help")]
-    command, rest = find_command([word.text for word in words])
-    after = words[len(words) - len(rest) :]
-    if after and after[-1].text in {"--help", "-h"}:
-        return understand(f'help "{command.name}"', now)
-    return Call(command, _typed(command, _assigned(command, after), now))
+    return typed(read_line(line), now)
 
 
-def named(line: str) -> Command | None:
-    """Return the command a line begins with, however wrong the rest of it is; None for no command."""
-    words = line.split()
+def typed(read: CommandLine, now: datetime) -> Call:
+    """Type the arguments of a line; raise `WrongInput` with the nearest right form."""
+    if read.asks_help:
+        return understand(f'help "{read.command.name}"', now)
+    return Call(read.command, _typed(read.command, _assigned(read.command, read.words), now))
+
+
+def effect_of(line: str) -> Effect:
+    """Return how far a line reaches; `NOTHING` where it means no command."""
     try:
-        return find_command(words[1:] if words and words[0].lower() in _PREFIXES else words)[0]
+        return read_line(line).effect
+    except WrongInput:
+        return Effect.NOTHING
+
+
+def attempted(line: str) -> Command | None:
+    """Return the command that a line begins with, also where a quote is left open or the line is too long; None for none."""
+    words: list[Word] = []
+    try:
+        words.extend(_words(line[:LONGEST], open_too=True))
+        return _command_line(line, words).command
     except WrongInput:
         return None
 
 
-def _words(line: str) -> Iterator[Word]:
-    """Yield words; a small state machine, because quotes may stand inside a word (`reason="on leave"`)."""
+def _command_line(line: str, words: list[Word]) -> CommandLine:
+    words = _unprefixed(words)
+    shared = len(words) > 1 and words[0].text.lower() == _SHARE
+    words = _unprefixed(words[1:]) if shared else words
+    if not words:
+        words = [Word("help", start=len(line))]
+    command, rest = find_command([word.text for word in words])
+    return CommandLine(command, words[len(words) - len(rest) :], line[words[0].start :] or "help", shared)
+
+
+def _unprefixed(words: list[Word]) -> list[Word]:
+    """Return the words after the bot's name, where they begin with it."""
+    return words[1:] if words and words[0].text.lower() in _PREFIXES else words
+
+
+def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
+    """Yield words; a small state machine, because quotes may stand inside a word (`reason="on leave"`).
+
+    Raises `WrongInput` for a quote left open, unless `open_too`: the line's end closes it then.
+    """
     buffer, equals, quoted, inside = "", -1, False, ""
-    started, escaped = False, False
-    for char in line:
+    begun, escaped = -1, False
+    for at, char in enumerate(line):
         if escaped:
             buffer, escaped = buffer + char, False
         elif inside and char == "\\":
@@ -96,18 +161,18 @@ def _words(line: str) -> Iterator[Word]:
         elif inside:
             buffer, inside = (buffer, "") if char == inside else (buffer + char, inside)
         elif char in _QUOTES and (not buffer or buffer.endswith(("=", ","))):
-            inside, quoted, started = _QUOTES[char], True, True
+            inside, quoted, begun = _QUOTES[char], True, at if begun < 0 else begun
         elif char.isspace():
-            if started or buffer:
-                yield Word(buffer, equals, quoted)
-            buffer, equals, quoted, started = "", -1, False, False
+            if begun >= 0:
+                yield Word(buffer, equals, quoted, begun)
+            buffer, equals, quoted, begun = "", -1, False, -1
         else:
             equals = len(buffer) if char == "=" and equals < 0 else equals
-            buffer += char
-    if inside:
+            buffer, begun = buffer + char, at if begun < 0 else begun
+    if inside and not open_too:
         raise WrongInput(f"A quote is open in '{line[-60:]}'; close it with {inside}.")
-    if started or buffer:
-        yield Word(buffer, equals, quoted)
+    if begun >= 0:
+        yield Word(buffer, equals, quoted, begun)
 
 
 def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:

@@ -101,6 +101,8 @@ class Command:
     """Changes what is remembered; where that is state of the watch, open notices are drawn again after it."""
     audited: bool = False
     """Is about the policy: every attempt is kept, and what it changes holds from the next tick on."""
+    heavy: bool = False
+    """May work for many seconds: it runs apart from quick answers, and only where a person asked for it."""
     aliases: tuple[str, ...] = field(default=())
 
     @property
@@ -140,13 +142,16 @@ def command(
     hidden: bool = False,
     changes: bool = False,
     audited: bool = False,
+    heavy: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[CommandHandler], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
-        registered = Command(name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, aliases)
+        registered = Command(
+            name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, heavy, aliases
+        )
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

@@ -22,6 +22,53 @@ class User:
     name: str = ""
 
 
+class Standing(StrEnum):
+    """Name how a person belongs to the organization that the bot serves."""
+
+    MEMBER = "member"
+    GUEST = "guest"
+    """Invited into some channels by a member."""
+    STRANGER = "stranger"
+    """Of another organization, reached through a channel that both share, or of one that cannot be told."""
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """State the organization that a person belongs to, and how."""
+
+    organization: str
+    """The Slack workspace or Teams tenant of the person, "" for this machine and for one that cannot be told."""
+    standing: Standing
+    shared: bool = False
+    """The channel is open to people of other organizations too: what it shows, they read."""
+
+
+LOCAL = Belonging("", Standing.MEMBER)
+"""Whoever reached this machine's terminal, or its console past the guard."""
+
+
+class Effect(StrEnum):
+    """Name how far a line reaches, as the grammar understands it."""
+
+    READS = "reads"
+    """It shows something, quickly."""
+    WORKS = "works"
+    """It changes nothing, and may work for long: a person asks for it by a press."""
+    CHANGES = "changes"
+    """It changes something that is remembered, or tells other people."""
+    NOTHING = "nothing"
+    """It is not understood; answering it shows the mistake."""
+
+
+class Manner(StrEnum):
+    """Name how a line came: only a person's own act may do more than read."""
+
+    VIEWED = "viewed"
+    """A page was opened or a link followed; whoever made the link chose the line."""
+    ASKED = "asked"
+    """The person typed the line, pressed its button or submitted its form."""
+
+
 class SignedBy:
     """Give a record that a person made, with `by` and `by_name`, the one way to name that person."""
 
@@ -42,6 +89,8 @@ class Request:
     user: User
     at: datetime
     surface: str
+    belonging: Belonging
     channel: str = ""
     """`slack:C02FIN`, `teams:CONVERSATION`, `web:alerts`; "" in a personal chat or a terminal."""
     thread: str = ""
+    manner: Manner = Manner.ASKED

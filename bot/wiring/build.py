@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
+from bot.answers.access import Access
 from bot.app import App
 from bot.ports import ChatPorts, Check, Clock, Listener, People, Stores, Surface
 from bot.settings.rules import LOOPBACK
@@ -38,7 +39,7 @@ def terminal_app(settings: Settings, source: str, stores: Stores | None) -> tupl
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
     site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), self_cost=opened.self_cost)
-    app = App(replace(ports, site=site), site.channels, (*settings["admins"], terminal_user()), time.monotonic)
+    app = App(replace(ports, site=site), site.channels, Access((*settings["admins"], terminal_user())), time.monotonic)
     return app, opened
 
 
@@ -104,7 +105,8 @@ def _serving_app(
         health=watched.facts,
     )
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
-    return App(replace(ports, site=site), site.channels, admins, time.monotonic, watched)
+    access = Access(admins, guests=settings["guests"])
+    return App(replace(ports, site=site), site.channels, access, time.monotonic, watched)
 
 
 def facts(settings: Settings) -> dict[str, str]:

@@ -19,7 +19,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.codec import encode
 from bot.model.durations import parse_duration
-from bot.model.request import Request, User
+from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_instant
 from bot.ports import Stores
@@ -42,7 +42,7 @@ def answer_line(options: Options) -> int:
     source = settings.source if command.needs.watched else named or settings["source"]
     app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
     at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
-    request = Request(line, User(terminal_user(), ""), at, "terminal")
+    request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
     call, card = asyncio.run(app.run(request))
     if "json" in options.switches:
         print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))

@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 from typing import Any
 
+from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
@@ -14,6 +15,7 @@ from bot.model.request import Request, User
 from bot.ports import Stores
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
+from tests.belonging import MEMBER
 from tests.builders import with_parts
 
 assert ANSWERS, "every command is known once its module is imported"
@@ -24,7 +26,7 @@ SET = "config set idle.below 15% for 10m cluster=tiny"
 
 def app(opened: OpenedSource, store: Any, **more: Any) -> App:
     ports = with_parts(opened.ports(Stores(store, store, store), settings_of({}).policy), **more)
-    return App(ports, ports.site.channels, (ADMIN, "chat:U3"), time.monotonic)
+    return App(ports, ports.site.channels, Access((ADMIN, "chat:U3")), time.monotonic)
 
 
 def end(bot: App) -> datetime:
@@ -34,7 +36,7 @@ def end(bot: App) -> datetime:
 
 
 async def ask(bot: App, line: str, user: str = ADMIN, **more: Any) -> Card:
-    return await bot.answer(Request(line, User(user, "dana"), more.get("at") or end(bot), more.get("surface", "chat")))
+    return await bot.answer(Request(line, User(user, "dana"), more.get("at") or end(bot), more.get("surface", "chat"), MEMBER))
 
 
 async def changed(bot: App, line: str = SET, user: str = ADMIN) -> Card:

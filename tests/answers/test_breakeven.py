@@ -13,6 +13,7 @@ from bot.cards.card import Text, Tone, plain
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 
 PORTS = ports_over(None, None, knowledge=load_knowledge())
@@ -20,7 +21,7 @@ PORTS = ports_over(None, None, knowledge=load_knowledge())
 
 def ask(line: str):
     call = understand(line, NOON)
-    return asyncio.run(breakeven(PORTS, Request(line, User("u"), NOON, "terminal"), **call.arguments))
+    return asyncio.run(breakeven(PORTS, Request(line, User("u"), NOON, "terminal", MEMBER), **call.arguments))
 
 
 def test_three_months_of_an_engineer_do_not_pay_for_five_thousand_dollars():

@@ -13,6 +13,7 @@ from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 
 PACKAGES = load_knowledge().claims().packages
@@ -35,7 +36,9 @@ transformers==4.46.0
 def ask(line: str, surface: str = "terminal"):
     call = understand(line, NOON)
     return asyncio.run(
-        cuda(ports_over(None, None, knowledge=load_knowledge()), Request(line, User("u"), NOON, surface), **call.arguments)
+        cuda(
+            ports_over(None, None, knowledge=load_knowledge()), Request(line, User("u"), NOON, surface, MEMBER), **call.arguments
+        )
     )
 
 

@@ -14,6 +14,7 @@ from bot.cards.lines import form_line
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 
 QUESTIONS = load_knowledge().claims().questions
@@ -23,7 +24,7 @@ FIT = {q.key: q.weight > 0 for q in QUESTIONS}
 
 def ask(line: str):
     call = understand(line, NOON)
-    return asyncio.run(command(PORTS, Request(line, User("u"), NOON, "slack"), **call.arguments))
+    return asyncio.run(command(PORTS, Request(line, User("u"), NOON, "slack", MEMBER), **call.arguments))
 
 
 def typed(answers) -> str:

@@ -13,6 +13,7 @@ from bot.model.anomaly import Detection, NodeState
 from bot.model.frame import Frame
 from bot.model.reading import Reading
 from bot.model.request import Request, User
+from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, instance, ports_over, reading
 
 
@@ -44,6 +45,6 @@ async def test_nodes_whose_host_is_not_read_may_be_compiling(cpu, unsure):
     fleet, store = Still(cpu), MemoryStore()
     states = dict.fromkeys(fleet.read(NOON).inventory.instances, NodeState.IDLE)
     ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states))
-    card = await idle(ports, Request("idle", User("web:me"), NOON, "web"), "")
+    card = await idle(ports, Request("idle", User("web:me"), NOON, "web", MEMBER), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert ("host CPU of 2 is not read, so they may be compiling" in said) is unsure

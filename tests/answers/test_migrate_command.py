@@ -26,6 +26,7 @@ from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.ports import StateUpdate
 from tests.answers.standing import NOW, price, told
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 
@@ -63,7 +64,7 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))
 
     ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled)
-    request = Request("migrate", User("terminal:me"), NOW, "terminal")
+    request = Request("migrate", User("terminal:me"), NOW, "terminal", MEMBER)
     return asyncio.run(migrate(ports, request, cluster, to, port_usd))
 
 

@@ -24,6 +24,7 @@ from bot.model.request import Request, User
 from bot.ports import Ports, StateUpdate
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ADMIN, TINY, app, end
+from tests.belonging import MEMBER
 from tests.builders import alert, anomaly
 from tests.e2e.product import recording
 
@@ -75,7 +76,9 @@ def calls_of(bot: App, line: str) -> list[str]:
     call = understand(line, at)
     ports = guarded(bot.ports, call.command.opens, calls)
     with contextlib.suppress(TrnbotError):
-        asyncio.run(call.command.handler(ports, Request(line, User(ADMIN, "dana"), at, "chat", "chat:ops"), **call.arguments))
+        asyncio.run(
+            call.command.handler(ports, Request(line, User(ADMIN, "dana"), at, "chat", MEMBER, "chat:ops"), **call.arguments)
+        )
     return calls
 
 

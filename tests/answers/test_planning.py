@@ -16,6 +16,7 @@ from adapters.slack.render import message
 from adapters.store.open import open_store
 from adapters.teams.render import ANSWER_BYTES, render
 from bot.__main__ import VERBS, main
+from bot.answers.access import Access
 from bot.answers.registry import COMMANDS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
@@ -25,6 +26,7 @@ from bot.model.window import Window
 from bot.ports import Stores
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource
+from tests.belonging import MEMBER
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +44,11 @@ class Asking:
         self.opened = OpenedSource(settings.source, settings)
         store = open_store(f"sqlite:///{database}")
         self.ports = self.opened.ports(Stores(store, store, store), settings.policy)
-        self.app = App(self.ports, (), (), lambda: 0.0)
+        self.app = App(self.ports, (), Access(), lambda: 0.0)
         self.at = self.opened.end()
 
     def __call__(self, line: str, who: str = "dana") -> Card:
-        return asyncio.run(self.app.answer(Request(line, User(who, who), self.at, "slack")))
+        return asyncio.run(self.app.answer(Request(line, User(who, who), self.at, "slack", MEMBER)))
 
 
 @pytest.fixture(scope="module")

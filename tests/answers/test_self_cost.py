@@ -12,6 +12,7 @@ import pytest
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
+from bot.answers.access import Access
 from bot.answers.self_cost import Watched, self_cost_card
 from bot.app import App
 from bot.cards.card import Card, Facts, Link, Table, Text, Tone
@@ -20,6 +21,7 @@ from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import StateUpdate
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores
+from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, with_parts
 
 
@@ -34,7 +36,9 @@ def ask(folder: Path, line: str, **more) -> Card:
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
     opened = OpenedSource(settings.source, settings)
     ports = with_parts(opened.ports(memory_stores(), settings.policy), **more)
-    return asyncio.run(App(ports, (), (), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal")))
+    return asyncio.run(
+        App(ports, (), Access(), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal", MEMBER))
+    )
 
 
 def words(card: Card) -> str:

@@ -16,6 +16,7 @@ from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Run
+from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, inventory, nodes, ports_over, price
 
 METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
@@ -48,7 +49,7 @@ class World:
 
 def ask(world: World, command=inference, **more):
     ports = ports_over(world, None, knowledge=load_knowledge())
-    return asyncio.run(command(ports, Request("inference", User("u"), NOON, "terminal"), **more))
+    return asyncio.run(command(ports, Request("inference", User("u"), NOON, "terminal", MEMBER), **more))
 
 
 STEADY, WAVES = np.full(288, 0.2), np.tile([0.0, 0.9], 144)

@@ -12,6 +12,7 @@ from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from bot.model.state import State
 from tests.aws_live.serialize import validated
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 FSX = {"FileSystemId": "fs-0123456789abcdef0"}
@@ -68,7 +69,7 @@ def ask(build, at, tmp_path):
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), Nothing()
         ports = ports_over(seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge())
-        return await storage(ports, Request("storage", User("u"), at(115), "web"), cluster)
+        return await storage(ports, Request("storage", User("u"), at(115), "web", MEMBER), cluster)
 
     return answer
 

@@ -20,6 +20,7 @@ from bot.model.request import Request, User
 from bot.model.window import month_of
 from bot.policy.file import policy_of
 from detectors import Detector
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -103,7 +104,7 @@ class NoSource:
 async def test_the_forecast_stands_beside_ours(outlook, tiny):
     billing = open_billing(tiny)
     ports = ports_over(NoSource(), None, billing=billing, outlook=outlook)
-    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("service",), ())
+    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal", MEMBER), month_of(NOON), ("service",), ())
     spent = billing.tally(month_of(NOON), ()).total.amortised
     assert card.data["expected"]["amortised_usd"] == spent + Decimal("1200.50")
     assert any("AWS itself expects about" in str(block) for block in card.blocks)
@@ -111,7 +112,7 @@ async def test_the_forecast_stands_beside_ours(outlook, tiny):
 
 async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook, tiny):
     ports = ports_over(NoSource(), None, billing=open_billing(tiny), outlook=outlook)
-    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal"), month_of(NOON), ("purchase",), ())
+    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal", MEMBER), month_of(NOON), ("purchase",), ())
     said = str(card.blocks)
     assert "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could." in said
     assert "Reservations: 75 % of $48.00 used on 2026-11-19, by AWS; $12.00 unused." in said

@@ -27,6 +27,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.spend import Filter, Money, Spend
 from bot.model.window import Window
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -205,7 +206,9 @@ async def test_the_card_and_its_data_say_what_is_derived(ports):
              "i-2": Instance(Labels(instance="i-2", cluster="llama", team="search"), NOW)}  # fmt: skip
     seen = reading({pod("a"): 16}, {"i-1": 32}, inventory=Inventory(NOW, nodes))
     words = "cost 2026-11-19 by team"
-    card = await cost(ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web"), **understand(words, NOW).arguments)
+    card = await cost(
+        ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments
+    )
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert {row[0] for row in table.rows} == {"nlp (derived)", "(no team)"}
     told = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
@@ -222,7 +225,9 @@ async def test_the_card_and_its_data_say_what_is_derived(ports):
 async def test_the_table_shows_what_each_pod_holds_and_does_not_use(ports):
     seen = reading({pod("a"): 16, pod("b"): 16}, {"i-1": 32}, used={"a": 0.25, "b": 1})
     words = "cost 2026-11-19 by pod"
-    card = await cost(ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web"), **understand(words, NOW).arguments)
+    card = await cost(
+        ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments
+    )
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert [column.name for column in table.columns] == ["pod", "net", "amortised", "share", "held, unused"]
     assert table.rows == (("a", "$258", "$258", "50 %", "$194"), ("b", "$258", "$258", "50 %", ""))

@@ -12,6 +12,7 @@ from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -45,7 +46,7 @@ def ask(tmp_path):
 
     async def answer(words):
         call = understand(words, NOW)
-        return await cost(ports, Request(words, User("slack:U1"), NOW, "slack"), **call.arguments)
+        return await cost(ports, Request(words, User("slack:U1"), NOW, "slack", MEMBER), **call.arguments)
 
     return answer
 
@@ -165,7 +166,7 @@ async def test_unused_commitment_is_said_apart(tmp_path):
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([columns, [*line(NOW - timedelta(days=3), "10"), "", ""], [*fee, "15", "12.5"]])
     ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
-    request = Request("cost", User("u"), NOW, "web")
+    request = Request("cost", User("u"), NOW, "web", MEMBER)
     card = await cost(ports, request, **understand("cost 7d by service", NOW).arguments)
     assert "$2.50 of the amortised cost is commitment that nothing used" in str(card.blocks)
     card = await cost(ports, request, **understand("cost 7d by service service=AmazonEC2", NOW).arguments)

@@ -19,6 +19,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Run
 from bot.model.state import State
+from tests.belonging import MEMBER
 from tests.builders import NOON, instance, ports_over
 
 
@@ -106,7 +107,7 @@ async def test_status_says_the_zones_and_what_crossing_costs(tmp_path, of, words
                    ("USW2-DataTransfer-Out-Bytes", of, "500"))  # fmt: skip
     world = World(seen(node("i-1", "b", "a"), node("i-2", "c", "a")))
     ports = ports_over(world, world, billing=billing)
-    card = await fleet(ports, Request("fleet", User("web:u"), NOON, "web"), "")
+    card = await fleet(ports, Request("fleet", User("web:u"), NOON, "web", MEMBER), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert "a of llama stands in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones" in said
     assert words in said

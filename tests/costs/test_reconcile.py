@@ -15,6 +15,7 @@ from bot.costs.reconcile import reconciled, remember_estimate
 from bot.model.request import Request, User
 from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
+from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -45,7 +46,7 @@ def ports(tmp_path):
 
 
 async def ask(ports, words="reconcile 90d"):
-    card = await reconcile(ports, Request(words, User("u"), NOW, "web"), **understand(words, NOW).arguments)
+    card = await reconcile(ports, Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments)
     return card, {one["month"]: one for one in card.data["months"]}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from adapters.store.memory import MemoryStore
 from bot.answers import all as commands
+from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
@@ -20,6 +21,7 @@ from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
+from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over, price, reading
 
 assert commands.ANSWERS
@@ -118,8 +120,8 @@ class Chat:
 def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = (), fleet: Any = None) -> App:
     fleet, state = fleet or Fleet(), store or MemoryStore()
     ports = ports_over(fleet, state, detect=script, surfaces={"chat": chat})
-    return App(ports, ("chat:ops",), admins, stopwatch=lambda: 0.0)
+    return App(ports, ("chat:ops",), Access(admins), stopwatch=lambda: 0.0)
 
 
 def ask(line: str, user: str = "chat:U1", at: datetime = NOON) -> Request:
-    return Request(line, User(user, "dana"), at, "chat", "chat:ops")
+    return Request(line, User(user, "dana"), at, "chat", MEMBER, "chat:ops")

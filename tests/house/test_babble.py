@@ -13,6 +13,7 @@ import pytest
 
 from bot.model.request import Request, User
 from tests.babble import lines
+from tests.belonging import MEMBER
 from tests.guarded import Guarded, guarded, later
 
 LINES = (1_500, pytest.param(6_000, marks=pytest.mark.slow))
@@ -40,7 +41,9 @@ async def test_no_line_breaks_the_bot_or_changes_what_its_person_may_not(behind:
     dice = random.Random(5)
     for n, line in zip(range(count), lines(dice, behind.alert), strict=False):
         user = f"{dice.choice(('slack', 'teams', 'web'))}:{dice.choice((ADMIN, 'U2', ''))}"
-        await behind.answer(Request(line, User(user, "dana"), later(), user.partition(":")[0], dice.choice(("", "chat:ops")), ""))
+        await behind.answer(
+            Request(line, User(user, "dana"), later(), user.partition(":")[0], MEMBER, dice.choice(("", "chat:ops")), "")
+        )
         if n % 500 == 0:
             await forget(behind)
     assert behind.wrong == []
@@ -49,4 +52,4 @@ async def test_no_line_breaks_the_bot_or_changes_what_its_person_may_not(behind:
 async def forget(behind: Guarded) -> None:
     """Take back what was decided rightly, so that the state stays small."""
     for silence in behind.store.load(later()).silences:
-        await behind.bot.answer(Request(f"silences drop {silence.id}", User(f"slack:{ADMIN}"), later(), "slack"))
+        await behind.bot.answer(Request(f"silences drop {silence.id}", User(f"slack:{ADMIN}"), later(), "slack", MEMBER))

@@ -9,6 +9,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
+from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
@@ -111,7 +112,7 @@ async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool,
     (alert,) = (await bot.tick(NOON + DAY)).outcome.alerts
     await bot.answer(ask(f"not-an-anomaly {alert.id}", at=NOON + DAY))
     ports = with_parts(bot.ports, replays=Again(bot.ports), persistent=remembers)  # type: ignore[arg-type]
-    admin = App(ports, ("chat:ops",), ("chat:U1",), stopwatch=lambda: 0.0)
+    admin = App(ports, ("chat:ops",), Access(("chat:U1",)), stopwatch=lambda: 0.0)
     seen = (await admin.answer(ask("backtest recording:x", at=NOON + DAY))).data
     assert len([one for one in seen["alerts"] if not one["muted_by"]]) == told
     assert len(seen["alerts"]) == 1

@@ -27,6 +27,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from adapters.store.open import open_store
+from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card
 from bot.model.alert import Alert
@@ -146,7 +147,7 @@ def bot_of(url: str, folder: Path, fuse: Fuse) -> tuple[App, Any, FileChat]:
         source=Fused(made.ports.world.source, fuse, ("read",)),
         detect=Fused(made.ports.world.detect, fuse, ("__call__",)).__call__,
     )
-    made = App(ports, CHANNELS, (), stopwatch=lambda: 0.0)
+    made = App(ports, CHANNELS, Access(), stopwatch=lambda: 0.0)
     return made, store, chat
 
 

@@ -28,6 +28,7 @@ from adapters.teams.people import Person
 from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
+from bot.answers.access import Access
 from bot.answers.digest import due, wanted
 from bot.answers.runs.costed import parities, side
 from bot.app import App
@@ -184,7 +185,9 @@ def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True
     console = Console(answer=None, clock=lambda: now, health=dict, metrics=str)  # type: ignore[arg-type]
     web = WebSurface(WebConfig(), console, store)
     detect = lambda *_: Detection(tuple(found_at(now, starved=starved)))  # noqa: E731
-    return App(with_parts(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, ("slack:U1",), stopwatch=lambda: 0.0)
+    return App(
+        with_parts(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, Access(("slack:U1",)), stopwatch=lambda: 0.0
+    )
 
 
 def messages_of(store: SqlStore, channel: str, now: datetime = LATER) -> dict[str, str]:

@@ -20,6 +20,7 @@ from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
+from bot.answers.access import Access
 from bot.app import App
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
@@ -131,7 +132,7 @@ async def world(
     policy = default_policy()
     base = replace(policy, values={**policy.values, "alert.resolve_after": 2 * MINUTE})
     ports = app(Incidents(found), surfaces["slack"], store, fleet=Charted()).ports  # type: ignore[arg-type]
-    bot = App(with_parts(ports, base=base, surfaces=surfaces), CHANNELS, admins, stopwatch=lambda: 0.0)
+    bot = App(with_parts(ports, base=base, surfaces=surfaces), CHANNELS, Access(admins), stopwatch=lambda: 0.0)
     try:
         yield World(bot, slack, teams, found)
     finally:

@@ -11,6 +11,7 @@ from bot.answers.line import understand
 from bot.model.request import Request, User
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, memory_stores
+from tests.belonging import MEMBER
 
 assert ANSWERS
 
@@ -31,7 +32,7 @@ def ask(ports):
     def run(at, line):
         now = datetime.fromisoformat(at).replace(tzinfo=UTC)
         call = understand(line, now)
-        return asyncio.run(call.command.handler(ports, Request(line, User("web:me"), now, "web"), **call.arguments)).data
+        return asyncio.run(call.command.handler(ports, Request(line, User("web:me"), now, "web", MEMBER), **call.arguments)).data
 
     return run
 

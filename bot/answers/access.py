@@ -1,0 +1,57 @@
+"""Decide who may have a line answered: by the organization, the kind of member, the role, and how the line came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.answers.line import CommandLine
+from bot.errors import NotAllowed, Unavailable
+from bot.model.request import Belonging, Effect, Manner, Request, Role, Standing
+from bot.ports import People
+
+
+@dataclass(frozen=True)
+class Access:
+    """Hold who may do what: the addresses of admins (people and groups), and whether guests are answered."""
+
+    admins: tuple[str, ...] = ()
+    guests: bool = False
+
+    def admit(self, belonging: Belonging) -> None:
+        """Raise `NotAllowed`, with nothing of the bot's data in it, for who does not belong here."""
+        if belonging.standing is Standing.STRANGER:
+            raise NotAllowed("This bot does not serve your organization; nothing was read or changed.")
+        if belonging.standing is Standing.GUEST and not self.guests:
+            raise NotAllowed("This bot does not answer guests; ask a member of the organization.")
+
+    async def check(self, read: CommandLine, request: Request, people: Mapping[str, People]) -> None:
+        """Raise `NotAllowed` where this person may not run this line, or where nobody asked for more than to read."""
+        if request.manner is Manner.VIEWED and read.effect is not Effect.READS:
+            raise NotAllowed(f"'{read.command.name}' waits for a person to press it; a link does no more than read.")
+        if read.command.who is not Role.ADMIN or read.asks_help or await self.role(request.user.id, people) is Role.ADMIN:
+            return
+        admins = ", ".join(sorted(self.admins)) or "nobody yet; set TRNBOT_ADMINS"
+        raise NotAllowed(f"'{read.command.name}' is for admins ({admins}), and you are {request.user.id}.")
+
+    async def role(self, user: str, people: Mapping[str, People]) -> Role:
+        """Return the role of a person: admins are listed by themselves, or by a group of their platform that they are in.
+
+        Raises `Unavailable` when the platform must be asked and does not tell.
+        """
+        if user in self.admins:
+            return Role.ADMIN
+        platform, _, person = user.partition(":")
+        if platform not in people:
+            return Role.ANYONE
+        groups = {one.removeprefix(f"{platform}:") for one in self.admins if one.startswith(f"{platform}:")}
+        failed: Unavailable | None = None
+        for group in sorted(groups):
+            try:
+                if await people[platform].belongs(person, group):
+                    return Role.ADMIN
+            except Unavailable as error:
+                failed = error
+        if failed:
+            raise failed
+        return Role.ANYONE
