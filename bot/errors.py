@@ -48,6 +48,11 @@ def _after_question(sentence: str) -> str:
     return begun.replace("?.", "?")
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """Return a text as an error may quote it: its beginning where it is long."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def nearest(word: str, known: Iterable[str], *, most: int = 20) -> str:
     """Return the tail of an error sentence: the closest known word, or all of them when few, or ""."""
     every = list(known)

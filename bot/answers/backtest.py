@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from bot.answers.registry import Needs, arg, command
 from bot.cards.alert_words import alert_data, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.words import clock, period
-from bot.errors import WrongInput
+from bot.errors import TrnbotError
 from bot.model.alert import Alert, Silence
 from bot.model.counts import counted
 from bot.model.durations import duration_text
@@ -111,15 +111,28 @@ DAY = timedelta(days=1)
 async def backtest(
     ports: Ports,
     request: Request,
-    recording: str = arg(None, "a folder, recording:DIR or simulator:SEED"),
-    policy: str = arg("", "a policy file in the format of `config export`", keyword=True),
+    recording: str = arg(None, "a recording by its name; in a terminal a folder, recording:DIR or simulator:SEED"),
+    policy: str = arg("", "a policy as `config export` writes it: by its name; in a terminal a file", keyword=True),
     channel: str = arg("default", "the audience whose notifications are counted", keyword=True),
 ) -> Card:
     """Replay a recording under a policy and grade it."""
-    source = recording if ":" in recording else f"recording:{recording}"
-    chosen = await asyncio.to_thread(lambda: _policy(policy) if policy else ports.policy)
-    seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
+    source = await asyncio.to_thread(ports.site.files.recording, recording, request)
+    chosen = await asyncio.to_thread(
+        lambda: read_policy(ports.site.files.policy(policy, request)) if policy else ports.policy
+    )
+    with _called(recording, source):
+        seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
     return backtest_card(recording, seen, grade)
+
+
+@contextmanager
+def _called(name: str, source: str) -> Iterator[None]:
+    """Let errors call the source as the person did: where its folder lies is not theirs to know."""
+    try:
+        yield
+    except TrnbotError as error:
+        folder = source.partition(":")[2]
+        raise type(error)(str(error).replace(folder, name.partition(":")[2] or name)) from None
 
 
 def _run(
@@ -142,10 +155,3 @@ def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
         return []
     patterned = [silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern]
     return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in patterned]
-
-
-def _policy(path: str) -> Policy:
-    try:
-        return read_policy(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WrongInput(f"The policy file '{path}' cannot be read ({error.strerror}); give a path to a TOML file.") from None

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, quiet, text
@@ -130,21 +129,14 @@ async def cuda(
     """Look every package up."""
     if not packages.strip():
         return cuda_help_card()
-    wanted = requirements(_text(request, packages))
+    wanted = requirements(_text(ports, request, packages))
     if not wanted:
         raise WrongInput("No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
     return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages))
 
 
-def _text(request: Request, words: str) -> str:
+def _text(ports: Ports, request: Request, words: str) -> str:
     """Return the pasted text, its lines kept, or the text of a file where a terminal asks."""
     if not _FILE.fullmatch(words.strip()):
         return re.split(r"\bcuda\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1].strip().strip("`")
-    if request.surface != "terminal":
-        raise WrongInput("Files are read in a terminal; paste what 'pip freeze' prints.")
-    try:
-        return Path(words.strip()).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongInput(
-            f"The file '{words}' cannot be read ({type(error).__name__}); give a path to a requirements file."
-        ) from None
+    return ports.site.files.text(words.strip(), request)

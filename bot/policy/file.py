@@ -12,16 +12,17 @@ cluster = "llama"
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, nearest, shortened
 from bot.model.labels import NAMES, Labels
+from bot.model.limits import POLICY_BYTES, POLICY_MISTAKES
 from bot.model.policy import Policy, Value
 from bot.policy.schema import SETTINGS, default_policy, setting_of
 from bot.policy.setting import Setting, SettingUnit
+from bot.policy.toml import parse_toml
 
 Override = tuple[Labels, str, Value]
 
@@ -31,10 +32,7 @@ def read_policy(text: str) -> Policy:
 
     Raises one `WrongInput` that names every mistake.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise WrongInput(f"The policy is not TOML: {error}.") from None
+    document = parse_toml(text, "The policy", POLICY_BYTES)
     inner = document.get("policy")
     return policy_of(inner if isinstance(inner, dict) else document)
 
@@ -47,6 +45,8 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
     values = dict(default_policy().values)
     for key, raw in _flat(tables):
         _take(values, key, raw, "", mistakes)
+        if len(mistakes) >= POLICY_MISTAKES:
+            raise WrongInput(" ".join([*mistakes, "What follows was not read."]))
     scoped = _overrides(overrides, mistakes)
     if mistakes:
         raise WrongInput(" ".join(mistakes))
@@ -88,7 +88,7 @@ def _words(key: str, raw: Any) -> str:
         return "on" if raw else "off"
     if isinstance(raw, str | int | float):
         return str(raw)
-    raise WrongInput(f"{key} takes one value; got {raw!r}.")
+    raise WrongInput(f"{key} takes one value; got {shortened(repr(raw))}.")
 
 
 def _overrides(tables: Any, mistakes: list[str]) -> tuple[Override, ...]:

@@ -8,7 +8,7 @@ from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
 from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
 from bot.ports.documents import Documents
-from bot.ports.records import Ports, Replays, Site, Stores, World
+from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
 from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
 
@@ -26,9 +26,11 @@ __all__ = [
     "DocumentStore",
     "Documents",
     "Draw",
+    "Files",
     "IdempotencyKeys",
     "Knowledge",
     "Listener",
+    "NoFiles",
     "NoOutlook",
     "Outlook",
     "People",

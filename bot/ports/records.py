@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from bot.errors import WrongInput
 from bot.model.check import Check
 from bot.model.policy import Policy
+from bot.model.request import Request
 from bot.model.route import Routes
 from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
@@ -36,6 +38,41 @@ class Replays(Protocol):
     def grade(self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
         ...
+
+
+class Files(Protocol):
+    """Find what a person names in the file system: by path in a terminal, elsewhere only by a name that the settings offer.
+
+    Raise `WrongInput` for anything else, in a sentence that tells nothing of the file system but the names offered.
+    """
+
+    def recording(self, named: str, request: Request, /) -> str:
+        """Return the source that is meant: `recording:DIR`, and for a terminal also `simulator:SEED`."""
+        ...
+
+    def policy(self, named: str, request: Request, /) -> str:
+        """Return the text of a policy file."""
+        ...
+
+    def text(self, path: str, request: Request, /) -> str:
+        """Return another text file; for a terminal alone."""
+        ...
+
+
+class NoFiles:
+    """Implement `Files` where none are offered."""
+
+    def recording(self, named: str, request: Request, /) -> str:
+        """Refuse."""
+        raise WrongInput("No recordings are offered here.")
+
+    def policy(self, named: str, request: Request, /) -> str:
+        """Refuse."""
+        raise WrongInput("No policies are offered here.")
+
+    def text(self, path: str, request: Request, /) -> str:
+        """Refuse."""
+        raise WrongInput("No files are read here.")
 
 
 @dataclass(frozen=True)
@@ -79,6 +116,8 @@ class Site:
     surfaces: Mapping[str, Surface] = field(default_factory=dict)
     people: Mapping[str, People] = field(default_factory=dict)
     """Who is in which group, by platform."""
+    files: Files = field(default_factory=NoFiles)
+    """What a person may name in the file system."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import WrongInput, nearest
+from bot.model.limits import SETTINGS_BYTES
 from bot.model.metric_names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.file import policy_of
+from bot.policy.toml import parse_toml
+from bot.settings.files import read_text
 from bot.settings.keys import KEYS, SettingKey
 from bot.settings.readers import SOURCES
 from bot.settings.routes import tables_as_text
@@ -129,18 +131,14 @@ def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
     """
     named = environ.get("TRNBOT_CONFIG", "")
     path = folder / (named or "trnbot.toml")
-    try:
-        return path.read_text(encoding="utf-8") if named or path.exists() else None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise WrongInput(f"The settings file '{path}' cannot be read: {reason}.") from None
+    return read_text(path, f"The settings file '{path}'", SETTINGS_BYTES) if named or path.exists() else None
 
 
 def _parsed(text: str, mistakes: list[str]) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        mistakes.append(f"The settings file is not TOML: {error}.")
+        return parse_toml(text, "The settings file", SETTINGS_BYTES)
+    except WrongInput as error:
+        mistakes.append(str(error))
         return {}
 
 

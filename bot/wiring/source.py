@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bot.errors import TrnbotError, Unavailable, WrongInput
+from bot.errors import TrnbotError, Unavailable, WrongInput, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
 from bot.model.policy import Policy
@@ -23,6 +24,7 @@ from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, Wor
 from bot.settings.settings import Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import wall_clock
+from bot.wiring.files import OfferedFiles
 from bot.wiring.lazy import LazyBilling, LazyDetector, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def folder_of(source: str) -> Path:
         return Path(name).expanduser()
     if kind == "simulator":
         seed, _, scenario = name.partition("/")
-        if not seed.isdecimal():
-            raise WrongInput(f"'{seed}' is not a seed; write simulator:7 or simulator:7/calm.")
+        if not re.fullmatch(r"\d{1,9}(/[\w-]+)?", name, re.ASCII):
+            raise WrongInput(f"'{shortened(name)}' is not a seed; write simulator:7 or simulator:7/calm.")
         return _simulated(int(seed), scenario or "demo")
     raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
 
@@ -122,7 +124,8 @@ class OpenedSource:
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
-        site = Site(base, self._settings["interval"], channels=CONSOLE, routes=self._settings.routes)
+        settings = self._settings
+        site = Site(base, settings["interval"], channels=CONSOLE, routes=settings.routes, files=OfferedFiles(settings))
         return Ports(self._world(), stores, site)
 
     def _world(self) -> World:

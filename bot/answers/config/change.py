@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from bot.answers.config.history import applied_card, cancelled_card
 from bot.answers.config.preview import preview_card
@@ -129,10 +128,10 @@ async def config_undo(
     audited=True,
 )
 async def config_import(
-    ports: Ports, request: Request, toml: str = arg(None, "the TOML text, or in a terminal the name of a file", rest=True)
+    ports: Ports, request: Request, toml: str = arg(None, "the TOML text, the name of a policy, or in a terminal a file", rest=True)
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
-    wanted = read_policy(await asyncio.to_thread(_text, request, toml))
+    wanted = read_policy(await asyncio.to_thread(_text, ports, request, toml))
     overrides = replaced(ports.site.base, wanted)
     preview, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
     return preview_card(preview, seen)
@@ -237,8 +236,8 @@ def _origin(versions: dict[int, Version], number: int) -> int:
     return number
 
 
-def _text(request: Request, words: str) -> str:
-    """Return the TOML of a request: pasted as it stands in the line, or read from a file where a terminal asks."""
+def _text(ports: Ports, request: Request, words: str) -> str:
+    """Return the TOML of a request: pasted as it stands in the line, or that of a policy which it names."""
     raw = (
         re.split(r"\bimport\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1]
         .strip()
@@ -248,13 +247,4 @@ def _text(request: Request, words: str) -> str:
     )
     if "=" in raw or "[" in raw:
         return raw
-    if request.surface != "terminal":
-        raise WrongInput(
-            "'config import' takes the TOML itself, as 'config export changed' prints it; files are read in a terminal."
-        )
-    try:
-        return Path(words).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongInput(
-            f"The policy file '{words}' cannot be read ({type(error).__name__}); give a path to a TOML file."
-        ) from None
+    return ports.site.files.policy(words, request)
