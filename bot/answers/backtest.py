@@ -104,7 +104,7 @@ DAY = timedelta(days=1)
     "Replay the watch over a recording: alerts, notifications, and a grade if the true incidents are known.",
     needs=Needs.REPLAY,
     may=Needs.STATE,
-    examples=("backtest recording:var/demo", "backtest var/demo policy=policy.toml"),
+    examples=("backtest week-46 policy=night", "backtest var/demo policy=policy.toml"),
     who=Role.ADMIN,
     heavy=True,
 )
@@ -117,9 +117,7 @@ async def backtest(
 ) -> Card:
     """Replay a recording under a policy and grade it."""
     source = await asyncio.to_thread(ports.site.files.recording, recording, request)
-    chosen = await asyncio.to_thread(
-        lambda: read_policy(ports.site.files.policy(policy, request)) if policy else ports.policy
-    )
+    chosen = await asyncio.to_thread(lambda: read_policy(ports.site.files.policy(policy, request)) if policy else ports.policy)
     with _called(recording, source):
         seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
     return backtest_card(recording, seen, grade)

@@ -62,15 +62,15 @@ class Files(Protocol):
 class NoFiles:
     """Implement `Files` where none are offered."""
 
-    def recording(self, named: str, request: Request, /) -> str:
+    def recording(self, *_: object) -> str:
         """Refuse."""
         raise WrongInput("No recordings are offered here.")
 
-    def policy(self, named: str, request: Request, /) -> str:
+    def policy(self, *_: object) -> str:
         """Refuse."""
         raise WrongInput("No policies are offered here.")
 
-    def text(self, path: str, request: Request, /) -> str:
+    def text(self, *_: object) -> str:
         """Refuse."""
         raise WrongInput("No files are read here.")
 

@@ -72,7 +72,9 @@ KEYS: tuple[SettingKey, ...] = (
     ),
     SettingKey("guests", "TRNBOT_GUESTS", "0", "1 = guests of the Slack workspace or the Teams tenant are answered too", switch),
     SettingKey("recordings", "TRNBOT_RECORDINGS", "", "folder whose recordings chats and the console may name; none = none", str),
-    SettingKey("policies", "TRNBOT_POLICIES", "", "folder whose policies (NAME.toml) chats and the console may name; none = none", str),
+    SettingKey(
+        "policies", "TRNBOT_POLICIES", "", "folder whose policies (NAME.toml) chats and the console may name; none = none", str
+    ),
     SettingKey(
         "speed", "TRNBOT_SPEED", "1", "how many times faster than real time a recording or a simulation is replayed", speed
     ),

@@ -1,4 +1,4 @@
-"""Find what a person names in the file system: by path in a terminal, elsewhere by name in the folders that the settings offer."""
+"""Find what a person names in the file system: by path in a terminal, elsewhere by name in folders of the settings."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ async def test_one_change_many_ways_to_write_it(bot: App, line: str) -> None:
         ("config undo to=7", "There is no version 7"),
         ("config import [idle] below = '70%'", "The policy is not TOML"),
         ('config import idle.below = "70%"', "idle.below lies between 0% and 50%"),
-        ("config import policy.toml", "files are read in a terminal"),
+        ("config import policy.toml", "Paths are for a terminal"),
     ],
 )
 async def test_a_wrong_message_is_refused_whole_and_kept(bot: App, line: str, words: str) -> None:

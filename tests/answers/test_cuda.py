@@ -13,6 +13,8 @@ from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from bot.settings.settings import read_settings
+from bot.wiring.files import OfferedFiles
 from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 
@@ -37,7 +39,9 @@ def ask(line: str, surface: str = "terminal"):
     call = understand(line, NOON)
     return asyncio.run(
         cuda(
-            ports_over(None, None, knowledge=load_knowledge()), Request(line, User("u"), NOON, surface, MEMBER), **call.arguments
+            ports_over(None, None, knowledge=load_knowledge(), files=OfferedFiles(read_settings({}))),
+            Request(line, User("u"), NOON, surface, MEMBER),
+            **call.arguments,
         )
     )
 

@@ -37,8 +37,8 @@ PARTS: Mapping[Needs, tuple[str, ...]] = {
     Needs.REPLAY: ("replays",),
 }
 PRODUCT = sorted({made.name for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")})
-REFUSED = {"baseline keep", "config import"}
-"""Their examples name a run and a file that are not there."""
+REFUSED = {"backtest", "baseline keep", "config import"}
+"""Their examples name a recording, a run and a file that are not there."""
 EXAMPLES = sorted({line for name in PRODUCT for line in COMMANDS[name].examples})
 
 

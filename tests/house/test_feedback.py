@@ -13,7 +13,8 @@ from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
-from bot.ports import Ports
+from bot.model.request import Request
+from bot.ports import NoFiles, Ports
 from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -106,12 +107,19 @@ class Again:
         return None
 
 
+class Anything(NoFiles):
+    """Offers whatever is named."""
+
+    def recording(self, named: str, _: Request, /) -> str:
+        return named
+
+
 @pytest.mark.parametrize(("remembers", "told"), [(True, 0), (False, 1)])
 async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool, told: int) -> None:
     bot = app(Script(anomaly(at=NOON + DAY)), Chat(), store)
     (alert,) = (await bot.tick(NOON + DAY)).outcome.alerts
     await bot.answer(ask(f"not-an-anomaly {alert.id}", at=NOON + DAY))
-    ports = with_parts(bot.ports, replays=Again(bot.ports), persistent=remembers)  # type: ignore[arg-type]
+    ports = with_parts(bot.ports, replays=Again(bot.ports), files=Anything(), persistent=remembers)  # type: ignore[arg-type]
     admin = App(ports, ("chat:ops",), Access(("chat:U1",)), stopwatch=lambda: 0.0)
     seen = (await admin.answer(ask("backtest recording:x", at=NOON + DAY))).data
     assert len([one for one in seen["alerts"] if not one["muted_by"]]) == told

@@ -128,7 +128,9 @@ async def config_undo(
     audited=True,
 )
 async def config_import(
-    ports: Ports, request: Request, toml: str = arg(None, "the TOML text, the name of a policy, or in a terminal a file", rest=True)
+    ports: Ports,
+    request: Request,
+    toml: str = arg(None, "the TOML text, the name of a policy, or in a terminal a file", rest=True),
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(await asyncio.to_thread(_text, ports, request, toml))
