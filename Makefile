@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
 SOURCE ?= simulator:7
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test test-all e2e check format docs goldens lock clean
+.PHONY: help run aws test test-all e2e check format docs goldens lock sbom clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -45,12 +46,14 @@ goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw t
 	rm -rf tests/cards/goldens
 	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py -k "it_says or it_looks"
 
-lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml
+lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running, for building
 	$(PIP) uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	  --extra build --extra test --extra e2e pyproject.toml -o requirements-dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	  --extra build -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(LOCK) --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
+	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
+
+sbom: $(VENV)/dev.ready  ## write sbom.cdx.json: every package that the running bot is made of, in CycloneDX
+	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o sbom.cdx.json requirements.lock
 
 clean:  ## remove the environment and what runs left behind
 	rm -rf $(VENV) .trnbot var
@@ -59,8 +62,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("trnbot needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.ready: requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(PIP) --require-hashes -r requirements.lock
+$(VENV)/run.ready: requirements.lock requirements-build.lock pyproject.toml | $(VENV)/bin/python
+	$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 

@@ -1,0 +1,88 @@
+"""What is shipped to run the bot is confined, pinned, and holds no build tools."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+UNIT, COMPOSE, IMAGE = (ROOT / "deploy" / name for name in ("trnbot.service", "compose.yaml", "Dockerfile"))
+EXPOSURE = 1.5
+"""The most that the unit may score; systemd's own scale runs from 0 (confined) to 10."""
+
+
+def locked(name: str) -> set[str]:
+    return set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", (ROOT / name).read_text(), re.MULTILINE))
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed here")
+def test_the_unit_is_confined():
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    scored = re.search(r"exposure level for trnbot\.service: ([\d.]+)", said)
+    assert scored is not None, said
+    assert float(scored[1]) <= EXPOSURE, said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CapabilityBoundingSet=",
+        "NoNewPrivileges=yes",
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+        "SystemCallFilter=@system-service",
+        "SystemCallFilter=~@privileged @resources",
+        "ProtectSystem=strict",
+        "UMask=0077",
+    ],
+)
+def test_the_unit_filters_syscalls_address_families_and_capabilities(line):
+    assert line in UNIT.read_text().splitlines()
+
+
+def test_the_container_is_confined():
+    service = yaml.safe_load(COMPOSE.read_text())["services"]["trnbot"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    assert {"mem_limit", "pids_limit", "cpus"} <= service.keys()
+    assert all(published.startswith("127.0.0.1:") for published in service["ports"])
+
+
+def test_the_base_image_is_named_by_digest_everywhere():
+    image = IMAGE.read_text()
+    assert re.search(r"^ARG PYTHON=\S+@sha256:[0-9a-f]{64}$", image, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", image, re.MULTILINE)) == {"${PYTHON}"}
+
+
+def test_build_tools_are_not_locked_beside_the_bot():
+    """The lock of the running bot named hatchling and its friends, so an image held tools that build packages."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    tools = {re.split(r"[<>=\[]", each)[0] for each in groups["build"]}
+    assert tools <= locked("requirements-build.lock")
+    assert not tools & locked("requirements.lock")
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock", "requirements-dev.lock"])
+def test_every_pin_has_hashes_and_no_address(lock):
+    text = (ROOT / lock).read_text()
+    assert "://" not in text
+    assert all("--hash=sha256:" in pin for pin in re.split(r"\n(?=\S)", text.strip()))
+
+
+@pytest.mark.parametrize("line", ["help", "about", "--source simulator:7 cost 1d"])
+def test_the_forest_s_library_is_imported_only_where_a_forest_is_grown(line):
+    program = (
+        "import sys; from bot.__main__ import main\n"
+        f"sys.argv = ['trnbot', *{line.split()!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('imported:', sorted({'sklearn', 'scipy'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=110, cwd=ROOT, check=False)
+    assert said.stdout.endswith("imported: []\n"), said.stdout[-300:] + said.stderr[-300:]
