@@ -1,6 +1,6 @@
-"""Let workspaces install the app by OAuth 2.0, and keep their tokens.
+"""Tell what Slack signed, let workspaces install the app by OAuth 2.0, and keep their tokens.
 
-Source: docs.slack.dev, authentication/installing-with-oauth; read 2026-11-21.
+Source: docs.slack.dev, authentication/installing-with-oauth and authentication/verifying-requests-from-slack; read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from aiohttp import ClientError, web
 from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.client import code_of
@@ -34,6 +35,7 @@ AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
 STATES = "slack.oauth"
 _COOKIE = "trnbot_slack_state"
 _LASTS_S = 600
+LARGEST_BODY = 1_000_000
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 _log = logging.getLogger("trnbot.slack")
 _ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
@@ -113,12 +115,33 @@ def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
     return named[1], named[2]
 
 
-class _Refusal(Exception):
-    """Refuse an installation, with a sentence for the person who wanted it."""
+class Refusal(Exception):
+    """Refuse an HTTP request, with a sentence for whoever made it."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
+
+
+async def signed_body(request: web.Request, secret: str) -> str:
+    """Return the body of a request that Slack signed within five minutes; raise `Refusal` before anything of it is parsed."""
+    body = bytearray()
+    async for chunk in request.content.iter_chunked(65_536):
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise Refusal(413, f"Slack sends no request of over {LARGEST_BODY} bytes.")
+    try:
+        signed = SignatureVerifier(secret).is_valid_request(bytes(body), request.headers)
+        text = body.decode()
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ):  # a time that is no number, signs that are no signature, bytes that are no text
+        signed = False
+    if not signed:
+        raise Refusal(401, "Slack did not sign this request within the last five minutes.")
+    return text
 
 
 class InstallPages:
@@ -148,7 +171,7 @@ class InstallPages:
         """Take the person back from Slack: check the state, fetch the token, keep it."""
         try:
             made = await self._install(request)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             return _page(refusal.status, refusal.sentence)
         _log.info("installed in Slack workspace %s", made.team)
         answer = _page(200, f"trnbot is installed in {made.name or made.team}. Type /trn help there.")
@@ -158,11 +181,11 @@ class InstallPages:
     async def _install(self, request: web.Request) -> Installation:
         await self._check_state(request)
         if request.query.get("error"):
-            raise _Refusal(400, "Slack says that nothing was installed; open the page to install again when you want to.")
+            raise Refusal(400, "Slack says that nothing was installed; open the page to install again when you want to.")
         made = await self._fetch(request.query.get("code", ""))
         if made.team not in self._config.workspaces:
             await self._give_back(made.token)
-            raise _Refusal(403, f"Slack workspace {made.team} may not install this bot; its operator lists it first.")
+            raise Refusal(403, f"Slack workspace {made.team} may not install this bot; its operator lists it first.")
         await self._installs.keep(made)
         return made
 
@@ -172,7 +195,7 @@ class InstallPages:
         nonce, _, _ = state.rpartition(".")
         genuine = _same(state, mine) and _same(state, self._signed(nonce)) and int(nonce.rpartition(".")[2]) >= time.time()
         if not (genuine and await asyncio.to_thread(self._keys.first, STATES, nonce)):
-            raise _Refusal(400, "This page was not asked for here, or too long ago; open the page to install again.")
+            raise Refusal(400, "This page was not asked for here, or too long ago; open the page to install again.")
 
     def _signed(self, nonce: str) -> str:
         signature = hmac.digest(self._config.client_secret.encode(), nonce.encode(), "sha256").hex()
@@ -189,17 +212,17 @@ class InstallPages:
                 redirect_uri=config.redirect_uri or None,
             )
         except SlackApiError as error:
-            raise _Refusal(
+            raise Refusal(
                 400, f"Slack refused the installation with '{code_of(error)}'; open the page to install again."
             ) from None
         except (SlackClientError, ClientError, TimeoutError, OSError):
-            raise _Refusal(502, "Slack cannot be reached; open the page to install again later.") from None
+            raise Refusal(502, "Slack cannot be reached; open the page to install again later.") from None
         if answer.get("is_enterprise_install"):
             await self._give_back(str(answer.get("access_token") or ""))
-            raise _Refusal(400, "Install trnbot into one workspace, not into the whole organization.")
+            raise Refusal(400, "Install trnbot into one workspace, not into the whole organization.")
         team, token = answer.get("team") or {}, str(answer.get("access_token") or "")
         if not (team.get("id") and token):
-            raise _Refusal(502, "Slack's answer names no workspace or holds no bot token; open the page to install again.")
+            raise Refusal(502, "Slack's answer names no workspace or holds no bot token; open the page to install again.")
         by = (answer.get("authed_user") or {}).get("id") or ""
         scopes = tuple(str(answer.get("scope") or "").split(","))
         user = str(answer.get("bot_user_id") or "")

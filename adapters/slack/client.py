@@ -15,6 +15,7 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncConnectionErrorRetr
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
+from adapters.slack.markup import one_line
 from adapters.slack.pace import RateLimitRetry
 from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
@@ -65,29 +66,32 @@ _SECRET = re.compile(
     r"|(?<='code': ')[^']+"
 )
 
-_WRONG = ("`token` will be unused", "file-based InstallationStore")
-"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment."""
+_UNWANTED = ("`token` will be unused", "file-based InstallationStore", "Unhandled request")
+"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment, or shows whole payloads by."""
+_LONGEST_LOGGED = 1_000
 
 
 def redact(text: str) -> str:
-    """Return `text` with everything that grants access replaced by `(hidden)`."""
-    return _SECRET.sub("(hidden)", text)
+    """Return the beginning of `text` on one line, with everything that grants access replaced by `(hidden)`."""
+    return _SECRET.sub("(hidden)", one_line(text[:_LONGEST_LOGGED]))
 
 
 class Redacting(logging.Filter):
     """Rewrite each record before any handler sees it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the message and the text of an error; drop bolt's remarks on variables that are ours to read."""
+        """Redact message and error; drop what shows payloads, and bolt's remarks on variables that are ours to read."""
+        if record.levelno <= logging.DEBUG:
+            return False
         record.msg, record.args = redact(record.getMessage()), None
         if record.exc_info and record.exc_info[1]:
             record.msg += f" ({type(record.exc_info[1]).__name__}: {redact(str(record.exc_info[1]))})"
             record.exc_info = record.exc_text = None
-        return not any(wrong in record.msg for wrong in _WRONG)
+        return not any(words in record.msg for words in _UNWANTED)
 
 
 def sdk_logger() -> logging.Logger:
-    """Return the logger given to Slack's SDKs; they log addresses and payloads at DEBUG."""
+    """Return the logger given to Slack's SDKs, whose debugging of addresses and payloads it drops."""
     logger = logging.getLogger("trnbot.slack.sdk")
     if not any(isinstance(one, Redacting) for one in logger.filters):
         logger.addFilter(Redacting())

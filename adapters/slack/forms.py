@@ -27,6 +27,8 @@ from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, Fie
 from bot.cards.lines import form_line
 
 _ON = ("true", "yes", "on")
+_NAME = 255
+"""Characters of an action id."""
 FORM, ASK, PRESS, SHOWN = "trn_form", "trn_ask", "trn_press", "trn_shown"
 """What a modal is: a form, the place to type a line, a card whose first button is pressed at its foot, a card to read."""
 
@@ -46,7 +48,12 @@ class Origin:
     @staticmethod
     def load(text: str) -> Origin:
         """Read private_metadata; raise `ValueError` when it is not ours."""
-        metadata = json.loads(text)
+        if len(text) > VIEW_METADATA:
+            raise ValueError("metadata longer than Slack keeps")
+        try:
+            metadata = json.loads(text)
+        except RecursionError:
+            raise ValueError("metadata too deep") from None
         if not isinstance(metadata, dict):
             raise ValueError("metadata of another app")
         return Origin(**{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")})
@@ -172,9 +179,12 @@ def _option(value: str, label: str) -> Json:
 
 
 def _filled(view: Mapping[str, Any]) -> dict[str, str]:
-    """Return the value of each input, "" for an empty one."""
+    """Return the value of each input, "" for an empty one; raise `ValueError` for more or longer ones than people can fill."""
     values = (view.get("state") or {}).get("values") or {}
-    return {name: _value(state) for block in values.values() for name, state in block.items()}
+    filled = {name: _value(state) for block in values.values() for name, state in block.items()}
+    if len(filled) > VIEW_BLOCKS or any(len(name) > _NAME or len(value) > INPUT for name, value in filled.items()):
+        raise ValueError("more than a modal of ours holds")
+    return filled
 
 
 def _value(state: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +17,8 @@ from bot.cards.card import Code, Link, Mention, Span, Strong, When
 
 _LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}  # U+2217, U+02CD, U+223C, U+02CB
 _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
-_EMOJI = re.compile(r":(?=(?:[\w+'-]*[^\W\d_][\w+'-]*|100|1234):)")
-_QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
+_EMOJI = re.compile(r":(?=(?:[\d_+'-]*[^\W\d_][\w+'-]*|100|1234):)")
+_QUOTE = re.compile(r"^([^\S\n]*)>", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 _USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
 _LONGEST_WORD = 200
@@ -138,10 +139,8 @@ def cut(text: str, most: int) -> str:
     """Return `text`, or its beginning and `…`, no longer than `most`."""
     if size(text) <= most:
         return text
-    head = text[: most - 1]
-    while size(head) > most - 1:
-        head = head[:-1]
-    return f"{head.rstrip()}…"
+    ends = accumulate(1 + (sign > "\uffff") for sign in text[:most])
+    return f"{text[: sum(end < most for end in ends)].rstrip()}…"
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:
@@ -176,15 +175,16 @@ def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
 
 def _words(text: str, most: int = _LONGEST_WORD) -> Iterator[str]:
     """Yield runs of up to `most` characters, cut at spaces where there are some."""
-    while len(text) > most:
-        cut = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1 or most
-        yield text[:cut]
-        text = text[cut:]
-    yield text
+    start = 0
+    while len(text) - start > most:
+        end = max(text.rfind(" ", start, start + most), text.rfind("\n", start, start + most)) + 1 or start + most
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 Json = dict[str, Any]
-_OURS = re.compile(r"<[^>]*>")
+_OURS = re.compile(r"<[^<>]*>")
 _LINKED = re.compile(r"://|www\.|mailto:|[#@]\w|\w\.[^\W\d_]{2}")
 
 

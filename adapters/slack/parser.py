@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass
 
 from adapters.slack.forms import Origin
 from adapters.slack.markup import Json, one_line
 
-_LINK = re.compile(r"<(?:https?://[^|>]*|mailto:[^|>]*|#\w+|!\w+)\|([^>]*)>")
-_URL = re.compile(r"<((?:https?://|mailto:)[^|>]*)>")
-_USER = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
-_FIRST_USER = re.compile(r"^\s*<@[UW]\w+(?:\|[^>]*)?>[\s,:]*")
+_LINK = re.compile(r"<(?:https?://[^|<>]*|mailto:[^|<>]*|#\w+|!\w+)\|([^<>]*)>")
+_URL = re.compile(r"<((?:https?://|mailto:)[^|<>]*)>")
+_USER = re.compile(r"<@([UW]\w+)(?:\|[^<>]*)?>")
+_FIRST_USER = re.compile(r"\s*<@[UW]\w+(?:\|[^<>]*)?>[\s,:]*")
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
 _LONGEST_LINE = 3_000
+_LONGEST_TYPED = 4 * _LONGEST_LINE
+"""Slack's escapes and addresses are longer than what they stand for; no pattern sees more than this."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,16 @@ class Requester:
 
 def parse_line(text: str) -> str:
     """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard; `help` when empty."""
-    plain = _USER.sub(r"slack:\1", _URL.sub(r"\1", _LINK.sub(r"\1", text)))
-    plain = html.unescape(plain).translate(_QUOTES)
+    plain = _USER.sub(r"slack:\1", _URL.sub(r"\1", _LINK.sub(r"\1", text[:_LONGEST_TYPED])))
+    plain = plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").translate(_QUOTES)
     plain = re.sub(r"(^|\s)[—–](?=[a-z])", r"\1--", plain)
     return " ".join(plain.split())[:_LONGEST_LINE] or "help"
 
 
 def without_mention(text: str) -> str:
     """Return the text after the mention of the bot it begins with."""
-    return _FIRST_USER.sub("", text)
+    first = _FIRST_USER.match(text[:_LONGEST_TYPED])
+    return text[first.end() :] if first else text
 
 
 def is_person(event: Json) -> bool:

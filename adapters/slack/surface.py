@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
-from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
+from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.request.async_request import AsyncBoltRequest
 
-from adapters.slack.auth import Installations, InstallPages
+from adapters.slack.auth import Installations, InstallPages, Refusal, signed_body
 from adapters.slack.charts import ChartUploader
 from adapters.slack.client import Client, explained, sdk_logger
 from adapters.slack.config import SlackConfig
@@ -63,6 +64,7 @@ class SlackSurface:
     def _bolt(self) -> AsyncApp:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
         common: dict[str, Any] = {"signing_secret": self._config.signing_secret, "logger": sdk_logger(), "name": "trnbot"}
+        common["request_verification_enabled"] = False  # `_serve` verifies before bolt parses, and logs no body
         if self._installs is None:
             return AsyncApp(client=self._workspaces.opened()[0].client, **common)
 
@@ -130,9 +132,14 @@ class SlackSurface:
         await self._listener.drain()
 
     async def _serve(self, request: web.Request) -> web.Response:
-        """Hand one HTTP request to bolt, which checks signature and age."""
+        """Hand one HTTP request to bolt, once signature and age are checked; of a refused one, nothing is logged but why."""
         try:
-            return await to_aiohttp_response(await self._app.async_dispatch(await to_bolt_request(request)))
-        except (ValueError, TypeError, AttributeError, LookupError) as error:  # bolt reads what is no payload of Slack so
-            _log.info("not a request of Slack: %s", type(error).__name__)
+            body = await signed_body(request, self._config.signing_secret)
+            kind = {"content-type": request.content_type}  # other headers are not signed
+            return await to_aiohttp_response(await self._app.async_dispatch(AsyncBoltRequest(body=body, headers=kind)))
+        except Refusal as refusal:
+            _log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
+            return web.Response(status=refusal.status, text=refusal.sentence)
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:  # bolt reads what is no payload so
+            _log.warning("not a request of Slack: %s", type(error).__name__)
             return web.Response(status=400, text="This is not a request of Slack.")
