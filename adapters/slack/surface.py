@@ -135,8 +135,8 @@ class SlackSurface:
         """Hand one HTTP request to bolt, once signature and age are checked; of a refused one, nothing is logged but why."""
         try:
             body = await signed_body(request, self._config.signing_secret)
-            kind = {"content-type": request.content_type}  # other headers are not signed
-            return await to_aiohttp_response(await self._app.async_dispatch(AsyncBoltRequest(body=body, headers=kind)))
+            asked = AsyncBoltRequest(body=body, headers={"content-type": request.content_type})  # the others are not signed
+            return await to_aiohttp_response(await self._app.async_dispatch(asked))
         except Refusal as refusal:
             _log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
             return web.Response(status=refusal.status, text=refusal.sentence)
