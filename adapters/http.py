@@ -15,6 +15,33 @@ from bot.ports import Listener
 _log = logging.getLogger("trnbot.http")
 _BODY_BYTES = 4 * 1024 * 1024
 _RETRY_S = 30
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Tell the browser, on every response whatever its status, to load nothing from elsewhere and to show it nowhere else."""
+
+
+def application(listeners: Sequence[Listener]) -> web.Application:
+    """Return the application of these listeners, which protects every response, errors too, and names no server."""
+    served = web.Application(client_max_size=_BODY_BYTES)
+    served.on_response_prepare.append(_protect)
+    for listener in listeners:
+        served.add_routes(listener.routes())
+    return served
+
+
+async def _protect(_: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.pop("Server", None)
 
 
 async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -22,10 +49,7 @@ async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Call
 
     Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
     """
-    application = web.Application(client_max_size=_BODY_BYTES)
-    for listener in listeners:
-        application.add_routes(listener.routes())
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=3)
+    runner = web.AppRunner(application(listeners), access_log=None, shutdown_timeout=3)
     await runner.setup()
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []

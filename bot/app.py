@@ -23,7 +23,7 @@ from bot.costs.reconcile import remember_estimate
 from bot.errors import TrnbotError
 from bot.model.alert import Notification
 from bot.model.reading import Reading
-from bot.model.request import Request, Role
+from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
@@ -133,7 +133,7 @@ class App:
 
     async def _note(self, request: Request, refused: str = "") -> None:
         command, user = attempted(request.line), request.user
-        if command and command.audited:
+        if command and command.audited and request.manner is Manner.ASKED:  # nobody attempts what a link says
             attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 

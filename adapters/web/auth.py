@@ -4,92 +4,186 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
+import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from adapters.web.html import PageRenderer
+from bot.ports import DocumentStore
 
-COOKIE = "trnbot_console"
 LOGIN_PATH = "/login"
+LOGOUT_PATH = "/logout"
+_ENDED = "web.sign-outs"
+"""The collection of sessions that were signed out of, kept until their cookies end by themselves."""
 _LASTS_S = 7 * 86_400
 _WRONG_S = 1.0
 """Seconds that a wrong token waits for its refusal."""
+_GUESSES, _WITHIN_S = 10, 60.0
+"""Wrong tokens that one address may show within so many seconds, one after the other or at once."""
+_ADDRESSES = 10_000
+_REFUSED = "Too many wrong tokens came from this address; wait a minute."
 
 Seconds = Callable[[], float]
 
 
-class ConsoleAuth:
-    """Let in who shows the token, or a cookie that was made of it; with an empty token, everyone."""
+class Guesses:
+    """Count the wrong tokens of each address in memory; past the most, the right one is not looked at either."""
 
-    def __init__(self, token: str, *, secure: bool, seconds: Seconds = time.time) -> None:
-        self._token, self._secure, self._seconds = token.encode(), secure, seconds
+    def __init__(self, seconds: Seconds) -> None:
+        self._seconds = seconds
+        self._wrong: dict[str, list[float]] = {}
+
+    def exhausted(self, address: str) -> bool:
+        """Return whether the address must wait."""
+        return len(self._recent(_network(address))) >= _GUESSES
+
+    def count(self, address: str) -> None:
+        """Remember one wrong token."""
+        network = _network(address)
+        self._wrong[network] = [*self._recent(network), self._seconds()]
+        if len(self._wrong) > _ADDRESSES:
+            self._wrong = {one: recent for one in self._wrong if (recent := self._recent(one))}
+
+    def _recent(self, network: str) -> list[float]:
+        since = self._seconds() - _WITHIN_S
+        return [at for at in self._wrong.get(network, ()) if at > since]
+
+
+@dataclass(frozen=True)
+class Session:
+    """Hold one signing in: an id of its own, and the second in which it ends."""
+
+    id: str
+    until: int
+
+
+class ConsoleAuth:
+    """Let in who shows the token, or a cookie of a session that began with it; with an empty token, everyone."""
+
+    def __init__(self, token: str, documents: DocumentStore, *, secure: bool, seconds: Seconds = time.time) -> None:
+        self._token, self._documents, self._secure, self._seconds = token.encode(), documents, secure, seconds
+        self._guesses = Guesses(seconds)
+        self._cookie = "__Host-trnbot_console" if secure else "trnbot_console"
+        """Browsers take a cookie of the first name by TLS alone, for this one host: no sister site can plant it."""
 
     @property
     def locked(self) -> bool:
         """Return whether a token is asked for."""
         return bool(self._token)
 
-    def admits(self, request: web.Request) -> bool:
+    async def admits(self, request: web.Request) -> bool:
         """Return whether a request may see the console; every comparison takes the same time whatever is wrong."""
         if not self._token:
             return True
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.opens(shown.strip())
-        cookie = request.cookies.get(COOKIE, "")
-        until, _, _ = cookie.partition(".")
-        genuine = hmac.compare_digest(cookie.encode(errors="replace"), self._pass(until).encode(errors="replace"))
-        return genuine and int(until) >= self._seconds()
+            return self.opens(shown.strip(), request.remote or "")
+        session = self._session(request)
+        return session is not None and not await self._ended(session)
 
-    def opens(self, shown: str) -> bool:
-        """Return whether this is the token."""
-        return hmac.compare_digest(shown.encode(errors="replace"), self._token)
+    def opens(self, shown: str, address: str) -> bool:
+        """Return whether this is the token; raise 429 for an address that guessed too often, whatever it shows."""
+        if self._guesses.exhausted(address):
+            raise web.HTTPTooManyRequests(text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))})
+        right = hmac.compare_digest(shown.encode(errors="replace"), self._token)
+        if not right:
+            self._guesses.count(address)
+        return right
 
-    def enter(self, answer: web.StreamResponse) -> None:
-        """Give the browser its cookie, which no script reads and no other site sends."""
-        cookie = self._pass(str(int(self._seconds()) + _LASTS_S))
-        answer.set_cookie(COOKIE, cookie, max_age=_LASTS_S, httponly=True, samesite="Strict", secure=self._secure)
+    def begin(self, answer: web.StreamResponse) -> None:
+        """Give the browser the cookie of a new session, which no script reads and no other site sends."""
+        session = Session(secrets.token_hex(16), int(self._seconds()) + _LASTS_S)
+        cookie = f"{session.id}.{session.until}.{self._sign(session)}"
+        answer.set_cookie(self._cookie, cookie, max_age=_LASTS_S, path="/", httponly=True, samesite="Strict", secure=self._secure)
+
+    async def end(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """End the session of a request: whoever holds its cookie, this browser or a thief, is let in no more."""
+        if session := self._session(request):
+            await asyncio.to_thread(self._forget, session)
+        answer.del_cookie(self._cookie, path="/", httponly=True, samesite="Strict", secure=self._secure)
 
     def form_token(self, fallback: str) -> str:
         """Return the proof that the console's own forms carry: the same in every process that shares the token."""
         return hmac.digest(self._token, b"form", "sha256").hex() if self._token else fallback
 
-    def _pass(self, until: str) -> str:
-        return f"{until}.{hmac.digest(self._token, f'pass {until}'.encode(errors='replace'), 'sha256').hex()}"
+    def _session(self, request: web.Request) -> Session | None:
+        """Return the session whose cookie this is, None where we did not write it or it is over."""
+        id_, _, rest = request.cookies.get(self._cookie, "").partition(".")
+        until, _, sign = rest.partition(".")
+        if not until.isdecimal() or not until.isascii() or len(until) > 12:  # digits of a second
+            return None
+        session = Session(id_, int(until))
+        genuine = hmac.compare_digest(sign.encode(errors="replace"), self._sign(session).encode())
+        return session if genuine and session.until >= self._seconds() else None
+
+    def _sign(self, session: Session) -> str:
+        return hmac.digest(self._token, f"session {session.id} {session.until}".encode(errors="replace"), "sha256").hex()
+
+    async def _ended(self, session: Session) -> bool:
+        return await asyncio.to_thread(self._documents.get, _ENDED, session.id) is not None
+
+    def _forget(self, session: Session) -> None:
+        """Keep that a session ended, and drop those whose cookies are over anyway."""
+        for id_, document in self._documents.newest(_ENDED, _ADDRESSES):
+            if int(document.get("until", 0)) < self._seconds():
+                self._documents.drop(_ENDED, id_)
+        self._documents.put(_ENDED, session.id, {"until": session.until})
 
 
 class LoginPage:
-    """Ask for the token in the browser, and give the cookie for it."""
+    """Ask for the token in the browser, give the cookie for it, and take it back."""
 
     def __init__(self, auth: ConsoleAuth, pages: PageRenderer) -> None:
         self._auth, self._pages = auth, pages
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Ask for the console's token."""
-        return _home() if self._auth.admits(request) else self._form(200, wrong=False)
+        return _to("/") if await self._auth.admits(request) else self._form(200)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
-        if not self._auth.opens(str((await request.post()).get("secret", ""))):
+        shown = str((await request.post()).get("secret", ""))
+        try:
+            opened = self._auth.opens(shown, request.remote or "")
+        except web.HTTPTooManyRequests as error:
+            return self._form(error.status, _REFUSED)
+        if not opened:
             await asyncio.sleep(_WRONG_S)
-            return self._form(403, wrong=True)
-        answer = _home()
-        self._auth.enter(answer)
+            return self._form(403, "That token is wrong.")
+        answer = _to("/")
+        self._auth.begin(answer)
         return answer
 
-    def _form(self, status: int, *, wrong: bool) -> web.Response:
-        return web.Response(status=status, text=self._pages.page("login.html", wrong=wrong), content_type="text/html")
+    async def leave(self, request: web.Request) -> web.StreamResponse:
+        """Sign this browser out."""
+        answer = _to(LOGIN_PATH)
+        await self._auth.end(request, answer)
+        return answer
 
-
-def _home() -> web.Response:
-    return web.Response(status=303, headers={"Location": "/"})
+    def _form(self, status: int, problem: str = "") -> web.Response:
+        return web.Response(status=status, text=self._pages.page("login.html", problem=problem), content_type="text/html")
 
 
 def refusal(request: web.Request) -> web.StreamResponse:
     """Send a person to the page that asks for the token; tell a program that it is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
-        return web.Response(status=303, headers={"Location": LOGIN_PATH})
+        return _to(LOGIN_PATH)
     headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers)
+
+
+def _to(path: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": path})
+
+
+def _network(address: str) -> str:
+    """Return the address, of IPv6 the 64 bits that one subscriber is given."""
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((known, 64), strict=False)) if known.version == 6 else str(known)

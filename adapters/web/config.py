@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from bot.model.request import Effect
 from bot.ports import Answer, Clock, CommandHint
 
 
@@ -52,4 +53,6 @@ class Console:
     clock: Clock
     health: Callable[[], Mapping[str, Any]]
     metrics: Callable[[], str]
+    effect: Callable[[str], Effect]
+    """Tells how far a line reaches: the console reads no line itself."""
     hints: Sequence[CommandHint] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -18,8 +18,8 @@ _SILENCE = 15.0
 class Hub:
     """Fan events out to the open pages; a page too slow to follow is closed, and comes back to read everything."""
 
-    def __init__(self, status: Callable[[], str]) -> None:
-        self._status = status
+    def __init__(self, status: Callable[[], str], admits: Callable[[web.Request], Awaitable[bool]]) -> None:
+        self._status, self._admits = status, admits
         self._started, self._count = secrets.token_hex(4), 0
         self._pages: set[asyncio.Queue[str | None]] = set()
         self.closed = False
@@ -46,37 +46,37 @@ class Hub:
         for page in list(self._pages):
             self._end(page)
 
-    async def serve(self, request: web.Request, headers: dict[str, str]) -> web.StreamResponse:
-        """Hold one page's stream until it leaves or the hub closes."""
-        response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Hold one page's stream until it leaves, its reader signs out, or the hub closes."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
         page: asyncio.Queue[str | None] = asyncio.Queue(maxsize=100)
         self._pages.add(page)
         try:
             await response.write(f"retry: 2000\n{_event('hello', {'version': self.version})}".encode())
-            await self._follow(page, response)
+            await self._follow(page, request, response)
         except ConnectionError:
             pass  # the reader left: nothing is owed to a closed page
         finally:
             self._pages.discard(page)
         return response
 
-    async def _follow(self, page: asyncio.Queue[str | None], response: web.StreamResponse) -> None:
+    async def _follow(self, page: asyncio.Queue[str | None], request: web.Request, response: web.StreamResponse) -> None:
+        words: str | None = ""
         shown, quiet = "", 0.0
-        while not self.closed:
+        while not self.closed and words is not None:
             status = self._status()
             if status != shown:
-                shown, quiet = status, 0.0
-                await response.write(_event("status", {"html": status}).encode())
+                shown, words = status, words + _event("status", {"html": status})
+            if words:
+                if not await self._admits(request):  # signed out meanwhile
+                    return
+                quiet = 0.0
+                await response.write(words.encode())
             try:
                 words = await asyncio.wait_for(page.get(), _BEAT)
             except TimeoutError:
                 words = "" if (quiet := quiet + _BEAT) < _SILENCE else ": still here\n\n"
-            if words is None:
-                return
-            if words:
-                quiet = 0.0
-                await response.write(words.encode())
 
     @staticmethod
     def _end(page: asyncio.Queue[str | None]) -> None:

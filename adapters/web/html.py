@@ -35,9 +35,12 @@ _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
 
 class PageRenderer:
-    """Draw the console's templates; `token` lets forms without JavaScript prove that this console made them."""
+    """Draw the console's templates; `token` lets forms without JavaScript prove that this console made them.
 
-    def __init__(self, *, token: str, title: str) -> None:
+    Where it is `locked`, the pages show the way out.
+    """
+
+    def __init__(self, *, token: str, title: str, locked: bool = False) -> None:
         self._env = Environment(
             loader=PackageLoader("adapters.web", "templates"),
             autoescape=True,
@@ -45,7 +48,7 @@ class PageRenderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._env.globals.update(token=token, title=title, card=self.card, block=self.block, when=when)
+        self._env.globals.update(token=token, title=title, locked=locked, card=self.card, block=self.block, when=when)
         self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
 
     def page(self, template: str, /, **values: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from adapters.web.auth import LOGIN_PATH, ConsoleAuth, LoginPage
+from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.events import Hub
 from adapters.web.guard import Guard
@@ -22,11 +22,11 @@ class WebSurface:
     """Implement `bot.ports.Surface` and `bot.ports.Listener` for the browser."""
 
     def __init__(self, config: WebConfig, console: Console, documents: DocumentStore) -> None:
-        auth = ConsoleAuth(config.secret, secure=config.secure)
+        auth = ConsoleAuth(config.secret, documents, secure=config.secure)
         token = auth.form_token(secrets.token_urlsafe(24))
-        self._pages = PageRenderer(token=token, title=config.title)
+        self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
         self._messages = Messages(documents, console.clock)
-        self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())))
+        self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits)
         self._views = Views(console, self._pages, self._messages, self._hub, self)
         self._login = LoginPage(auth, self._pages)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
@@ -71,6 +71,7 @@ class WebSurface:
             web.get("/events", read(views.events)),
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
+            web.post(LOGOUT_PATH, write(self._login.leave)),
             web.get("/static/{name}", everyone(views.static)),
             web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
             web.get("/metrics", read(views.metrics)),

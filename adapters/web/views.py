@@ -12,14 +12,14 @@ from aiohttp import web
 
 from adapters.web.config import Console
 from adapters.web.events import Hub
-from adapters.web.guard import HEADERS, OWN_HEADER, own_page
+from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.messages import Messages
 from adapters.web.strip import LINES, WasteStrip, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
-from bot.model.request import LOCAL, Request, User
+from bot.model.request import LOCAL, Effect, Manner, Request, User
 from bot.ports import Surface
 
 CHANNEL = "alerts"
@@ -30,7 +30,15 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _LONGEST = 4_000
 """Characters of a line."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
-"""What an empty channel offers to ask, of what the bot knows."""
+"""What an empty channel offers to ask."""
+WOULD = {
+    Effect.READS: "reads and changes nothing",
+    Effect.WORKS: "changes nothing and may work for long",
+    Effect.SHARES: "shows its answer to everyone who reads this console",
+    Effect.CHANGES: "changes something, or tells other people",
+    Effect.NOTHING: "means no command",
+}
+"""Says of a line that waits for a press how far it reaches."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +89,13 @@ class Views:
         return await self._show_answer(request, "Alert", f"alert {quote(request.match_info['id'])}")
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
-        """Show a line's answer; a line that may change something, brought by a link from elsewhere, waits for a press."""
+        """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
         line = _line(request.query.get("line", ""))
-        if not line or not (own_page(request) or self._only_reads(line)):
-            return self._page("line.html", request, name="Ask", line=line, it=None, more=())
-        return await self._show_answer(request, "Ask", line)
+        effect = self._console.effect(line)
+        runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
+        if line and runs:
+            return await self._show_answer(request, "Ask", line)
+        return self._page("line.html", request, name="Ask", line=line, it=None, more=(), would=WOULD[effect])
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
@@ -101,7 +111,7 @@ class Views:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Keep a page up to date."""
-        return await self._hub.serve(request, HEADERS)
+        return await self._hub.serve(request)
 
     async def static(self, request: web.Request) -> web.StreamResponse:
         """Serve the style sheet, the script and the icon."""
@@ -124,24 +134,18 @@ class Views:
         return web.Response(text=self._console.metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _standing(self) -> WasteStrip:
-        alerts, savings = [await self._answer(line, "") for line in LINES]
+        alerts, savings = [await self._answer(line, "", Manner.VIEWED) for line in LINES]
         return standing(alerts, savings)
 
-    def _only_reads(self, line: str) -> bool:
-        """Return whether the line's command is known to change nothing (the longest name that fits decides)."""
-        words = line.lower().split()
-        fitting = [hint for hint in self._console.hints if words[: len(hint.name.split())] == hint.name.split()]
-        return bool(fitting) and not max(fitting, key=lambda hint: len(hint.name)).changes
-
     async def _show_answer(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
-        card = await self._answer(line, "")
+        card = await self._answer(line, "", Manner.VIEWED)
         return self._page("line.html", request, name=name, line=line, it=card, more=more)
 
     async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""
         if not line:
             raise web.HTTPBadRequest(text="The line is empty; type 'help' for the commands.\n")
-        card = await self._answer(line, where)
+        card = await self._answer(line, where, Manner.ASKED)
         scripted = OWN_HEADER in request.headers
         if card.public:
             await self._publish(card, where)
@@ -159,8 +163,9 @@ class Views:
         else:
             await self._surface.post(CHANNEL, card, "")
 
-    async def _answer(self, line: str, where: str) -> Card:
-        request = Request(line, READER, self._console.clock(), "web", LOCAL, channel=f"web:{CHANNEL}", thread=where)
+    async def _answer(self, line: str, where: str, manner: Manner) -> Card:
+        channel = f"web:{CHANNEL}"
+        request = Request(line, READER, self._console.clock(), "web", LOCAL, channel, where, manner)
         try:
             return await self._console.answer(request)
         except TrnbotError as error:
@@ -173,7 +178,7 @@ class Views:
             "lines": self.lines,
             "health": health,
             "hints": self._console.hints,
-            "starters": [line for line in STARTERS if any(hint.name == line.split()[0] for hint in self._console.hints)],
+            "starters": STARTERS,
             "version": self._hub.version,
             **values,
         }
@@ -186,10 +191,8 @@ def _health_json(health: Mapping[str, Any]) -> web.Response:
 
 
 def _line(words: str) -> str:
-    """Return a typed line without its leading `/trn`; refuse one that nobody typed."""
+    """Return a typed line; refuse one that nobody typed."""
     line = words.strip()
-    head, _, rest = line.partition(" ")
-    line = rest.strip() if head.lower() in ("/trn", "trn", "trnbot", "/trnbot") else line
     if len(line) > _LONGEST:
         raise web.HTTPBadRequest(text=f"The line is longer than {_LONGEST} characters; shorten it.\n")
     return line

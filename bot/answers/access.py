@@ -29,7 +29,7 @@ class Access:
         """Raise `NotAllowed` where this person may not run this line, or where nobody asked for more than to read."""
         if request.manner is Manner.VIEWED and read.effect is not Effect.READS:
             raise NotAllowed(f"'{read.command.name}' waits for a person to press it; a link does no more than read.")
-        if read.command.who is not Role.ADMIN or read.asks_help or await self.role(request.user.id, people) is Role.ADMIN:
+        if read.runs.who is not Role.ADMIN or await self.role(request.user.id, people) is Role.ADMIN:
             return
         admins = ", ".join(sorted(self.admins)) or "nobody yet; set TRNBOT_ADMINS"
         raise NotAllowed(f"'{read.command.name}' is for admins ({admins}), and you are {request.user.id}.")

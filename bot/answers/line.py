@@ -69,13 +69,16 @@ class CommandLine:
         return bool(self.words) and self.words[-1].text in _HELP
 
     @property
+    def runs(self) -> Command:
+        """Return the command that answers: `help` where the line asks how its own is used."""
+        return find_command(["help"])[0] if self.asks_help else self.command
+
+    @property
     def effect(self) -> Effect:
         """Return how far the line reaches."""
-        if self.shared:
+        if self.runs.changes:
             return Effect.CHANGES
-        if self.asks_help:
-            return Effect.READS
-        return Effect.CHANGES if self.command.changes else Effect.WORKS if self.command.heavy else Effect.READS
+        return Effect.SHARES if self.shared else Effect.WORKS if self.runs.heavy else Effect.READS
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,10 @@ def effect_of(line: str) -> Effect:
 
 
 def attempted(line: str) -> Command | None:
-    """Return the command that a line begins with, also where a quote is left open or the line is too long; None for none."""
-    words: list[Word] = []
+    """Return the command that a line would run, also where a quote is left open or the line is too long; None for none."""
+    begun = line.lstrip()[:LONGEST]
     try:
-        words.extend(_words(line[:LONGEST], open_too=True))
-        return _command_line(line, words).command
+        return _command_line(begun, list(_words(begun, open_too=True))).runs
     except WrongInput:
         return None
 

@@ -171,7 +171,8 @@ def find_command(words: list[str], commands: Mapping[str, Command] | None = None
     """Return the command with the longest name that `words` begin with, and the words after it; raise `WrongInput`."""
     table = COMMANDS if commands is None else commands
     for n in range(min(3, len(words)), 0, -1):
-        name = " ".join(words[:n]).lower()
+        name = " ".join(words[:n])
+        name = name.lower() if name.isascii() else name  # `K` (Kelvin) is no k, though its lower case is
         if name in table:
             return table[name], words[n:]
     shown = sorted({c.name for c in table.values() if not c.hidden})

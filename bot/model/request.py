@@ -54,6 +54,8 @@ class Effect(StrEnum):
     """It shows something, quickly."""
     WORKS = "works"
     """It changes nothing, and may work for long: a person asks for it by a press."""
+    SHARES = "shares"
+    """It shows to everyone what it reads."""
     CHANGES = "changes"
     """It changes something that is remembered, or tells other people."""
     NOTHING = "nothing"

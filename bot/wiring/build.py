@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from bot.answers.access import Access
+from bot.answers.line import effect_of
 from bot.app import App
 from bot.ports import ChatPorts, Check, Clock, Listener, People, Stores, Surface
 from bot.settings.rules import LOOPBACK
@@ -75,6 +76,7 @@ def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock
         clock,
         health=lambda: health(app, settings, clock, speed),
         metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
+        effect=effect_of,
         hints=hints,
     )
     web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)

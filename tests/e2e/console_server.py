@@ -13,13 +13,18 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.http import application
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of, read_line
 from bot.cards.card import Card, Code, Column, Facts, Strong, Table, Tone, text
 from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.ports import CommandHint
 from tests.e2e import samples
+
+assert ANSWERS
 
 HINTS = (
     CommandHint("cost", "What Trainium costs.", "cost 7d by team", changes=False),
@@ -56,14 +61,15 @@ class MemoryShelf:
 
 async def answer(request: Request) -> Card:
     """Answer the lines of the samples."""
-    word = request.line.removeprefix("share ").split()[0]
+    read = read_line(request.line)
+    word = read.command.name
     if word in {"cost", "alert", "snooze", "ack"}:
-        if word == "snooze" and "for=" in request.line:
-            return Card("Snoozed for 2 hours", Tone.GOOD, (text("You typed ", Code(request.line)),))
+        if word == "snooze" and "for=" in read.text:
+            return Card("Snoozed for 2 hours", Tone.GOOD, (text("You typed ", Code(read.text)),))
         card = {"cost": samples.cost_card, "alert": samples.alert_card, "snooze": samples.form_card, "ack": samples.good_card}[
             word
         ]()
-        return Card(card.title, card.tone, card.blocks, public=True) if request.line.startswith("share ") else card
+        return Card(card.title, card.tone, card.blocks, public=True) if read.shared else card
     if word == "alerts":
         rows = (("starved", "llama-70b", "25 min", "$1,083"), ("idle", "eval-sweep", "3 h 40 min", "$142"))
         columns = (Column("Cause"), Column("Where"), Column("For"), Column("USD an hour"))
@@ -105,7 +111,7 @@ def surface(**changed: Any) -> WebSurface:
     """Build the console over the samples."""
     shelf = changed.pop("shelf", None) or MemoryShelf()
     bot = {field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed}
-    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", HINTS), **bot)
+    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, HINTS), **bot)
     return WebSurface(WebConfig(**changed), console, shelf)
 
 
@@ -121,9 +127,7 @@ async def main(port: int) -> None:
     """Serve until stopped."""
     console = surface()
     await filled(console)
-    app = web.Application()
-    app.add_routes(console.routes())
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(application([console]))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     await asyncio.Event().wait()

@@ -175,9 +175,12 @@ def found(side: SlackSide, pattern: str) -> str:
     return str(words[0])
 
 
+OF_A_PAGE = {"X-Trnbot": "console", "Sec-Fetch-Site": "same-origin"}
+
+
 def answers(bot: Product) -> bool:
     """Ask on its console as a page of it does; fail where it does not answer."""
-    asked = urllib.request.Request(f"{bot.url}/ask", data=b"line=alerts", headers={"X-Trnbot": "console"})
+    asked = urllib.request.Request(f"{bot.url}/ask", data=b"line=alerts", headers=OF_A_PAGE)
     with urllib.request.urlopen(asked, timeout=10) as answer:
         return bool(answer.status == 200)
 

@@ -1,7 +1,7 @@
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from adapters.http import application
 from tests.e2e.console_server import surface
 
 
@@ -12,9 +12,7 @@ async def open_console():
 
     async def build(**changed):
         console = surface(**changed)
-        app = web.Application()
-        app.add_routes(console.routes())
-        client = TestClient(TestServer(app))
+        client = TestClient(TestServer(application([console])))
         await client.start_server()
         clients.append((console, client))
         return console, client

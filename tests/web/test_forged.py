@@ -9,7 +9,8 @@ from bot.wiring.surfaces import command_hints
 from tests.guarded import guarded, later
 
 SECRET = "correct horse battery staple"
-OWN = {"X-Trnbot": "console"}
+OWN = {"X-Trnbot": "console", "Sec-Fetch-Site": "same-origin"}
+PAGE = {"Sec-Fetch-Site": "same-origin"}
 EVIL = "https://evil.example"
 
 
@@ -31,9 +32,9 @@ async def locked(open_console, behind):
 
 
 FORGERIES = {
-    "without a proof": ({}, {}),
-    "with a guessed token": ({"token": "x" * 32}, {}),
-    "with an empty token": ({"token": ""}, {}),
+    "without a proof": ({}, PAGE),
+    "with a guessed token": ({"token": "x" * 32}, PAGE),
+    "with an empty token": ({"token": ""}, PAGE),
     "from another site": ({}, OWN | {"Sec-Fetch-Site": "cross-site"}),
     "from a sister site": ({}, OWN | {"Sec-Fetch-Site": "same-site"}),
     "from an address bar": ({}, OWN | {"Sec-Fetch-Site": "none"}),
@@ -41,11 +42,12 @@ FORGERIES = {
     "from a file": ({}, OWN | {"Origin": "null"}),
     "from another port": ({}, OWN | {"Origin": "http://127.0.0.1:1"}),
     "to a name that was bound anew": ({}, OWN | {"Host": "evil.example"}),
-    "with the proof in a cookie": ({}, {"Cookie": "token=x"}),
-    "with the proof in a query": ({}, {}),
-    "with a token of no letters": ({"token": "\x00é\u202e"}, {}),
-    "with the header misspelt": ({}, {"X-Trn": "console"}),
-    "as text": ({"token": "1"}, {"Content-Type": "text/plain"}),
+    "with the proof in a cookie": ({}, PAGE | {"Cookie": "token=x"}),
+    "with the proof in a query": ({}, PAGE),
+    "with a token of no letters": ({"token": "\x00é\u202e"}, PAGE),
+    "with the header misspelt": ({}, PAGE | {"X-Trn": "console"}),
+    "as text": ({"token": "1"}, PAGE | {"Content-Type": "text/plain"}),
+    "from no page": ({}, {"X-Trnbot": "console"}),
 }
 
 
@@ -60,16 +62,21 @@ async def test_nothing_is_done_for_a_post_of_another_page(door, behind, name):
     assert (behind.asked, behind.state()) == ([], before)
 
 
+def quoted(line):
+    return " ".join(f'"{word}"' for word in line.split())
+
+
 async def test_a_link_from_anywhere_changes_nothing(door, behind):
     before = behind.state()
+    page = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     for site in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}, {"Referer": EVIL}):
-        for line in (*behind.lines(), *(f"share {line}" for line in behind.lines())):
-            assert (await door.get("/ask", params={"line": line}, headers=site)).status == 200
+        for line in (*behind.lines(), *(f"share {line}" for line in behind.lines()), *map(quoted, behind.lines())):
+            assert (await door.get("/ask", params={"line": line}, headers=page | site)).status == 200
     assert (behind.asked, behind.state()) == ([], before)
 
 
 def cookie(secret, until):
-    return f"trnbot_console={until}.{hmac.digest(secret.encode(), f'pass {until}'.encode(), 'sha256').hex()}"
+    return f"trnbot_console=s1.{until}.{hmac.digest(secret.encode(), f'session s1 {until}'.encode(), 'sha256').hex()}"
 
 
 STRANGERS = {
@@ -82,7 +89,7 @@ STRANGERS = {
     "with the token as a cookie": {"Cookie": f"trnbot_console={SECRET}"},
     "with a pass of another token": {"Cookie": cookie("another", int(time.time()) + 900)},
     "with a pass that ended": {"Cookie": cookie(SECRET, int(time.time()) - 1)},
-    "with a pass without end": {"Cookie": f"trnbot_console={2**63}.{'0' * 64}"},
+    "with a pass without end": {"Cookie": f"trnbot_console=s1.{2**63}.{'0' * 64}"},
     "with half a pass": {"Cookie": cookie(SECRET, int(time.time()) + 900)[:-1]},
     "with letters for a time": {"Cookie": cookie("another", "never")},
 }
@@ -95,7 +102,7 @@ async def test_who_does_not_show_the_token_reads_and_changes_nothing(locked, beh
     for line in behind.lines():
         said = [await locked.post(path, data={"line": line}, headers=STRANGERS[name] | OWN) for path in ("/ask", "/form")]
         said.append(await locked.get("/ask", params={"line": line}, headers=STRANGERS[name]))
-        assert [answer.status for answer in said] == [401] * 3
+        assert {answer.status for answer in said} <= {401, 429}  # 429: guessed too often
     assert (behind.asked, behind.state()) == ([], before)
     assert SECRET not in caplog.text
 
@@ -105,6 +112,6 @@ async def test_who_guesses_at_the_sign_in_gets_no_pass(locked, behind):
     form = page.split('name="token" value="')[1].split('"')[0]
     for i in range(200):
         wrong = {"secret": SECRET, "token": f"{form[:-1]}{i}"} if i else {"secret": f"{SECRET}.", "token": form}
-        answer = await locked.post("/login", data=wrong, allow_redirects=False)
+        answer = await locked.post("/login", data=wrong, headers=PAGE, allow_redirects=False)
         assert (answer.status, "Set-Cookie" in answer.headers) == (403, False)
     assert (behind.asked, behind.state()) == ([], before)

@@ -6,7 +6,7 @@ from bot.cards.card import Button, Buttons, Card, Tone, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf, filled, health
 
-SCRIPT = {"X-Trnbot": "console"}
+SCRIPT = {"X-Trnbot": "console", "Sec-Fetch-Site": "same-origin"}
 
 
 async def body(response):
@@ -173,9 +173,10 @@ async def test_forms_work_without_javascript(open_console):
     _, client = await open_console()
     page = await body(await client.get("/"))
     token = page.split('name="token" value="')[1].split('"')[0]
-    said = await client.post("/ask", data={"line": "why a1", "token": token})
+    own = {"Origin": str(client.make_url("")).rstrip("/")}
+    said = await client.post("/ask", data={"line": "why a1", "token": token}, headers=own)
     assert "Why a1 speaks" in await body(said)
-    back = await client.post("/ask", data={"line": "ack a1", "token": token}, allow_redirects=False)
+    back = await client.post("/ask", data={"line": "ack a1", "token": token}, headers=own, allow_redirects=False)
     assert (back.status, back.headers["Location"]) == (303, "/")
 
 

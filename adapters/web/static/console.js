@@ -160,7 +160,7 @@ function place(where, content) {
 
 async function submitted(event) {
   const form = event.target;
-  if (form.method !== "post") return;
+  if (form.method !== "post" || "plain" in form.dataset) return;
   event.preventDefault();
   const button = event.submitter ?? $("button", form);
   if (button.getAttribute("aria-busy") === "true") return;
