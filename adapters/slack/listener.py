@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,8 @@ from adapters.slack.responder import Responder
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
-from bot.ports import CommandHint, Deduplicator
+from bot.model.request import Effect
+from bot.ports import ChatPorts, Deduplicator
 
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0
@@ -87,10 +88,8 @@ class EventListener:
     What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
     """
 
-    def __init__(
-        self, of: WorkspaceOf, hints: Sequence[CommandHint], seen: Deduplicator, installs: Installations | None = None
-    ) -> None:
-        self._of, self._hints, self._seen, self._installs = of, hints, seen, installs
+    def __init__(self, of: WorkspaceOf, ports: ChatPorts, seen: Deduplicator, installs: Installations | None = None) -> None:
+        self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
         self._tasks = Tasks()
         self._names: dict[str, str] = {}
 
@@ -208,17 +207,18 @@ class EventListener:
         elif view or action_id.startswith("opens"):
             await responder.respond_in_modal(line, requester, body.get("trigger_id", ""))
         else:
-            mine = bool((body.get("container") or {}).get("is_ephemeral")) and line.startswith("share ")
+            shares = self._ports.effect(line) is Effect.SHARES
+            mine = bool((body.get("container") or {}).get("is_ephemeral")) and shares
             await responder.respond(line, replace(requester, pressed_share=mine))
 
     async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
         message = body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
         origin = Origin(channel, message.get("thread_ts") or message.get("ts", "") if channel else "")
-        words = without_mention(message.get("text") or "").split(maxsplit=1)
-        is_command = words and words[0].lower() in {hint.name.split()[0] for hint in self._hints}
-        line = parse_line(" ".join(words)) if is_command else ""
-        view = ask_view(usage_hint(self._hints), line, origin)
+        words = without_mention(message.get("text") or "").strip()
+        line = parse_line(words) if words else ""
+        known = self._ports.effect(line) is not Effect.NOTHING
+        view = ask_view(usage_hint(self._ports.hints), line if known else "", origin)
         await (await self._responder(context)).open_modal(body.get("trigger_id", ""), view)
 
     async def _close(self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder) -> None:

@@ -46,7 +46,7 @@ class SlackSurface:
         self._workspaces = Workspaces(self._open, token=config.bot_token, installs=self._installs, served=config.workspaces)
         self._app = self._bolt()
         self._socket: AsyncSocketModeHandler | None = None
-        self._listener = EventListener(self._workspaces.of, ports.hints, Deduplicator(ports.keys, "slack.seen"), self._installs)
+        self._listener = EventListener(self._workspaces.of, ports, Deduplicator(ports.keys, "slack.seen"), self._installs)
         self._listener.register(self._app)
 
     def _open(self, token: str, prefix: str) -> Workspace:

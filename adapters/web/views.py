@@ -34,7 +34,7 @@ STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 WOULD = {
     Effect.READS: "reads and changes nothing",
     Effect.WORKS: "changes nothing and may work for long",
-    Effect.SHARES: "shows its answer to everyone who reads this console",
+    Effect.SHARES: "answers for everyone who reads this console",
     Effect.CHANGES: "changes something, or tells other people",
     Effect.NOTHING: "means no command",
 }

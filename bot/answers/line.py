@@ -76,9 +76,9 @@ class CommandLine:
     @property
     def effect(self) -> Effect:
         """Return how far the line reaches."""
-        if self.runs.changes:
-            return Effect.CHANGES
-        return Effect.SHARES if self.shared else Effect.WORKS if self.runs.heavy else Effect.READS
+        if self.shared:
+            return Effect.SHARES
+        return Effect.CHANGES if self.runs.changes else Effect.WORKS if self.runs.heavy else Effect.READS
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,11 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareButton(Button):
+    """Show a private answer to everyone: its line answers the same line once more, for all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Buttons:
     """Hold buttons of one row."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot.cards.card import Block, Button, Buttons, Card, Form, Tone
+from bot.cards.card import Block, Buttons, Card, Form, ShareButton, Tone
 
 PREFIX = "share "
 """Begins the line that answers another line for everyone."""
@@ -17,7 +17,7 @@ def with_share(card: Card, line: str) -> Card:
     asks = any(isinstance(block, Form) for block in card.blocks)
     if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
         return card
-    share = Button("Share", f"{PREFIX}{line}")
+    share = ShareButton("Share", f"{PREFIX}{line}")
     last = card.blocks[-1] if card.blocks else None
     if isinstance(last, Buttons):
         return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
@@ -32,4 +32,4 @@ def without_share(card: Card) -> Card:
 def _unshared(block: Block) -> Block:
     if not isinstance(block, Buttons):
         return block
-    return Buttons(tuple(button for button in block.buttons if not button.line.startswith(PREFIX)))
+    return Buttons(tuple(button for button in block.buttons if not isinstance(button, ShareButton)))

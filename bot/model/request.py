@@ -55,7 +55,7 @@ class Effect(StrEnum):
     WORKS = "works"
     """It changes nothing, and may work for long: a person asks for it by a press."""
     SHARES = "shares"
-    """It shows to everyone what it reads."""
+    """It shows its answer to everyone, whatever else it does."""
     CHANGES = "changes"
     """It changes something that is remembered, or tells other people."""
     NOTHING = "nothing"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart
 from bot.model.check import CommandHint
-from bot.model.request import Request
+from bot.model.request import Effect, Request
 from bot.ports.stores import DocumentStore, IdempotencyKeys
 
 Clock = Callable[[], datetime]
@@ -23,6 +23,10 @@ Tell = Callable[[str], Awaitable[None]]
 Draw = Callable[[Chart], bytes]  # as PNG
 
 
+def _unknown(_: str) -> Effect:
+    return Effect.NOTHING
+
+
 @dataclass(frozen=True)
 class ChatPorts:
     """Hold the parts of the bot that every chat surface is given."""
@@ -34,6 +38,8 @@ class ChatPorts:
     keys: IdempotencyKeys
     """Keys of events that came once, whichever process took them."""
     hints: Sequence[CommandHint] = ()
+    effect: Callable[[str], Effect] = _unknown
+    """Tells how far a line reaches: no surface reads a line itself."""
 
 
 class Surface(Protocol):

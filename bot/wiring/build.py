@@ -84,7 +84,7 @@ def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock
     async def tell(sentence: str) -> None:
         await app.tell_admins(sentence, clock())
 
-    chat = chats(settings, ChatPorts(app.answer, clock, draw, documents=store, keys=store, hints=hints), tell)
+    chat = chats(settings, ChatPorts(app.answer, clock, draw, documents=store, keys=store, hints=hints, effect=effect_of), tell)
     surfaces.update({"web": web, **chat})
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}

@@ -144,8 +144,7 @@ async def test_guard_audit_and_permission_agree_with_understand_on_every_line(wa
             continue
         command = command or read.runs
         plain = Effect.CHANGES if command.changes else Effect.WORKS if command.heavy else Effect.READS
-        shared = plain if command.changes else Effect.SHARES
-        assert effect_of(line) is (shared if read.shared else plain), line
+        assert effect_of(line) is (Effect.SHARES if read.shared else plain), line
         assert effect_of(read.text) is plain, line  # what a Share button repeats is the same line
         assert attempted(line) is command, line
         assert await refused(access, read, ANYBODY, Manner.ASKED) is (command.who is Role.ADMIN), line

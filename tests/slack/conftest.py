@@ -15,9 +15,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of
 from bot.cards.card import Card, text
 from bot.ports import ChatPorts, CommandHint
 
+assert ANSWERS
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 NOW = datetime(2026, 11, 20, 14, 25, tzinfo=UTC)
 HINTS = (
@@ -115,7 +118,7 @@ def config(slack, **tokens):
 
 def ports(answer, store, clock=lambda: NOW):
     """Return the bot's parts around a store."""
-    return ChatPorts(answer, clock, lambda chart: b"\x89PNG chart", store, store, HINTS)
+    return ChatPorts(answer, clock, lambda chart: b"\x89PNG chart", store, store, HINTS, effect_of)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bot.cards.card import Button, Buttons, Card, Chart, ChartKind, Tone, text
+from bot.cards.card import Buttons, Card, Chart, ChartKind, ShareButton, Tone, text
 
 MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
 DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
@@ -25,7 +25,7 @@ async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_a
     assert (request.surface, request.channel) == ("slack", "slack:C1")
 
 
-SHARED = (text("$142,000"), Buttons((Button("Share", "share cost 7d"),)))
+SHARED = (text("$142,000"), Buttons((ShareButton("Share", "share cost 7d"),)))
 
 
 async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(workspace, slack, bot):

@@ -122,6 +122,16 @@ async def test_the_message_shortcut_asks_in_the_thread_of_the_message(workspace,
     assert (answer["thread_ts"], bot.asked[0].line) == ("5.5", "ack a1")
 
 
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [('"ack" a1', '"ack" a1'), ("/trn cost 7d", "/trn cost 7d"), ("thank you", None), ("ac\u212a a1", None), ("", None)],
+)
+async def test_the_message_shortcut_offers_what_the_grammar_takes_for_a_line(workspace, slack, words, typed):
+    found = {"ts": "5.5", "text": words}
+    await workspace.interact({"type": "message_action", "callback_id": "trn_ask", "channel": {"id": "C1"}, "message": found})
+    assert slack.sent("views.open")[0]["view"]["blocks"][0]["element"].get("initial_value") == typed
+
+
 async def test_a_button_in_app_home_answers_in_a_modal(workspace, slack, bot):
     bot.card = Card("Why", blocks=(text("because"), Buttons((Button("Back", "home"),))))
     await workspace.press("why a1", channel=None, message=None, view={"type": "home"}, container={"type": "view"})

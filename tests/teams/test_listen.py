@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.cards.card import Button, Buttons, Card, Facts, Tone, text
+from bot.cards.card import Button, Buttons, Card, Facts, ShareButton, Tone, text
 from bot.model.request import Request
 
 DANA = "teams:29:dana"
@@ -58,7 +58,7 @@ async def test_the_mention_of_the_bot_is_no_part_of_the_line(bot: Any, said: str
 
 async def test_a_channel_is_answered_in_the_thread_and_without_a_share_button(bot: Any, connector: Any) -> None:
     async def shareable(request: Request) -> Card:
-        return Card("Cost", blocks=(Buttons((Button("Share", "share cost"), Button("More", "cost 30d"))),))
+        return Card("Cost", blocks=(Buttons((ShareButton("Share", "share cost"), Button("More", "cost 30d"))),))
 
     bot.answer = shareable
     await bot.hear("<at>trnbot</at> cost", conversation=CHANNEL, entities=[MENTION])

@@ -111,7 +111,7 @@ async def test_an_address_runs_what_only_reads_and_a_link_from_elsewhere_nothing
     [
         ("ack a1", "which changes something, or tells other people"),
         ("backtest 7d", "which changes nothing and may work for long"),
-        ("share cost", "which shows its answer to everyone"),
+        ("share cost", "which answers for everyone who reads this console"),
         ("cost", "which reads and changes nothing"),
     ],
 )
