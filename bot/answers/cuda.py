@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from bot.answers.line import read_line
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.errors import WrongInput
@@ -138,5 +139,5 @@ async def cuda(
 def _text(ports: Ports, request: Request, words: str) -> str:
     """Return the pasted text, its lines kept, or the text of a file where a terminal asks."""
     if not _FILE.fullmatch(words.strip()):
-        return re.split(r"\bcuda\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1].strip().strip("`")
+        return read_line(request.line).rest.strip().strip("`")
     return ports.site.files.text(words.strip(), request)

@@ -60,6 +60,8 @@ class CommandLine:
     words: list[Word]
     text: str
     """The line without a bot's name and without `share`."""
+    rest: str
+    """What follows the command as it was typed, its lines and quotes kept."""
     shared: bool = False
     """The answer is for everyone."""
 
@@ -139,8 +141,9 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
     words = _unprefixed(words[1:]) if shared else words
     if not words:
         words = [Word("help", start=len(line))]
-    command, rest = find_command([word.text for word in words])
-    return CommandLine(command, words[len(words) - len(rest) :], line[words[0].start :] or "help", shared)
+    command, after = find_command([word.text for word in words])
+    rest = words[len(words) - len(after) :]
+    return CommandLine(command, rest, line[words[0].start :] or "help", line[rest[0].start :] if rest else "", shared)
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:

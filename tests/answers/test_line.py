@@ -189,6 +189,19 @@ def test_filters_round_trip(filters: dict[str, list[str]]) -> None:
     assert read(text)["where"] == tuple(Filter(name, tuple(values)) for name, values in filters.items())
 
 
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ('/trn note down a1 "as it\n comes"', 'a1 "as it\n comes"'),
+        ("'note' \"down\" note down", "note down"),
+        ('share "no\\te down" a1', "a1"),
+        ("note down", ""),
+    ],
+)
+def test_what_follows_a_command_is_kept_as_it_was_typed(text: str, rest: str) -> None:
+    assert line.read_line(text).rest == rest
+
+
 def test_no_two_commands_share_a_name() -> None:
     with pytest.raises(ValueError, match="two commands"):
         registry.command("probe", "again", needs=Needs.NOTHING)(probe)

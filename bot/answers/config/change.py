@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 
 from bot.answers.config.history import applied_card, cancelled_card
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, SCOPES, form_card, scopes, settings_of
+from bot.answers.line import read_line
 from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
@@ -240,13 +240,7 @@ def _origin(versions: dict[int, Version], number: int) -> int:
 
 def _text(ports: Ports, request: Request, words: str) -> str:
     """Return the TOML of a request: pasted as it stands in the line, or that of a policy which it names."""
-    raw = (
-        re.split(r"\bimport\b", request.line, maxsplit=1, flags=re.IGNORECASE)[1]
-        .strip()
-        .strip("`")
-        .removeprefix("toml")
-        .translate(_QUOTES)
-    )
+    raw = read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES)
     if "=" in raw or "[" in raw:
         return raw
     return ports.site.files.policy(words, request)
