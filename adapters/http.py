@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
 from bot.errors import TrnbotError, Unavailable
 from bot.ports import Listener
+from bot.ports.work import CONNECTION, Asker
 
 _log = logging.getLogger("trnbot.http")
 _BODY_BYTES = 4 * 1024 * 1024
@@ -31,7 +32,7 @@ HEADERS = {
 
 def application(listeners: Sequence[Listener]) -> web.Application:
     """Return the application of these listeners, which protects every response, errors too, and names no server."""
-    served = web.Application(client_max_size=_BODY_BYTES)
+    served = web.Application(client_max_size=_BODY_BYTES, middlewares=[tell_leaving])
     served.on_response_prepare.append(_protect)
     for listener in listeners:
         served.add_routes(listener.routes())
@@ -49,7 +50,7 @@ async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Call
 
     Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
     """
-    runner = web.AppRunner(application(listeners), access_log=None, shutdown_timeout=3)
+    runner = web.AppRunner(application(listeners), access_log=None, shutdown_timeout=3, handler_cancellation=True)
     await runner.setup()
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
@@ -64,6 +65,22 @@ async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Call
         for listener in reversed(started):
             await _stopped(listener)
         await runner.cleanup()
+
+
+@web.middleware
+async def tell_leaving(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Finish every request, and tell its handler when nobody waits: it alone knows whether it is in the middle of a change."""
+    asker = Asker()
+    CONNECTION.set(asker)
+    answering = asyncio.ensure_future(handler(request))
+    answering.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        return await asyncio.shield(answering)
+    except asyncio.CancelledError:
+        asker.leave()
+        raise
 
 
 async def _start(listener: Listener, started: list[Listener]) -> None:

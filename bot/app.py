@@ -13,6 +13,7 @@ from bot.answers.access import Access
 from bot.answers.digest import post_digests
 from bot.answers.line import Call, CommandLine, attempted, read_line, typed
 from bot.answers.registry import Needs
+from bot.answers.turns import Turns
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Tone, text
@@ -27,6 +28,7 @@ from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
+from bot.ports.work import Lane, within
 from bot.watch.deliver import Delivery, intents, surface_of
 from bot.watch.health import Health, watch_channels
 from bot.watch.mute import mute
@@ -45,6 +47,7 @@ class App:
         access: Access,
         stopwatch: Callable[[], float],
         health: Health | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.ports = ports
         self.health = health or Health()
@@ -54,6 +57,7 @@ class App:
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
         self._leaving = asyncio.Event()
+        self._turns = turns
         self._stopwatch = stopwatch
 
     async def tick(self, now: datetime) -> TickResult | None:
@@ -61,6 +65,10 @@ class App:
 
         Returns None where the bot left while it read, before anything was written.
         """
+        with within(Lane.WATCH):
+            return await self._tick(now)
+
+    async def _tick(self, now: datetime) -> TickResult | None:
         async with self._turn:
             started = self._stopwatch()
             try:
@@ -98,7 +106,8 @@ class App:
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
         try:
-            return (await self.run(request))[1]
+            answered = self.run(request) if self._turns is None else self._turns.take(request, partial(self.run, request))
+            return (await answered)[1]
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
@@ -138,7 +147,11 @@ class App:
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
     async def refresh(self, now: datetime) -> None:
-        """Notify of a person's decision at once, without a tick."""
+        """Notify of a person's decision at once, without a tick; once decided, nothing stops it."""
+        with within(Lane.WATCH):
+            await self._refresh(now)
+
+    async def _refresh(self, now: datetime) -> None:
         async with self._turn:
             state = await asyncio.to_thread(self.ports.stores.alerts.load, now)
             rules = await asyncio.to_thread(self._watch.rules)

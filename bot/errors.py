@@ -6,6 +6,8 @@ TrnbotError
 +-- Unavailable      something outside failed or is missing (exit 1)
     +-- Refused      it will go on failing until a person does something
     +-- Unanswered   it may have done what was asked
+    +-- OverBudget   a person, a surface or the whole bot is asked for more than its share; later it works
+    +-- OutOfTime    the line worked for longer than it may, or nobody waits for its answer any more
 """
 
 from __future__ import annotations
@@ -40,6 +42,14 @@ class Refused(Unavailable):
 
 class Unanswered(Unavailable):
     """Report a call outside that may have been carried out: the answer is missing, late, or a failure halfway."""
+
+
+class OverBudget(Unavailable):
+    """Refuse a line that asks for more than a share of the bot, saying when or how it will be answered."""
+
+
+class OutOfTime(Unavailable):
+    """Stop a line that worked for too long, or whose answer nobody waits for."""
 
 
 def _after_question(sentence: str) -> str:

@@ -27,6 +27,7 @@ from bot.model.price import Price
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
+from bot.ports.work import interruptible
 
 _log = logging.getLogger("trnbot.billing")
 _LAYOUT = "3"
@@ -151,7 +152,7 @@ class Bill:
     @contextmanager
     def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor of the caller's own, over tables that match the folder."""
-        with self._caught_up(), self._db.cursor() as cursor:
+        with self._caught_up(), self._db.cursor() as cursor, interruptible(cursor.interrupt):
             yield cursor
 
     @contextmanager

@@ -48,9 +48,8 @@ def written(dimension: str, value: Any) -> str:
 
 @dataclass
 class QueryParts:
-    """Collect the parts of one query: the SQL of its dimensions, the joins of its tags, and its values as parameters."""
+    """Collect the parts of one query: the SQL of its dimensions, its tags, and its values as parameters."""
 
-    joins: list[str] = field(default_factory=list)
     values: dict[str, object] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     _tags: dict[str, str] = field(default_factory=dict)
@@ -67,6 +66,14 @@ class QueryParts:
         """Return SQL to group by: times as they are stored, which `written` turns into text once a group."""
         expression = self.expression(dimension)
         return _TIMES[dimension][0] if dimension in _TIMES else expression
+
+    def tags(self) -> str:
+        """Return SQL that joins every tag asked for, by one pass over the tags: a join each took seconds for some hundred."""
+        picks = ", ".join(
+            sql("tag_value", names=f"[{', '.join(text(key) for key in candidates(tag))}]", alias=alias)
+            for tag, alias in self._tags.items()
+        )
+        return sql("piece_tags", values=picks) if picks else ""
 
     def over_time(self) -> bool:
         """Return whether rows of one thing must stay apart by time."""
@@ -88,8 +95,5 @@ class QueryParts:
     def _tag(self, tag: str) -> str:
         if not tag:
             raise WrongInput("'tag:' names no tag; write tag:NAME, for example tag:team.")
-        if tag not in self._tags:
-            alias = self._tags[tag] = f"tag_{len(self._tags)}"
-            listed = f"[{', '.join(text(key) for key in candidates(tag))}]"
-            self.joins.append(sql("piece_tag", names=listed, alias=alias))
-        return f"coalesce({self._tags[tag]}.value, '')"
+        alias = self._tags.setdefault(tag, f"tag_{len(self._tags)}")
+        return f"coalesce(tags.{alias}, '')"

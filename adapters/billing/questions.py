@@ -21,6 +21,7 @@ from bot.model.price import Basis, Price
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
+from bot.ports.work import most_rows, refuse_rows
 
 _ONE_DAY = timedelta(days=1)
 _BY_POD = {"namespace", "pod"}
@@ -38,9 +39,20 @@ def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where:
     detail = "pod_detail" if pods and parts.used & _BY_POD else "detail"
     pieces, values = _pieces(window, detail, parts)
     rows = "row" if parts.over_time() else sql("piece_sums")
-    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags="\n".join(parts.joins), filters=filters)
-    groups = db.execute(query, {**parts.values, **values}).fetchall()
+    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags=parts.tags(), filters=filters)
+    groups = _groups(db, query, {**parts.values, **values})
     return _tally(db, window, tuple(by), groups)
+
+
+def _groups(db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query; raise `OverBudget` where the line that asks may not have so many."""
+    most = most_rows()
+    if most is None:
+        return db.execute(query, values).fetchall()
+    groups = db.execute(f"{query}\nLIMIT {most + 1}", values).fetchall()
+    if len(groups) > most:
+        raise refuse_rows(most)
+    return groups
 
 
 def _pieces(window: Window, detail: str, parts: QueryParts) -> tuple[str, dict[str, object]]:

@@ -85,6 +85,11 @@ class ConsoleAuth:
         session = self._session(request)
         return session is not None and not await self._ended(session)
 
+    def reader(self, request: web.Request) -> str:
+        """Name who reads, among those admitted: the session of a browser that signed in, else the address."""
+        session = self._session(request) if self._token and "Authorization" not in request.headers else None
+        return session.id if session else _network(request.remote or "")
+
     def opens(self, shown: str, address: str) -> bool:
         """Return whether this is the token; raise 429 for an address that guessed too often, whatever it shows."""
         if self._guesses.exhausted(address):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Card, Table
+from bot.ports.work import Asker, asked_by
 
 MOST = 3
 """Alerts that the strip names; it stands above every message, and must leave them room."""
@@ -39,6 +41,23 @@ class WasteStrip:
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
+
+
+class SharedStrip:
+    """Read the strip once for all pages that ask meanwhile, whoever of them leaves; it uses nobody's share."""
+
+    def __init__(self, read: Callable[[], Awaitable[WasteStrip]]) -> None:
+        self._read = read
+        self._reading: asyncio.Future[WasteStrip] | None = None
+        self._version = ""
+
+    async def get(self, version: str) -> WasteStrip:
+        """Return the strip, read after the newest message."""
+        if self._reading is None or self._reading.done() or version != self._version:
+            self._version = version
+            with asked_by(Asker(share="")):
+                self._reading = asyncio.ensure_future(self._read())
+        return await asyncio.shield(self._reading)
 
 
 def standing(alerts: Card, savings: Card) -> WasteStrip:

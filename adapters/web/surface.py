@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
 from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.events import Hub
-from adapters.web.guard import Guard
+from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
 from adapters.web.messages import Messages, PageMessage
 from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
+from bot.ports.work import CONNECTION, Asker, asked_by
 
 
 class WebSurface:
     """Implement `bot.ports.Surface` and `bot.ports.Listener` for the browser."""
 
     def __init__(self, config: WebConfig, console: Console, documents: DocumentStore) -> None:
-        auth = ConsoleAuth(config.secret, documents, secure=config.secure)
+        self._auth = auth = ConsoleAuth(config.secret, documents, secure=config.secure)
         token = auth.form_token(secrets.token_urlsafe(24))
         self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
         self._messages = Messages(documents, console.clock)
@@ -59,7 +60,8 @@ class WebSurface:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""
-        views, read, write, everyone = self._views, self._guard.read, self._guard.write, self._guard.open
+        views, everyone = self._views, self._guard.open
+        read, write = self._asked(self._guard.read), self._asked(self._guard.write)
         return (
             web.get("/", read(views.channel)),
             web.get("/now", read(views.now)),
@@ -76,6 +78,20 @@ class WebSurface:
             web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
             web.get("/metrics", read(views.metrics)),
         )
+
+    def _asked(self, guard: Callable[[RequestHandler], RequestHandler]) -> Callable[[RequestHandler], RequestHandler]:
+        """Have a guarded page answer by the share of who reads it, for as long as they wait."""
+
+        def guarded(handler: RequestHandler) -> RequestHandler:
+            async def asked(request: web.Request) -> web.StreamResponse:
+                asker = CONNECTION.get() or Asker()
+                asker.share = f"web:{self._auth.reader(request)}"
+                with asked_by(asker):
+                    return await handler(request)
+
+            return guard(asked)
+
+        return guarded
 
     async def start(self) -> None:
         """Do nothing: the pages wait for their readers."""

@@ -15,7 +15,7 @@ from adapters.web.events import Hub
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.messages import Messages
-from adapters.web.strip import LINES, WasteStrip, standing
+from adapters.web.strip import LINES, SharedStrip, WasteStrip, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -68,16 +68,19 @@ class Views:
         self._messages = messages
         self._hub = hub
         self._surface = surface
+        self._strip = SharedStrip(self._standing)
 
     async def channel(self, request: web.Request) -> web.StreamResponse:
         """Show the channel of alerts."""
         version = self._hub.version
         shown = await self._messages.shown(CHANNEL)
-        return self._page("channel.html", request, messages=shown, now=await self._standing(), version=version)
+        return self._page("channel.html", request, messages=shown, now=await self._strip.get(self._hub.version), version=version)
 
     async def now(self, _: web.Request) -> web.StreamResponse:
         """Show the strip above the channel anew."""
-        return web.Response(text=self._pages.page("now.html", now=await self._standing()), content_type="text/html")
+        return web.Response(
+            text=self._pages.page("now.html", now=await self._strip.get(self._hub.version)), content_type="text/html"
+        )
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""

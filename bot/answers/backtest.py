@@ -120,7 +120,7 @@ async def backtest(
     chosen = await asyncio.to_thread(lambda: read_policy(ports.site.files.policy(policy, request)) if policy else ports.policy)
     with _called(recording, source):
         seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
-    return backtest_card(recording, seen, grade)
+    return await asyncio.to_thread(backtest_card, recording, seen, grade)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.answers.registry import Command, Parameter, find_command
-from bot.answers.values import FILTERS, convert, filter_of
+from bot.answers.values import FILTERS, convert, filters_of
 from bot.cards.share import PREFIX
 from bot.errors import WrongInput, nearest
 from bot.model.request import Effect
@@ -248,7 +248,7 @@ def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict
     typed: dict[str, Any] = {}
     for parameter in command.parameters:
         if parameter.type == FILTERS:
-            typed[parameter.name] = tuple(filter_of(text) for text in given.get(parameter.name, []))
+            typed[parameter.name] = filters_of(given.get(parameter.name, []))
             continue
         words = given.get(parameter.name)
         if words is None and parameter.arg.default is None:

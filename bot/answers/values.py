@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -20,6 +21,22 @@ from bot.model.window import Window
 FILTERS = tuple[Filter, ...]
 WORDS = tuple[str, ...]
 _SWITCH = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Limit how much one line may ask for; its rows and its time are limited in `bot.answers.budgets`."""
+
+    words: int = 4
+    """Values of a list, such as the dimensions of `by`."""
+    filters: int = 20
+    filter_values: int = 50
+    """Values of one filter."""
+    window: timedelta = timedelta(days=1_830)
+    """Five years."""
+
+
+SIZES = Sizes()
 
 
 def convert(parameter: Parameter, text: str, now: datetime) -> Any:
@@ -38,6 +55,13 @@ def convert(parameter: Parameter, text: str, now: datetime) -> Any:
     return value
 
 
+def filters_of(texts: Sequence[str]) -> tuple[Filter, ...]:
+    """Read every filter of a line; raise `WrongInput` for too many."""
+    if len(texts) > SIZES.filters:
+        raise WrongInput(f"A line takes {SIZES.filters} filters at most; got {len(texts)}.")
+    return tuple(filter_of(text) for text in texts)
+
+
 def filter_of(text: str) -> Filter:
     """Read `dimension=value[,value]` or `dimension!=value`; raise `WrongInput` when the dimension is missing."""
     name, _, value = text.partition("=")
@@ -45,7 +69,10 @@ def filter_of(text: str) -> Filter:
     name = name.removesuffix("!").lstrip("-")
     if not name:
         raise WrongInput(f"'{text}' is not a filter; write dimension=value, for example team=search.")
-    return Filter(name, tuple(part.strip() for part in value.split(",")), negated)
+    values = tuple(part.strip() for part in value.split(","))
+    if len(values) > SIZES.filter_values:
+        raise WrongInput(f"A filter takes {SIZES.filter_values} values at most; {name[:40]} got {len(values)}.")
+    return Filter(name, values, negated)
 
 
 def type_name(parameter: Parameter) -> str:
@@ -87,8 +114,18 @@ def _switch(text: str, name: str, _: datetime) -> bool:
     return _SWITCH[text.lower()]
 
 
-def _words(text: str, _: str, __: datetime) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def _words(text: str, name: str, _: datetime) -> tuple[str, ...]:
+    words = tuple(part.strip() for part in text.split(",") if part.strip())
+    if len(words) > SIZES.words:
+        raise WrongInput(f"'{name}' takes {SIZES.words} values at most; got {len(words)}.")
+    return words
+
+
+def _window(text: str, _: str, now: datetime) -> Window:
+    window = Window.parse(text, now)
+    if window.length > SIZES.window:
+        raise WrongInput(f"A window is {SIZES.window.days:,} days long at most; '{text}' has {window.length.days:,}.")
+    return window
 
 
 def _moment(text: str, _: str, now: datetime) -> datetime:
@@ -101,7 +138,7 @@ _READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
     float: lambda text, name, now: float(_number(text, name, now)),
     bool: _switch,
     Decimal: _number,
-    Window: lambda text, _, now: Window.parse(text, now),
+    Window: _window,
     timedelta: lambda text, _, __: parse_duration(text),
     datetime: _moment,
     WORDS: _words,

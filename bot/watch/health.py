@@ -13,6 +13,7 @@ from bot.errors import Refused
 from bot.model.alert import Alert
 from bot.model.delays import Delays
 from bot.ports import Documents, DocumentStore
+from bot.ports.work import Lane, LaneLoad
 from bot.watch.deliver import Delivered
 
 _METRICS = (
@@ -27,6 +28,12 @@ _METRICS = (
 _DELAYS = (
     ("trnbot_delayed_by_limit_seconds_total", "counter", "Time that messages waited for a platform's limits.", "seconds"),
     ("trnbot_messages_waiting", "gauge", "Messages that wait for a platform's limits now.", "waiting"),
+)
+_LANES = (
+    ("trnbot_lines_refused_total", "counter", "Lines refused: a share was used up, or too many waited.", "refused"),
+    ("trnbot_lines_stopped_total", "counter", "Lines that took too long, or whose asker left.", "stopped"),
+    ("trnbot_lines_waiting", "gauge", "Lines that wait for a turn now.", "waiting"),
+    ("trnbot_work_seconds_total", "counter", "Time that threads worked.", "seconds"),
 )
 
 
@@ -46,6 +53,8 @@ class Health:
     gaps: tuple[str, ...] = ()
     delays: Mapping[str, Delays] = field(default_factory=dict)
     """What each platform's limits hold up."""
+    lanes: Mapping[Lane, LaneLoad] = field(default_factory=lambda: {lane: LaneLoad() for lane in Lane})
+    """What the threads of the watch, of quick lines and of heavy ones did."""
 
     @property
     def n_undelivered(self) -> int:
@@ -95,6 +104,9 @@ class Health:
         for name, kind, meaning, attribute in _DELAYS:
             samples = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
+        for name, kind, meaning, attribute in _LANES:
+            samples = [f'{name}{{lane="{lane}"}} {getattr(load, attribute)}' for lane, load in self.lanes.items()]
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
         return "\n".join(lines) + "\n"
 
 

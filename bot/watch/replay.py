@@ -11,6 +11,7 @@ from bot.errors import Unavailable
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports
+from bot.ports.work import checkpoint
 from bot.watch.notify import log_entry_of
 from bot.watch.tick import TickResult, Watch, grid
 
@@ -46,6 +47,7 @@ def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], se
     """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
     watch = Watch(ports, channels)
     for now in times:
+        checkpoint()
         result = watch.tick(now)
         _save(ports, result, now)
         seen.ticks += 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.web.config import Console, WebConfig
 from bot.answers.access import Access
 from bot.answers.line import effect_of
+from bot.answers.turns import Turns
 from bot.app import App
 from bot.ports import ChatPorts, Check, Clock, Listener, People, Stores, Surface
 from bot.settings.rules import LOOPBACK
@@ -108,7 +109,8 @@ def _serving_app(
     )
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])
-    return App(replace(ports, site=site), site.channels, access, time.monotonic, watched)
+    turns = Turns(time.monotonic, watched.lanes)
+    return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
 
 
 def facts(settings: Settings) -> dict[str, str]:

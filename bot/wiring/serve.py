@@ -18,6 +18,7 @@ from bot.settings.settings import Settings
 from bot.watch.retention import Prunes, Retention
 from bot.wiring.build import running_bot
 from bot.wiring.environment import settings_of, wall_clock
+from bot.wiring.lanes import LanedExecutor
 from bot.wiring.source import OpenedSource
 from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
 
@@ -71,6 +72,7 @@ async def _serve(settings: Settings, plan: ServePlan) -> None:
     play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
     bot = running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)
     play.app = bot.app
+    asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     try:
         await serve(
             [*bot.listeners, play, retention_of(settings, store)],

@@ -14,6 +14,7 @@ from bot.app import App
 from bot.errors import Unavailable
 from bot.model.window import Window
 from bot.ports import Clock, State
+from bot.ports.work import LANE, Lane
 from bot.watch.tick import grid
 
 DEMO_SPEED = 120.0
@@ -87,6 +88,7 @@ class ReplayServer:
         await self.app.tick(at)
 
     async def _go(self) -> None:
+        LANE.set(Lane.WATCH)  # for all that this task begins
         while True:
             try:
                 await self._wait_for_lead()
@@ -165,6 +167,7 @@ class LiveServer:
 
     async def _tick(self, at: datetime) -> None:
         assert self.app
+        LANE.set(Lane.WATCH)  # of the timer's task, which does nothing else
         if await asyncio.to_thread(self._store.acquire_lead):
             await self.app.tick(at)
 

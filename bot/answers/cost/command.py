@@ -43,7 +43,7 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    return cost_card(await asyncio.to_thread(_answer, ports, request, window, by, where))
+    return await asyncio.to_thread(lambda: cost_card(_answer(ports, request, window, by, where)))
 
 
 def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]) -> CostAnswer:

@@ -1,0 +1,96 @@
+"""Answer lines in turns: each within its person's share, in the lane of its command, and for as long as somebody waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from bot.answers.budgets import LIMITS, Limits, Queue, Shares, lane_of
+from bot.answers.line import attempted
+from bot.errors import OutOfTime, OverBudget, Unanswered
+from bot.model.request import Request
+from bot.ports.work import ASKER, Asker, Lane, LaneLoad, Work, within
+
+T = TypeVar("T")
+Job = Callable[[], Awaitable[T]]
+_LEFT = "Nobody waits for this answer any more."
+
+
+class Turns:
+    """Hold the shares of people and the queues of the lanes; touched by the event loop alone."""
+
+    def __init__(self, seconds: Callable[[], float], loads: Mapping[Lane, LaneLoad], limits: Limits = LIMITS) -> None:
+        self._limits, self._loads = limits, loads
+        self._shares = Shares(limits, seconds)
+        self._queues = {lane: Queue(of) for lane, of in limits.lanes.items()}
+
+    async def take(self, request: Request, job: Job[T]) -> T:
+        """Do the work of a line in its turn; raise `OverBudget`, `OutOfTime`, or `Unanswered` for a change that goes on."""
+        command = attempted(request.line)
+        asker = ASKER.get() or Asker()
+        lane, person = lane_of(command), request.user.id if asker.share is None else asker.share
+        try:
+            used = self._shares.begin(person, request.surface, lane)
+        except OverBudget:
+            self._loads[lane].refused += 1
+            raise
+        work = Work(self._limits.rows)
+        answering = asyncio.create_task(self._work(lane, person, used, work, job))
+        try:
+            return await self._waited(answering, work, lane, asker, changes=bool(command and command.changes))
+        except OverBudget:
+            self._loads[lane].refused += 1
+            raise
+
+    async def _waited(self, answering: asyncio.Task[T], work: Work, lane: Lane, asker: Asker, *, changes: bool) -> T:
+        """Return the answer while somebody waits and there is time; what changes something goes on to its end."""
+        seconds = self._limits.lanes[lane].seconds
+        left = asyncio.Event()
+        asker.on_leave(left.set)
+        leaving: asyncio.Task[Any] = asyncio.create_task(left.wait())
+        try:
+            await asyncio.wait([answering, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            self._loads[lane].stopped += 1
+            reason = _LEFT if left.is_set() else f"This took longer than {seconds:g} s and was stopped; ask for less at once."
+            work.stop(reason)
+            if not changes:
+                raise OutOfTime(reason)
+            raise Unanswered(f"This took longer than {seconds:g} s and may still be done; look before you type it again.")
+        finally:
+            leaving.cancel()
+            answering.add_done_callback(_retrieved)
+            if not changes:
+                work.stop(_LEFT)
+                answering.cancel()
+
+    async def _work(self, lane: Lane, person: str, used: float, work: Work, job: Job[T]) -> T:
+        """Wait for a turn, work, and keep turn and share occupied until the last thread has ended."""
+        load = self._loads[lane]
+        load.waiting += 1
+        try:
+            await self._queues[lane].turn(used)
+        except BaseException:
+            self._shares.end(person, lane, 0)
+            raise
+        finally:
+            load.waiting -= 1
+        try:
+            with within(lane, work):
+                return await job()
+        finally:
+            over = partial(self._over, lane, person, work)
+            work.close(partial(asyncio.get_running_loop().call_soon_threadsafe, over))
+
+    def _over(self, lane: Lane, person: str, work: Work) -> None:
+        self._shares.end(person, lane, work.seconds)
+        self._queues[lane].next()
+
+
+def _retrieved(answering: asyncio.Task[Any]) -> None:
+    """Take the failure of an answer that nobody waits for."""
+    if not answering.cancelled():
+        answering.exception()

@@ -1,0 +1,185 @@
+"""Carry the work of one line: the lane whose threads do it, and a way to stop it where it is safe to stop.
+
+Threads cannot be ended from outside. What may work for long calls `checkpoint()` between its steps, or says how it is
+interrupted; only what reads does either, so a change that has begun to be written is always finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Lock
+
+from bot.errors import OutOfTime, OverBudget
+
+
+class Lane(StrEnum):
+    """Name the pools of threads: nothing in one waits for a thread of another."""
+
+    WATCH = "watch"
+    """The tick, its writes, and taking the lead."""
+    QUICK = "quick"
+    """Lines that are answered within seconds, and whatever else a surface does."""
+    HEAVY = "heavy"
+    """Lines that may work for a minute."""
+
+
+@dataclass
+class LaneLoad:
+    """Count what one lane did and holds, since the process began."""
+
+    refused: int = 0
+    """Lines refused, since a share was used up or too many waited."""
+    stopped: int = 0
+    """Lines that took too long, or whose asker left."""
+    waiting: int = 0
+    """Lines that wait for a turn now."""
+    seconds: float = 0.0
+    """Time that its threads worked."""
+
+
+class Work:
+    """Hold what one line does in threads: how many run, for how long they have, and whether they are to stop."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        """The most rows that one question to the bill may return."""
+        self.seconds = 0.0
+        self._reason = ""
+        self._running = 0
+        self._lock = Lock()
+        self._interrupts: list[Callable[[], object]] = []
+        self._closed: Callable[[], object] | None = None
+
+    def stop(self, reason: str) -> None:
+        """Make every thread of the line stop where it next may, and tell it why."""
+        with self._lock:
+            self._reason = self._reason or reason
+            for interrupt in self._interrupts:
+                interrupt()
+
+    def check(self) -> None:
+        """Raise `OutOfTime` where the line is to stop."""
+        if self._reason:
+            raise OutOfTime(self._reason)
+
+    @contextmanager
+    def interruptible(self, interrupt: Callable[[], object]) -> Iterator[None]:
+        """Have `interrupt` called, from another thread, when the line is to stop meanwhile."""
+        with self._lock:
+            self.check()
+            self._interrupts.append(interrupt)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)
+
+    def thread_began(self) -> None:
+        """Count a thread that begins; raise `OutOfTime` where the line is to stop."""
+        with self._lock:
+            self.check()
+            self._running += 1
+
+    def thread_ended(self, seconds: float) -> None:
+        """Count a thread that ended after so many seconds."""
+        with self._lock:
+            self._running -= 1
+            self.seconds += seconds
+            over = self._closed if not self._running else None
+        if over:
+            over()
+
+    def close(self, over: Callable[[], object]) -> None:
+        """Let the line end: call `over` once none of its threads runs, now or from the last of them."""
+        with self._lock:
+            self._reason = self._reason or "The line has ended."
+            self._closed = over
+            running = self._running
+        if not running:
+            over()
+
+
+class Asker:
+    """Name whose share of the bot is used, and hold whether they still wait."""
+
+    def __init__(self, share: str | None = None) -> None:
+        self.share = share
+        """None for the user's own; a console has one user and many readers. "" for nobody's: a page keeps itself up to date."""
+        self.left = False
+        self._told: list[Callable[[], object]] = []
+
+    def leave(self) -> None:
+        """Tell whoever works for the asker that nobody waits any more."""
+        self.left = True
+        for tell in self._told:
+            tell()
+
+    def on_leave(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called when the asker leaves."""
+        self._told.append(tell)
+
+
+LANE: ContextVar[Lane] = ContextVar("lane", default=Lane.QUICK)
+WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+"""The line that is worked on; None for the watch and for a terminal, which nothing limits."""
+ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
+"""Who waits, where their leaving can be noticed."""
+CONNECTION: ContextVar[Asker | None] = ContextVar("connection", default=None)
+"""Who waits for the response of an HTTP request. Only a surface whose answer is that response lets it be the asker."""
+
+
+@contextmanager
+def within(lane: Lane, work: Work | None = None) -> Iterator[None]:
+    """Do what follows in the threads of a lane, as part of a line's work or of none."""
+    before, working = LANE.set(lane), WORK.set(work)
+    try:
+        yield
+    finally:
+        LANE.reset(before)
+        WORK.reset(working)
+
+
+@contextmanager
+def asked_by(asker: Asker | None) -> Iterator[None]:
+    """Answer lines that follow for as long as the asker waits."""
+    before = ASKER.set(asker)
+    try:
+        yield
+    finally:
+        ASKER.reset(before)
+
+
+def checkpoint() -> None:
+    """Raise `OutOfTime` where the line that is worked on here is to stop."""
+    if work := WORK.get():
+        work.check()
+
+
+@contextmanager
+def interruptible(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Have `interrupt` called when the line that is worked on here is to stop; raise `OutOfTime` then, whatever it caused."""
+    work = WORK.get()
+    if work is None:
+        yield
+        return
+    with work.interruptible(interrupt):
+        try:
+            yield
+        except Exception:
+            work.check()
+            raise
+
+
+def most_rows() -> int | None:
+    """Return the most rows that a question may return here, None for any number."""
+    work = WORK.get()
+    return work.rows if work else None
+
+
+def refuse_rows(most: int) -> OverBudget:
+    """Return the refusal of an answer that has more rows than it may."""
+    return OverBudget(f"The answer needs more than {most:,} rows of the bill; ask for a shorter window or fewer dimensions.")

@@ -1,0 +1,49 @@
+"""Run what blocks in threads of the lane that it belongs to, so that nothing in one lane waits for another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar
+
+from bot.ports.work import LANE, WORK, Lane, LaneLoad, Work
+
+P = ParamSpec("P")
+T = TypeVar("T")
+THREADS = {Lane.WATCH: 8, Lane.QUICK: 24, Lane.HEAVY: 6}
+"""Threads of each lane: more than lines run at once, so that a line which asks twice at once does not wait for itself."""
+
+
+class LanedExecutor(ThreadPoolExecutor):
+    """Be the event loop's executor: `asyncio.to_thread` submits in its caller's context, which names the lane."""
+
+    def __init__(self, loads: Mapping[Lane, LaneLoad]) -> None:
+        super().__init__(1)
+        self._loads, self._counting = loads, Lock()
+        self._lanes = {lane: ThreadPoolExecutor(n, thread_name_prefix=lane.value) for lane, n in THREADS.items()}
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a function in a thread of the lane of who calls, as part of the line that is worked on there."""
+        lane, work = LANE.get(), WORK.get()
+        return self._lanes[lane].submit(self._counted, lane, work, lambda: fn(*args, **kwargs))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End every lane."""
+        for pool in self._lanes.values():
+            pool.shutdown(wait, cancel_futures=cancel_futures)
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def _counted(self, lane: Lane, work: Work | None, call: Callable[[], Any]) -> Any:
+        if work:
+            work.thread_began()
+        started = time.monotonic()
+        try:
+            return call()
+        finally:
+            seconds = time.monotonic() - started
+            with self._counting:
+                self._loads[lane].seconds += seconds
+            if work:
+                work.thread_ended(seconds)
