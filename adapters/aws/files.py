@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 import orjson
 
 from adapters.aws.problems import Problems, why
+from bot.model.limits import LINE_BYTES, too_much, unpacked_limit
 
 _NAMED = (".jsonl", ".jsonl.gz")
 
@@ -55,15 +56,24 @@ def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, lis
     first, rest = 1, b""
     try:
         with _opened(path) as file:
+            limit, size = unpacked_limit(path.stat().st_size), 0
             while block := file.read(_BLOCK_BYTES):
                 *lines, rest = (rest + block).split(b"\n")
                 yield first, lines
                 first += len(lines)
+                size += len(block)
+                if size > limit or len(rest) > LINE_BYTES:
+                    why_not = too_much("the file", path.stat().st_size) if size > limit else _TOO_LONG
+                    problems.add(name, f"it is left here, the lines before are used: {why_not}.", first)
+                    return
     except (OSError, EOFError, zlib.error) as error:
         problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
         return
     if rest.strip():
         yield first, [rest]
+
+
+_TOO_LONG = f"a line has over {LINE_BYTES:,} bytes; write one record a line"
 
 
 def records(lines: list[bytes]) -> list[dict[str, Any]] | None:

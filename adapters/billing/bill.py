@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Lock
+from uuid import uuid4
 
 import duckdb
 
@@ -17,7 +19,8 @@ from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import canonical
 from adapters.billing.explorer import check_explorer_dimension
 from adapters.billing.files import ExplorerFiles, File, list_files
-from adapters.billing.load import has_pods, refresh
+from adapters.billing.load import ExportPlace, has_pods, refresh
+from adapters.billing.locked import connect_locked
 from adapters.billing.questions import ask, hours_frame, hours_of_week, rates, spend_frame
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
@@ -61,6 +64,8 @@ class Bill:
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
         self._answers, self._by_day, self._due = answers, options.by_day, options.due
+        self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
+        """Where zips are unpacked; nothing else may be there, as the database reads what is."""
         self._lag, self._names = options.lag, {**DEFAULT_NAMES, **options.tags}
         self._lock = Lock()
         self._files: dict[str, File] | None = None
@@ -174,7 +179,7 @@ class Bill:
             if files == self._files:
                 return
             with self._db.cursor() as db:
-                refresh(db, self._folder, self._answers, files, self._names)
+                refresh(db, ExportPlace(self._folder, self._scratch), self._answers, files, self._names)
                 self._pods = has_pods(db)
                 self._log(_problems(db))
             self._files = files
@@ -190,7 +195,6 @@ class Bill:
 
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
         db = self._connect(cache)
-        db.execute("SET GLOBAL TimeZone = 'UTC'")
         identity = json.dumps(
             [_LAYOUT, duckdb.__version__, str(self._folder.resolve()), {k: list(v) for k, v in self._names.items()}]
         )
@@ -202,16 +206,17 @@ class Bill:
         return db
 
     def _connect(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
+        folders = (self._folder, self._scratch)
         if cache is None:
-            return duckdb.connect()
+            return connect_locked(None, folders)
         try:
             cache.parent.mkdir(parents=True, exist_ok=True)
-            return duckdb.connect(str(cache))
+            return connect_locked(cache, folders)
         except (duckdb.Error, OSError) as problem:
             self._notes.append(
                 f"The billing cache {cache.name} cannot be used, the export is loaded anew: {type(problem).__name__}."
             )
-            return duckdb.connect()
+            return connect_locked(None, folders)
 
 
 def _problems(db: duckdb.DuckDBPyConnection) -> list[str]:

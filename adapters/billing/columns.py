@@ -36,6 +36,11 @@ class Columns:
         for column, kind in described:
             self._known.setdefault(called(column), (column, kind))
 
+    @property
+    def count(self) -> int:
+        """Return how many columns the file has."""
+        return len(self._raw)
+
     def has(self, *names: str) -> bool:
         """Return whether any of the columns is there."""
         return any(word in self._known for word in names)

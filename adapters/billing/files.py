@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import zipfile
@@ -10,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from adapters.billing.columns import ExportForm
 from adapters.billing.explorer import newest_answers
+from bot.model.limits import UNPACKED_FREE, ZIP_MEMBERS, too_much, unpacked_limit
 
 _READ = (".parquet", ".csv", ".csv.gz")
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
@@ -25,17 +26,22 @@ class Unreadable(Exception):
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
-    """Yield a path that DuckDB can read: the file itself, or (for a zip) the CSV files within as one pattern.
+def unpacked(path: Path, scratch: Path) -> Iterator[Path]:
+    """Yield a path that DuckDB can read: the file itself, or (for a zip) the CSV files within, under `scratch`, as one pattern.
 
-    Raise `Unreadable` for another kind of file, and for a zip that is broken or holds no CSV.
+    Raise `Unreadable` for another kind of file, for a zip that is broken or holds no CSV, and for what unpacks to too much.
     """
     if path.name.endswith(_READ):
+        if path.suffix == ".gz":
+            _measure(path)
         yield path
     elif path.suffix == ".zip":
-        with TemporaryDirectory(prefix="trnbot-") as folder:
-            _extract(path, Path(folder))
-            yield Path(folder) / "*.csv"
+        scratch.mkdir(mode=0o700)
+        try:
+            _extract(path, scratch)
+            yield scratch / "*.csv"
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     else:
         raise Unreadable(f"'{path.suffix or path.name}' is no kind of file that is read; have it exported as parquet or csv")
 
@@ -45,6 +51,11 @@ def _extract(path: Path, into: Path) -> None:
     try:
         with zipfile.ZipFile(path) as packed:
             members = [entry for entry in packed.infolist() if entry.filename.endswith(".csv")]
+            if len(members) > ZIP_MEMBERS:
+                raise Unreadable(f"the zip holds {len(members):,} files; at most {ZIP_MEMBERS:,} are read")
+            # What a member says of its size is all that is read of it.
+            if sum(member.file_size for member in members) > unpacked_limit(path.stat().st_size):
+                raise Unreadable(too_much("the zip", path.stat().st_size))
             for number, member in enumerate(members):
                 with packed.open(member) as source, (into / f"{number}.csv").open("wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
@@ -54,6 +65,24 @@ def _extract(path: Path, into: Path) -> None:
         raise Unreadable("the zip holds no .csv file")
 
 
+def _measure(path: Path) -> None:
+    """Raise `Unreadable` for a gzip file that unpacks to too much; nothing in it says to how much."""
+    packed = path.stat().st_size
+    if packed * _DEFLATE <= UNPACKED_FREE:
+        return
+    limit, size = unpacked_limit(packed), 0
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                size += len(block)
+                if size > limit:
+                    raise Unreadable(too_much("the file", packed))
+    except _BROKEN as problem:
+        raise Unreadable(f"the gzip is broken: {problem}") from problem
+
+
+_DEFLATE = 1032
+"""Bytes that one byte of deflate can become at most."""
 _NO_EXPORTS = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", ".etag", ".crc", "_SUCCESS")
 """Files that AWS and people put beside an export: manifests, table definitions, notes."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -14,8 +14,17 @@ from adapters.billing.export_query import rows_of
 from adapters.billing.files import ExplorerFiles, File, Unreadable, unpacked
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import BillTagNames, TagSet, line_case, read_tags
+from bot.model.limits import BILL_COLUMNS, BILL_TAGS
 
 _NAMED = 5
+
+
+@dataclass(frozen=True)
+class ExportPlace:
+    """State where the files of a bill stand, and where those of a zip are unpacked."""
+
+    folder: Path
+    scratch: Path
 
 
 def prepare(db: duckdb.DuckDBPyConnection) -> None:
@@ -25,11 +34,14 @@ def prepare(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def load(
-    db: duckdb.DuckDBPyConnection, path: Path, shown: str, file: int, names: BillTagNames
+    db: duckdb.DuckDBPyConnection, place: ExportPlace, shown: str, file: int, names: BillTagNames
 ) -> tuple[ExportForm | None, list[str]]:
     """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
+    path = place.folder / shown
     try:
-        with unpacked(path) as plain:
+        if not path.resolve().is_relative_to(place.folder.resolve()):
+            raise Unreadable("it is a link out of the folder; put the file itself there")
+        with unpacked(path, place.scratch) as plain:
             return _load(db, plain, shown, file, names)
     except (duckdb.Error, Unreadable) as problem:
         return None, [f"{shown} could not be read and is left out: {_short(problem, path, shown)}"]
@@ -43,6 +55,10 @@ def _load(
         columns = _describe(db, source)
         if columns.form is None:
             return None, [f"{shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."]
+        if columns.count > BILL_COLUMNS:
+            raise Unreadable(
+                f"it has {columns.count:,} columns; at most {BILL_COLUMNS:,} are read, so take out tags that nobody asks for"
+            )
         db.execute(sql("stage", rows=rows_of(columns, source)))
         return columns.form, _rejected(db, path, shown) + _stow(db, shown, file, names)
     except duckdb.Error as problem:
@@ -115,12 +131,17 @@ def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: BillTagNames) ->
         "SELECT DISTINCT tagset, tags FROM stage ANTI JOIN tagset ON tagset.id = stage.tagset WHERE tags IS NOT NULL"
     ).fetchall()
     sets: list[tuple[int, TagSet]] = []
-    broken = 0
+    broken = size = 0
     for key, words in rows:
         try:
-            sets.append((key, read_tags(words, names)))
-        except (ValueError, json.JSONDecodeError):
+            tags = read_tags(words, names) if size < BILL_TAGS else None
+        except (ValueError, RecursionError):
+            tags = None
+        if tags is None:
             broken += 1
+        else:
+            sets.append((key, tags))
+            size += len(tags.pairs)
     _insert(
         db,
         "INSERT INTO tagset SELECT unnest($a)::UBIGINT, unnest($b), unnest($c), unnest($d), unnest($e), unnest($f)",
@@ -144,7 +165,7 @@ def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
 
 
 def refresh(
-    db: duckdb.DuckDBPyConnection, folder: Path, answers: ExplorerFiles, files: Mapping[str, File], names: BillTagNames
+    db: duckdb.DuckDBPyConnection, place: ExportPlace, answers: ExplorerFiles, files: Mapping[str, File], names: BillTagNames
 ) -> None:
     """Load new and changed files, drop those that are gone, and settle which copy of each month counts."""
     stored = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
@@ -155,7 +176,7 @@ def refresh(
     loaded = [
         (n, file, *load_answers(db, newest_answers(answers.folder, answers.view), answers.services, n, names))
         if file.path == ExportForm.EXPLORER
-        else (n, file, *load(db, folder / file.path, file.path, n, names))
+        else (n, file, *load(db, place, file.path, n, names))
         for n, file in enumerate(wanted, next_id)
     ]
     db.execute("BEGIN")

@@ -23,3 +23,36 @@ NUMBER_LENGTH = 30
 """Characters of a number that a person types."""
 NUMBER_EXPONENT = 15
 """Powers of ten of a number that a person types: a quadrillion, and as small a part."""
+UNPACKED_BYTES = 16 << 30
+"""Of a zip or a gzip file, unpacked."""
+UNPACKED_RATIO = 100
+"""Bytes that one packed byte may become: exports and metrics reach 10 to 30, what is made to fill a disk over 1,000."""
+UNPACKED_FREE = 64 << 20
+"""Bytes that may come of any packed file, however small it is."""
+ZIP_MEMBERS = 1_000
+"""Files within a zip."""
+BILL_COLUMNS = 1_000
+"""Of an export; AWS activates at most 500 tags (AWS Billing User Guide, quotas, 2026-11), and has some 300 columns beside."""
+BILL_TAGS = 2_000_000
+"""Of the distinct tag sets of one export file, added up."""
+BILL_SPILL = "8GiB"
+"""Written to disk by queries of the bill that need more than their share of memory."""
+BILL_MEMORY = "50%"
+"""The share of this machine's (or container's) memory that the bill's tables and queries take at most."""
+LINE_BYTES = 16 << 20
+"""Of one line of JSON."""
+RESPONSE_BYTES = 256 << 20
+"""Of one response of AWS, unpacked."""
+PARQUET_ROWS = 100_000_000
+"""Of one Parquet file of metrics: a run of one value costs it a few bytes, however long."""
+
+
+def unpacked_limit(packed: int) -> int:
+    """Return how many bytes may come of so many packed ones."""
+    return min(UNPACKED_BYTES, max(UNPACKED_FREE, packed * UNPACKED_RATIO))
+
+
+def too_much(noun: str, packed: int) -> str:
+    """Return the sentence of what unpacks to more than that."""
+    limit = unpacked_limit(packed)
+    return f"{noun} has {packed:,} bytes and unpacks to over {limit:,}; unpack it yourself, or have it exported anew"

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from adapters.aws.problems import Problems, why
+from bot.model.limits import RESPONSE_BYTES
 
 Translated = TypeVar("Translated")
 Pages = Sequence[Mapping[str, Any]]
@@ -129,7 +130,10 @@ def instant(text: str | None) -> datetime | None:
 
 
 def _pages(path: Path) -> Pages:
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        raw = file.read(RESPONSE_BYTES + 1)
+    if len(raw) > RESPONSE_BYTES:
+        raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
     parsed = orjson.loads(raw)
     pages = parsed if isinstance(parsed, list) else [parsed]
     if not pages or not all(isinstance(page, dict) for page in pages):

@@ -21,6 +21,7 @@ import duckdb
 import orjson
 
 from adapters.aws.problems import Problems, why
+from bot.model.limits import PARQUET_ROWS
 
 
 def dimensions(value: Any) -> Mapping[str, str] | None:
@@ -125,6 +126,9 @@ def by_layout(
         if schema:
             by_schema[schema] = columns
         column_chunks = [_chunk(row) for row in chunks.get(str(path), ())]
+        if (rows := sum(chunk.rows for chunk in column_chunks if chunk.column == NAMES[0])) > PARQUET_ROWS:
+            problems.add(name, f"it has {rows:,} rows; at most {PARQUET_ROWS:,} of a file are read; skipped.")
+            continue
         layouts[columns].append(_file(path, name, dict(columns), schema, column_chunks))
     return layouts
 
