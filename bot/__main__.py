@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 from bot.errors import TrnbotError, WrongInput
 from bot.settings.options import Options, read_options
@@ -13,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one call and return its exit code: 0 done, 2 the line or a setting is wrong, 1 something outside failed."""
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
-        return chosen(options)(options)
+        return run(options)
     except WrongInput as error:
         return _failed(error, 2)
     except TrnbotError as error:
@@ -28,6 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         fault = TrnbotError(f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where.")
         return _failed(fault, 1)
+
+
+def run(options: Options) -> int:
+    """Run the words; what they write is for this user alone, unless it is made to be handed on."""
+    from bot.wiring.environment import private_files
+    from bot.wiring.logs import quiet_log
+
+    quiet_log()
+    verb = chosen(options)
+    with nullcontext() if verb in (score, simulate, manifest) else private_files():
+        return verb(options)
 
 
 def chosen(options: Options) -> Callable[[Options], int]:
@@ -98,6 +110,14 @@ def manifest(options: Options) -> int:
     return write_manifests(options)
 
 
+def secrets(options: Options) -> int:
+    """Make the key that seals stored secrets, or change it."""
+    from bot.wiring.secrets import manage_secrets
+
+    options.only("kms", "config", "verbose")
+    return manage_secrets(options)
+
+
 VERBS: Mapping[str, Callable[[Options], int]] = {
     "serve": serve,
     "demo": demo,
@@ -105,6 +125,7 @@ VERBS: Mapping[str, Callable[[Options], int]] = {
     "simulate": simulate,
     "record": record,
     "manifest": manifest,
+    "secrets": secrets,
 }
 
 
@@ -123,6 +144,10 @@ OPTIONS: Mapping[str, str] = {
     "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
     "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",
+    "secrets": "  trnbot secrets key       print a fresh key for TRNBOT_SECRETS_KEY\n"
+    "  trnbot secrets rotate    seal every stored secret with the first key of the list\n"
+    "  trnbot secrets forget    drop the stored secrets that no key of the list opens\n"
+    "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
 }
 
 

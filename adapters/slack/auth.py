@@ -23,13 +23,12 @@ from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.client import code_of
-from adapters.slack.config import REDIRECT_PATH, SlackConfig
+from adapters.slack.config import INSTALLATIONS, REDIRECT_PATH, SlackConfig
 from adapters.slack.manifest import SCOPES
 from bot.errors import Refused
 from bot.model.codec import decode, encode
 from bot.ports import DocumentStore, IdempotencyKeys
 
-INSTALLATIONS = "slack.installations"
 INSTALL_PATH = "/slack/install"
 AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
 STATES = "slack.oauth"

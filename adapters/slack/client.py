@@ -19,6 +19,7 @@ from adapters.slack.markup import one_line
 from adapters.slack.pace import RateLimitRetry
 from bot.errors import Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
+from bot.model.redaction import redact
 
 FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 """Errors of a call that Slack refused or did not answer."""
@@ -61,19 +62,14 @@ class Client(AsyncWebClient):
         return answer.status_code == 200
 
 
-_SECRET = re.compile(
-    r"xox[a-z]-[\w-]+|xapp-[\w-]+|(?P<host>https?://hooks\.slack\.com)/\S+|wss?://\S+|https?://\S+/_hooks/\S+|Bearer \S+"
-    r"|(?<='code': ')[^']+"
-)
-
 _UNWANTED = ("`token` will be unused", "file-based InstallationStore", "Unhandled request")
 """Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment, or shows whole payloads by."""
 _LONGEST_LOGGED = 1_000
 
 
-def redact(text: str) -> str:
-    """Return the beginning of `text` on one line, with everything that grants access replaced by `(hidden)`."""
-    return _SECRET.sub("(hidden)", one_line(text[:_LONGEST_LOGGED]))
+def loggable(text: str) -> str:
+    """Return the beginning of `text` on one line, without secrets."""
+    return redact(one_line(text[:_LONGEST_LOGGED]))
 
 
 class Redacting(logging.Filter):
@@ -83,9 +79,9 @@ class Redacting(logging.Filter):
         """Redact message and error; drop what shows payloads, and bolt's remarks on variables that are ours to read."""
         if record.levelno <= logging.DEBUG:
             return False
-        record.msg, record.args = redact(record.getMessage()), None
+        record.msg, record.args = loggable(record.getMessage()), None
         if record.exc_info and record.exc_info[1]:
-            record.msg += f" ({type(record.exc_info[1]).__name__}: {redact(str(record.exc_info[1]))})"
+            record.msg += f" ({type(record.exc_info[1]).__name__}: {loggable(str(record.exc_info[1]))})"
             record.exc_info = record.exc_text = None
         return not any(words in record.msg for words in _UNWANTED)
 

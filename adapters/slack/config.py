@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from bot.errors import WrongInput
 
 REDIRECT_PATH = "/slack/oauth_redirect"
+INSTALLATIONS = "slack.installations"
+"""The collection of documents that hold the workspaces' bot tokens: secrets, which the store seals."""
 
 
 @dataclass(frozen=True)

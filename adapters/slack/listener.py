@@ -17,7 +17,7 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
 from adapters.slack.auth import Installations
-from adapters.slack.client import code_of, redact
+from adapters.slack.client import code_of, loggable
 from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
@@ -70,7 +70,7 @@ class Tasks:
         elif isinstance(error, SlackApiError):
             _log.warning("an answer was not delivered: %s", code_of(error))
         else:
-            _log.error("an answer failed: %s: %s", type(error).__name__, redact(str(error)))
+            _log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class EventListener:
     async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
         """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
         _log.error(
-            "could not handle %s: %s: %s", redact(str(body.get("type", "a request"))), type(error).__name__, redact(str(error))
+            "could not handle %s: %s: %s", redact(str(body.get("type", "a request"))), type(error).__name__, loggable(str(error))
         )
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 

@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from adapters.store.lead import FileLead, Lead, PostgresLead
+from adapters.store.private import make_file, make_folder, tighten
 from adapters.store.sql import SqlStore, reason_of
 from bot.errors import Unavailable, WrongInput, nearest
 
@@ -22,6 +23,8 @@ _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
 _BUSY_MS = 10_000
 _RETRY_MS = 20
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Endings of the files that SQLite keeps beside a database; it makes them with the database's own mode."""
 FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -44,11 +47,14 @@ def open_store(url: str) -> SqlStore:
 
 def _sqlite(address: URL) -> tuple[Engine, Engine, Lead]:
     path = file_of(address)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(path.name + ".lead")
+    make_folder(path.parent)
+    make_file(path)
+    tighten([path.resolve(), lock, *(path.with_name(path.name + ending) for ending in _BESIDE)])
     engine = create_engine(address, hide_parameters=True)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
-    return engine, engine.execution_options(writes=True), FileLead(path.with_name(path.name + ".lead"))
+    return engine, engine.execution_options(writes=True), FileLead(lock)
 
 
 def prepare(connection: Any, _record: object) -> None:
@@ -58,6 +64,7 @@ def prepare(connection: Any, _record: object) -> None:
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         _use_wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA secure_delete=ON")  # zeroes over what is dropped, so that no token stays in a free page
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

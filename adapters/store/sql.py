@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
+from adapters.store.sealing import ChangedDocument
 from adapters.store.tables import (
     ALERTS,
     ATTEMPTS,
@@ -147,6 +150,26 @@ class SqlStore:
         with self._speaking(self._writer) as connection:
             connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
 
+    def rewrite(self, shelf: str, changed: ChangedDocument) -> None:
+        """Write what `changed` makes of each document of a shelf, over it and all at once; None leaves it as it is."""
+        wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf).order_by(SHELF.c.number, SHELF.c.key)
+        with self._speaking(self._writer) as connection:
+            for key, body in connection.execute(wanted.with_for_update()).all():
+                if (document := changed(key, body)) is not None:
+                    one = (SHELF.c.shelf == shelf) & (SHELF.c.key == key)
+                    connection.execute(update(SHELF).where(one).values(body=dict(document)))
+
+    def scrub(self) -> None:
+        """Leave nothing in SQLite's file and its log of what was overwritten; PostgreSQL's own vacuum does so in time."""
+        if self._writer.dialect.name != "sqlite":
+            return
+        with closing(self._writer.raw_connection()) as connection:
+            try:
+                for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    connection.cursor().execute(statement)
+            except sqlite3.Error as error:
+                raise Unavailable(f"The database {self._name} was not cleaned: {error}; run 'trnbot secrets rotate'.") from error
+
     def first(self, shelf: str, key: str) -> bool:
         """Return whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         with self._speaking(self._writer) as connection:
@@ -269,4 +292,4 @@ def _add(connection: Connection, table: Table, key: str, rows: Iterable[Row]) ->
 
 
 def _insert(connection: Connection, table: Table) -> Any:
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite_dialect).insert(table)

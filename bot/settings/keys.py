@@ -9,7 +9,21 @@ from typing import Any
 
 from bot.model.durations import parse_duration
 from bot.model.hours import read_weekly
-from bot.settings.readers import SOURCES, count, interval, metric_names, port, source, speed, switch, usd, web_address, words
+from bot.settings.readers import (
+    SOURCES,
+    count,
+    external_id,
+    interval,
+    metric_names,
+    port,
+    roles,
+    source,
+    speed,
+    switch,
+    usd,
+    web_address,
+    words,
+)
 from bot.settings.routes import addresses, read_owners, read_routes
 from bot.settings.secret import Secret
 
@@ -36,6 +50,13 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("source", "TRNBOT_SOURCE", "", f"the source to watch: {SOURCES}", source),
     SettingKey(
         "database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret
+    ),
+    SettingKey(
+        "secrets.key",
+        "TRNBOT_SECRETS_KEY",
+        "",
+        "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first seals, each opens)",
+        Secret,
     ),
     SettingKey("host", "TRNBOT_HOST", "127.0.0.1", "the address to listen on; only this machine can reach the default", str),
     SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
@@ -93,7 +114,14 @@ KEYS: tuple[SettingKey, ...] = (
         parse_duration,
     ),
     SettingKey("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words),
-    SettingKey("aws.roles", "TRNBOT_AWS_ROLES", "", "ARNs of the roles to assume, one per account; self = no role", words),
+    SettingKey("aws.roles", "TRNBOT_AWS_ROLES", "", "ARNs of the roles to assume, one per account; self = no role", roles),
+    SettingKey(
+        "aws.external_id",
+        "TRNBOT_AWS_EXTERNAL_ID",
+        "",
+        "the external id that the trust policies of those roles ask for; none = it is not sent",
+        external_id,
+    ),
     SettingKey("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
     SettingKey(
         "aws.athena", "TRNBOT_AWS_ATHENA", "", "or the Athena table over the export, DATABASE.TABLE, rolled up by day", str

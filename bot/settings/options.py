@@ -8,7 +8,22 @@ from dataclasses import dataclass, field
 from bot.cards.lines import quote
 from bot.errors import WrongInput, nearest
 
-_VALUED = ("source", "at", "seed", "scenario", "config", "port", "period", "days", "form", "bill", "plot", "truth", "history")
+_VALUED = (
+    "source",
+    "at",
+    "seed",
+    "scenario",
+    "config",
+    "port",
+    "period",
+    "days",
+    "form",
+    "bill",
+    "plot",
+    "truth",
+    "history",
+    "kms",
+)
 _SWITCHES = ("json", "verbose", "no-browser", "light")
 
 

@@ -19,6 +19,22 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+def roles(text: str) -> tuple[str, ...]:
+    """Read the ARNs of roles, each of one account, or `self`; raise `WrongInput` for a pattern or another text."""
+    named = words(text)
+    for one in named:
+        if one != "self" and not re.fullmatch(r"arn:aws[\w-]*:iam::\d+:role/[\w+=,.@/-]+", one):
+            raise WrongInput(f"'{one}' is not the ARN of a role; write arn:aws:iam::111122223333:role/trnbot-reader, or self.")
+    return named
+
+
+def external_id(text: str) -> str:
+    """Read an external id as AWS allows it; raise `WrongInput`."""
+    if text and not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text):
+        raise WrongInput("An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.")
+    return text
+
+
 def source(text: str) -> str:
     """Read the address of a source; raise `WrongInput` for another kind."""
     kind, _, rest = text.partition(":")

@@ -38,6 +38,10 @@ def serving_conflicts(values: Mapping[str, Any], *, asked: bool) -> list[str]:
         sentences.append(f"TRNBOT_WEB_TOKEN is short enough to be guessed; make it {SHORTEST} characters or longer.")
     if values["public_url"] and not values["web.token"]:
         sentences.append("TRNBOT_PUBLIC_URL lets others reach the console, so set TRNBOT_WEB_TOKEN.")
+    if values["slack.client_id"] and not values["secrets.key"]:
+        sentences.append(
+            "SLACK_CLIENT_ID stores a bot token of each workspace, so set TRNBOT_SECRETS_KEY to what 'trnbot secrets key' prints."
+        )
     if values["teams.development"] and not values["teams.app_id"] and host not in LOOPBACK:
         sentences.append(f"TRNBOT_TEAMS_DEVELOPMENT lets anyone in, so it needs a loopback TRNBOT_HOST; got '{host}'.")
     if asked and not values["teams.app_id"] and not values["teams.development"]:

@@ -54,6 +54,10 @@ class Settings:
         value = self.values[name]
         return value.reveal() if isinstance(value, Secret) else str(value)
 
+    def secrets(self) -> list[str]:
+        """Return every secret, revealed: what no text for people may hold."""
+        return [value.reveal() for value in self.values.values() if isinstance(value, Secret)]
+
     @property
     def source(self) -> str:
         """Return the address of the source; raise `WrongInput` where none is set."""

@@ -18,6 +18,7 @@ from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
+from bot.wiring.environment import STATE
 from bot.wiring.lazy import AtMostEvery
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from adapters.billing.bill import BillOptions
 
 
-FOLDER = Path(".trnbot/aws")
+FOLDER = STATE / "aws"
 """Where copies of what a live account answered lie."""
 _EXPORTS = (".parquet", ".csv", ".csv.gz", ".zip")
 _MONTH = timedelta(days=30)

@@ -13,7 +13,7 @@ from bot.answers.access import Access
 from bot.answers.line import effect_of
 from bot.answers.turns import Turns
 from bot.app import App
-from bot.ports import ChatPorts, Check, Clock, Listener, People, Stores, Surface
+from bot.ports import ChatPorts, Check, Clock, DocumentStore, Listener, People, Stores, Surface
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
 from bot.watch.health import Health
@@ -60,7 +60,15 @@ def stores_in(store: SqlStore) -> Stores:
     return Stores(store, store, store)
 
 
-def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
+@dataclass(frozen=True)
+class Database:
+    """Hold the database of a process that serves, and its documents for the surfaces, with secrets sealed."""
+
+    store: SqlStore
+    documents: DocumentStore
+
+
+def running_bot(settings: Settings, database: Database, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
     """Build the bot that serves: every surface that is configured, on one core.
 
     The app speaks on its surfaces and they answer by the app, so it is built over mappings that are filled afterwards.
@@ -70,6 +78,7 @@ def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock
 
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}
+    store = database.store
     app = _serving_app(settings, opened, stores_in(store), surfaces, people)
     hints = command_hints()
     console = Console(
@@ -85,7 +94,8 @@ def running_bot(settings: Settings, store: SqlStore, opened: OpenedSource, clock
     async def tell(sentence: str) -> None:
         await app.tell_admins(sentence, clock())
 
-    chat = chats(settings, ChatPorts(app.answer, clock, draw, documents=store, keys=store, hints=hints, effect=effect_of), tell)
+    ports = ChatPorts(app.answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
+    chat = chats(settings, ports, tell)
     surfaces.update({"web": web, **chat})
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}

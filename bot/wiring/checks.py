@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import TrnbotError
+from bot.model.counts import counted
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
 from bot.settings.settings import Settings
@@ -19,6 +20,7 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
     export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if opened.live else "Put a CUR or FOCUS export under billing/ of it."
     return [
         *(_account(opened) if opened.live else [_metrics(opened.recording)]),
+        *(_roles(settings) if opened.live else []),
         _billing(opened.bill, export),
         *_serving(settings),
         _slack(settings),
@@ -33,6 +35,15 @@ def _account(opened: OpenedSource) -> Sequence[Check]:
         return opened.account().examine()
     except TrnbotError as error:
         return [Check("AWS", False, str(error), "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.")]
+
+
+def _roles(settings: Settings) -> list[Check]:
+    """Look at how roles are assumed: without an external id, whoever learns an ARN may have another bot's role read here."""
+    others = [role for role in settings["aws.roles"] if role != "self"]
+    if not others or settings["aws.external_id"]:
+        return []
+    remedy = "Ask for one in their trust policies (docs/aws.md), and set TRNBOT_AWS_EXTERNAL_ID to it."
+    return [Check("AWS roles", False, f"{counted(len(others), 'role')} assumed without an external id", remedy)]
 
 
 def _metrics(recording: Callable[[], Source]) -> Check:

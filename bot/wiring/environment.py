@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bot.settings.settings import Settings, read_settings, settings_text
+from bot.wiring.logs import hide
+
+STATE = Path(".trnbot")
+"""The folder for all that the bot itself keeps in files."""
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:
-    """Read the environment, the settings file, and the options of the terminal over both."""
+    """Read the environment, the settings file, and the options of the terminal over both; the log hides their secrets."""
     typed = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
     environ = {**os.environ, **{name: value for name, value in typed.items() if value is not None}}
-    return read_settings(environ, settings_text(environ, Path.cwd()))
+    settings = read_settings(environ, settings_text(environ, Path.cwd()))
+    hide(settings.secrets())
+    return settings
 
 
 def product_version() -> str:
@@ -24,6 +31,16 @@ def product_version() -> str:
         return version("trnbot")
     except PackageNotFoundError:
         return "unpacked"
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Make every new file and folder for this user alone as long as this lasts, whatever the umask."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def terminal_user() -> str:

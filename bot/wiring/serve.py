@@ -8,17 +8,19 @@ import os
 import sys
 import webbrowser
 from dataclasses import dataclass
-from pathlib import Path
 
 from adapters.http import serve
 from adapters.store.open import open_store
+from adapters.store.private import tighten
 from bot.errors import Unavailable, WrongInput
 from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.retention import Prunes, Retention
-from bot.wiring.build import running_bot
-from bot.wiring.environment import settings_of, wall_clock
+from bot.wiring.build import Database, running_bot
+from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
+from bot.wiring.logs import start_log
+from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
 
@@ -36,9 +38,7 @@ class ServePlan:
 def run(options: Options, plan: ServePlan) -> int:
     """Serve until a signal; return the exit code."""
     level = logging.DEBUG if "verbose" in options.switches else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for noisy in ("apscheduler", "alembic", "botocore", "urllib3"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    start_log(level)
     settings = settings_of(_with_defaults(options, plan))
     with asyncio.Runner() as runner:
         runner.run(_serve(settings, plan))
@@ -62,15 +62,17 @@ async def _serve(settings: Settings, plan: ServePlan) -> None:
     if settings.unservable:
         raise WrongInput(" ".join(settings.unservable))
     url = database(settings, demo=plan.demo)
+    tighten([STATE, *STATE.rglob("*")])
     store = await asyncio.to_thread(open_store, url)
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
+    documents = await asyncio.to_thread(sealed_documents, settings, store)
     print("Opening the source…", flush=True)
     opened = OpenedSource(settings.source, settings)
     extent = await asyncio.to_thread(lambda: opened.metrics().extent())
     tempo = _tempo(settings, plan)
     play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
-    bot = running_bot(settings, store, opened, play.clock, tempo.speed if extent else 0)
+    bot = running_bot(settings, Database(store, documents), opened, play.clock, tempo.speed if extent else 0)
     play.app = bot.app
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     try:
@@ -106,7 +108,7 @@ def database(settings: Settings, *, demo: bool) -> str:
     """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
     url = settings.text("database_url")
     if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
-        for path in Path(".trnbot").glob("demo.db*"):
+        for path in STATE.glob("demo.db*"):
             if not path.name.endswith(".lead"):
                 path.unlink()
         return "sqlite:///.trnbot/demo.db"

@@ -23,7 +23,7 @@ from bot.model.window import NO_TIME
 from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, World
 from bot.settings.settings import Settings
 from bot.wiring.bills import FOLDER
-from bot.wiring.environment import wall_clock
+from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.files import OfferedFiles
 from bot.wiring.lazy import LazyBilling, LazyDetector, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
 
@@ -56,7 +56,7 @@ def _simulated(seed: int, scenario: str) -> Path:
     """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
     from adapters.simulator import generate
 
-    target = Path(".trnbot/simulator") / f"{scenario}-{seed}"
+    target = STATE / "simulator" / f"{scenario}-{seed}"
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as made:
@@ -89,7 +89,7 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
         LiveConfig(
             reading=reading_config(settings, types),
             timing=ReadTiming(wall_clock),
-            access=AccountAccess(settings["aws.regions"], settings["aws.roles"]),
+            access=AccountAccess(settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]),
             limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
             extra=ExtraSources(settings["aws.stream"], settings["aws.logs"], settings["aws.spot_advisor"]),
             journal=FOLDER / "journal",

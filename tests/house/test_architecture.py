@@ -35,7 +35,7 @@ SDK = {
     "charts": {"matplotlib", "numpy", "PIL"},
     "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
     "slack": {"slack_bolt", "slack_sdk", "aiohttp", "yaml"},
-    "store": {"sqlalchemy", "alembic", "psycopg"},
+    "store": {"sqlalchemy", "alembic", "psycopg", "cryptography"},
     "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "requests", "msrest", "cryptography", "numpy"},
     "terminal": set(),
     "web": {"aiohttp", "jinja2", "markupsafe"},

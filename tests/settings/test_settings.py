@@ -172,7 +172,7 @@ def test_what_would_let_anyone_in_is_not_served_and_a_line_is_answered_all_the_s
         {},
         TEAMS | {"MicrosoftAppTenantId": "t"},
         TEAMS | {"TRNBOT_TEAMS_TENANTS": "*"},
-        OAUTH,
+        OAUTH | {"TRNBOT_SECRETS_KEY": "k" * 43 + "="},
         {"TRNBOT_HOST": "0.0.0.0", "TRNBOT_WEB_TOKEN": "correct horse battery", "TRNBOT_PUBLIC_URL": "https://x.example/"},
     ],
 )

@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.auth import INSTALLATIONS, Installation
+from adapters.slack.auth import Installation
+from adapters.slack.config import INSTALLATIONS
 from adapters.slack.manifest import SCOPES
 from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store

@@ -79,12 +79,14 @@ class Calls:
         usage: Path | None = None,
         stopwatch: Callable[[], float] = time.monotonic,
         attempts: int = ATTEMPTS,
+        external_id: str = "",
     ) -> None:
         self.states = CallStates(clock)
         self.meter = UsageMeter(clock, daily_usd, usage)
         self.clock, self.stopwatch, self.until = clock, stopwatch, math.inf
         """`until`: when, by the stopwatch, nothing is waited for any more."""
         self._config = _config(attempts)
+        self._external_id = external_id
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock = Lock()
 
@@ -191,7 +193,8 @@ class Calls:
 
     def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
         own = Place(place.region)
-        answer = self.call(own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot")
+        shown: dict[str, Any] = {"ExternalId": self._external_id} if self._external_id else {}
+        answer = self.call(own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot", **shown)
         given = answer["Credentials"]
         keys = {
             "aws_access_key_id": given["AccessKeyId"],

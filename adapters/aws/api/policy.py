@@ -14,8 +14,8 @@ _RESOURCES: dict[str, str | list[str]] = {
     "OBJECTS": ["arn:aws:s3:::YOUR-BILLING-BUCKET/*", "arn:aws:s3:::YOUR-STREAM-BUCKET/*"],
     "RESULTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET",
     "RESULT_OBJECTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET/*",
-    "LOGS": "arn:aws:logs:*:*:log-group:YOUR-LOG-GROUP:*",
-    "ROLES": "arn:aws:iam::*:role/trnbot-reader",
+    "LOGS": "arn:aws:logs:YOUR-REGION:YOUR-ACCOUNT:log-group:YOUR-LOG-GROUP:*",
+    "ROLES": ["arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader", "arn:aws:iam::YOUR-SECOND-ACCOUNT:role/trnbot-reader"],
 }
 """What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""
 

@@ -25,6 +25,8 @@ class AccountAccess:
 
     regions: Sequence[str] = ()
     roles: Sequence[str] = ()
+    external_id: str = ""
+    """Shown to every role that is assumed, so that nobody else can have the bot assume it; "" where no role asks."""
 
     def places(self) -> tuple[Place, ...]:
         """Return each role in each region, the process's own region where none is named; raise `WrongInput` for none at all."""

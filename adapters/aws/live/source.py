@@ -66,6 +66,7 @@ class Live:
             usage=limits.usage,
             stopwatch=timing.stopwatch,
             attempts=limits.attempts,
+            external_id=config.access.external_id,
         )
         listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams]
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)

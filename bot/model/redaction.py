@@ -1,0 +1,65 @@
+"""Hide in a text whatever grants access: the secrets that are known, and what looks like one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+HIDDEN = "(hidden)"
+_SHORTEST = 6
+"""Characters of a known secret; a shorter one stands in too many words to be hidden."""
+_NAMES = (
+    r"[\w-]{0,40}(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?"
+    r"|aws_secret_access_key|SecretAccessKey|private_key|api_?key"
+)
+_SECRET = re.compile(
+    r"xox[a-z](?:\.xox[a-z])?-[\w%.-]+"  # tokens of Slack
+    r"|xapp-[\w-]+"
+    r"|(?P<kept>hooks\.slack\.com)/[^\s\"'<>]+"  # addresses that let anybody answer
+    r"|wss?://[^\s\"'<>]+|/_hooks/[^\s\"'<>]+"
+    r"|(?i:bearer|basic) [\w+/=.~-]{8,}"
+    r"|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"  # JSON web tokens
+    r"|(?:AKIA|ASIA)[A-Z0-9]{12,}"
+    r"|(?P<scheme>://)[^\s/@:\"']{0,128}:[^\s/@\"']{1,256}@"
+    r"|(?<=['\"]code['\"]: ['\"])[^'\"]+|(?<=[?&]code=)[^&\s\"']+"  # codes of OAuth
+    rf"|(?P<name>\b(?i:{_NAMES})[\"']?\s{{0,2}}[=:>]\s{{0,2}}[\"']?)(?!\s|\(hidden\)|None\b|True\b|False\b)[^\s\"'&,;}}<>)\]]{{4,}}"
+)
+
+
+def redact(text: str, known: Sequence[str] = ()) -> str:
+    """Return `text` with every known secret, and everything that looks like one, replaced by `(hidden)`."""
+    for secret in known:
+        text = text.replace(secret, HIDDEN)
+    return _SECRET.sub(_hidden, text)
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """Keep what names the secret, hide the secret."""
+    if match["scheme"]:
+        return f"://{HIDDEN}@"
+    return f"{match['name'] or match['kept'] or ''}{HIDDEN}"
+
+
+def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return each secret as it may stand in a text: bare, as part of a list or an address, quoted for URLs, JSON and Python."""
+    parts = {part for secret in secrets for part in _parts(secret) if len(part) >= _SHORTEST}
+    written = {
+        form for part in parts for form in (part, quote(part, ""), quote_plus(part), json.dumps(part)[1:-1], repr(part)[1:-1])
+    }
+    return tuple(sorted(written, key=len, reverse=True))
+
+
+def _parts(secret: str) -> Iterable[str]:
+    """Yield the parts that are secret of themselves: members of a list, the password of an address."""
+    if "://" not in secret:
+        yield from (secret, *(part.strip() for part in secret.split(",")))
+        return
+    try:
+        address = urlsplit(secret)
+    except ValueError:
+        return
+    queried = (part.partition("=")[2] for part in address.query.split("&") if part.startswith("password="))
+    for password in (address.password or "", *queried):
+        yield from (password, unquote(password))

@@ -1,0 +1,93 @@
+"""Write the log: one line for each record, no control character from outside, no secret, and no more text than can be read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from bot.model.redaction import redact, spellings
+
+MESSAGE_CHARS = 2_000
+TRACE_CHARS = 8_000
+_READ_CHARS = 16_000
+"""How much of a text is looked at: a body of megabytes is neither searched for secrets nor escaped."""
+_MARGIN = "  | "
+"""Begins each line of a traceback, so that no text in it passes for a record."""
+_NOISY = ("apscheduler", "alembic", "botocore", "urllib3")
+_known: tuple[str, ...] = ()
+
+
+class LogFormatter(logging.Formatter):
+    """Format what anybody logs, libraries included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line, with the lines of its traceback behind."""
+        record.message = _line(_message(record))[:MESSAGE_CHARS]
+        if self.usesTime():
+            record.asctime = self.formatTime(record, self.datefmt)
+        return "\n".join([self.formatMessage(record), *self._trace(record)])
+
+    def _trace(self, record: logging.LogRecord) -> list[str]:
+        traced = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
+        text = "\n".join(part for part in (traced, record.stack_info or "") if part)
+        lines = "\n".join(f"{_MARGIN}{_escaped(line)}" for line in _readable(text).split("\n")) if text else ""
+        if len(lines) > TRACE_CHARS:
+            half = TRACE_CHARS // 2
+            lines = f"{lines[:half]}\n{_MARGIN}…\n{_MARGIN}{lines[-half:].partition(_MARGIN)[2]}"
+        return [lines] if lines else []
+
+
+def start_log(level: int) -> None:
+    """Write records of `level` and above to the standard error output."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    for noisy in _NOISY:
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def quiet_log() -> None:
+    """Write warnings alone, bare, as a terminal's line does."""
+    if logging.lastResort:
+        logging.lastResort.setFormatter(LogFormatter("%(message)s"))
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Hide these secrets in every line from now on."""
+    global _known  # noqa: PLW0603 - the log is one for the whole process
+    _known = spellings(secrets)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:  # arguments that do not fit would be printed bare by `logging` itself
+        return f"{record.msg} ({type(error).__name__} in its arguments)"
+
+
+def _line(text: str) -> str:
+    """Return a text as one line; what is too long ends with how much is missing."""
+    line = _escaped(_readable(text))
+    if len(line) <= MESSAGE_CHARS:
+        return line
+    more = f"… ({len(text):,} characters)"
+    return line[: MESSAGE_CHARS - len(more)] + more
+
+
+def _readable(text: str) -> str:
+    """Return a text without secrets; of a very long one the beginning and the end, cut where no secret can be cut in two."""
+    if len(text) <= 2 * _READ_CHARS:
+        return redact(text, _known)
+    longest = max(map(len, _known), default=0)
+    head = text[: _READ_CHARS - longest].rsplit(maxsplit=1)[:-1]
+    tail = text[longest - _READ_CHARS :].partition("\n")[2]
+    return redact("".join(head), _known) + " …\n" + redact(tail, _known)
+
+
+def _escaped(text: str) -> str:
+    """Return a text without control characters, marks that turn its direction, and ends of lines."""
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(char: str) -> str:
+    return char if char.isprintable() or char == "\u00a0" else char.encode("unicode_escape").decode()
