@@ -182,7 +182,10 @@ class EventListener:
     async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
         """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
         _log.error(
-            "could not handle %s: %s: %s", redact(str(body.get("type", "a request"))), type(error).__name__, loggable(str(error))
+            "could not handle %s: %s: %s",
+            loggable(str(body.get("type", "a request"))),
+            type(error).__name__,
+            loggable(str(error)),
         )
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 

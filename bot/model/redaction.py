@@ -15,9 +15,9 @@ _NAMES = (
     r"|aws_secret_access_key|SecretAccessKey|private_key|api_?key"
 )
 _SECRET = re.compile(
-    r"xox[a-z](?:\.xox[a-z])?-[\w%.-]+"  # tokens of Slack
-    r"|xapp-[\w-]+"
-    r"|(?P<kept>hooks\.slack\.com)/[^\s\"'<>]+"  # addresses that let anybody answer
+    r"xox[a-z](?:\.xox[a-z])?-\w[\w%.-]*"  # tokens of Slack
+    r"|xapp-\w[\w-]*"
+    r"|(?P<kept>//hooks\.\w+\.com)/[^\s\"'<>]+"  # addresses that let anybody answer
     r"|wss?://[^\s\"'<>]+|/_hooks/[^\s\"'<>]+"
     r"|(?i:bearer|basic) [\w+/=.~-]{8,}"
     r"|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"  # JSON web tokens
@@ -45,10 +45,19 @@ def _hidden(match: re.Match[str]) -> str:
 def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return each secret as it may stand in a text: bare, as part of a list or an address, quoted for URLs, JSON and Python."""
     parts = {part for secret in secrets for part in _parts(secret) if len(part) >= _SHORTEST}
-    written = {
-        form for part in parts for form in (part, quote(part, ""), quote_plus(part), json.dumps(part)[1:-1], repr(part)[1:-1])
-    }
+    ways = (str, lambda text: quote(text, ""), quote_plus, _quoted, lambda text: _quoted(_quoted(text)), _printed)
+    written = {spell(part) for part in parts for spell in ways}
     return tuple(sorted(written, key=len, reverse=True))
+
+
+def _quoted(text: str) -> str:
+    """Return a text as it stands between the quotes of JSON; an answer that repeats a request quotes it twice."""
+    return json.dumps(text)[1:-1]
+
+
+def _printed(text: str) -> str:
+    """Return a text as Python prints it between single quotes."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _parts(secret: str) -> Iterable[str]:

@@ -51,13 +51,6 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey(
         "database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret
     ),
-    SettingKey(
-        "secrets.key",
-        "TRNBOT_SECRETS_KEY",
-        "",
-        "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first seals, each opens)",
-        Secret,
-    ),
     SettingKey("host", "TRNBOT_HOST", "127.0.0.1", "the address to listen on; only this machine can reach the default", str),
     SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
     SettingKey("public_url", "TRNBOT_PUBLIC_URL", "", "the public https address of the proxy in front of this port", web_address),
@@ -102,6 +95,13 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval),
     SettingKey(
         "retention", "TRNBOT_RETENTION", "90d", "how long the notification log is kept; alerts are kept for ever", parse_duration
+    ),
+    SettingKey(
+        "secrets.key",
+        "TRNBOT_SECRETS_KEY",
+        "",
+        "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first seals, each opens)",
+        Secret,
     ),
     SettingKey(
         "metrics.lag", "TRNBOT_METRICS_LAG", "1m", "time from the end of a metric's period until it can be read", parse_duration

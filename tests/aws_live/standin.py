@@ -42,6 +42,8 @@ class StandIn:
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
+        self.assumed: list[dict[str, Any]] = []
+        """What was shown for each role that was assumed."""
         """Calls answered well, as IAM writes them."""
         self.failed: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -85,6 +87,7 @@ class StandIn:
             case "GetCallerIdentity":
                 return {"Account": account, "UserId": "AID", "Arn": f"arn:aws:iam::{account}:user/bot"}
             case "AssumeRole":
+                self.assumed.append(given)
                 return {"Credentials": self._credentials(given["RoleArn"].split(":")[4])}
             case "FilterLogEvents":
                 return self.logs.filter(given, self.now)

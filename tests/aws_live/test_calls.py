@@ -7,10 +7,12 @@ import pytest
 
 from adapters.aws.api.calls import TOKENS, Calls, Place, instant_of
 from adapters.aws.api.operations import operations
+from adapters.aws.api.policy import policy
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.config import LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
+from bot.settings.settings import read_settings
 from tests.aws_live.serialize import model
 
 HOME = Place("us-west-2")
@@ -98,3 +100,33 @@ def test_the_next_page_of_every_paged_call_is_asked_for():
     assert len(found) > 15
     for name, answers, takes in found:
         assert any(answer in TOKENS and TOKENS[answer] in takes for answer in answers), name
+
+
+def test_every_role_is_assumed_with_the_external_id(world):
+    live = world.live(roles=["self", OTHER], external_id="trnbot-1f3a")
+    (now,) = world.ticks(2, 2)
+    live.read(now)
+    asked = world.standin.assumed
+    assert asked
+    assert {(given["RoleArn"], given.get("ExternalId")) for given in asked} == {(OTHER, "trnbot-1f3a")}
+
+
+def test_the_policy_names_every_role_by_its_arn():
+    (statement,) = (x for x in policy()["Statement"] if "sts:AssumeRole" in x["Action"])
+    assert "*" not in "".join(statement["Resource"])
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            {"TRNBOT_AWS_ROLES": "arn:aws:iam::*:role/trnbot-reader"},
+            r"'arn:aws:iam::\*:role/trnbot-reader' is not the ARN of a role",
+        ),
+        ({"TRNBOT_AWS_ROLES": "trnbot-reader"}, "write arn:aws:iam::111122223333:role/trnbot-reader, or self"),
+        ({"TRNBOT_AWS_EXTERNAL_ID": "two words"}, "An external id has 2 to 1224 letters"),
+    ],
+)
+def test_a_pattern_is_no_role_and_an_external_id_is_what_aws_allows(said, sentence):
+    with pytest.raises(WrongInput, match=sentence):
+        read_settings(said)

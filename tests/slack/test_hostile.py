@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from slack_bolt.request.async_request import AsyncBoltRequest
 
 from adapters.slack.auth import LARGEST_BODY
-from adapters.slack.client import redact, sdk_logger
+from adapters.slack.client import loggable, sdk_logger
 from adapters.slack.forms import Origin, submitted_line
 from adapters.slack.markup import chunks, code, cut, escape, mrkdwn_object, plain_text, size
 from adapters.slack.parser import parse_line, without_mention
@@ -102,8 +102,8 @@ async def test_socket_mode_takes_deep_and_huge_payloads_without_showing_them(sla
 
 
 def test_a_logged_text_is_one_short_line():
-    assert redact("a\nb\x1b[2J xoxb-1-2 c") == "a b[2J (hidden) c"
-    assert len(redact("x" * 100_000)) == 1_000
+    assert loggable("a\nb\x1b[2J xoxb-1-2 c") == "a b[2J (hidden) c"
+    assert len(loggable("x" * 100_000)) == 1_000
 
 
 SLOW = {
@@ -130,7 +130,7 @@ READERS = {
     "plain": lambda text: plain_text(text, 3_000),
     "object": mrkdwn_object,
     "chunks": lambda text: chunks((text, "."), 2_900),
-    "log": redact,
+    "log": loggable,
 }
 
 

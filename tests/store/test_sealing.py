@@ -106,7 +106,7 @@ def test_a_start_seals_nothing_anew_but_refuses_what_it_cannot_open(store: SqlSt
     assert store.get(SHELF, "T1") == before
 
 
-@pytest.mark.parametrize("key", ["x", "é" * 44, "A" * 43 + "!", OLD[:-4]])
+@pytest.mark.parametrize("key", ["x", "é" * 4, "A" * 43 + "!", "A" * 40])
 def test_what_is_no_key_is_refused_by_its_number(key: str) -> None:
     with pytest.raises(WrongInput, match=r"^Key 2 of TRNBOT_SECRETS_KEY is no key; 'trnbot secrets key' prints a fresh one\.$"):
         Cipher([OLD, key])
@@ -176,7 +176,7 @@ def test_the_terminal_refuses_to_rotate_with_a_wrong_key_or_none_and_forgets_onl
     assert vault(opened, OLD).get(SHELF, "T1") == DOCUMENT
     assert terminal("secrets rotate")[1].startswith("trnbot: There is no key to seal with")
     assert terminal("secrets rotat", OLD)[1] == (
-        "trnbot: 'secrets' takes one word more, such as 'trnbot secrets key'; did you mean 'rotate'?.\n".replace("?.", "?.")
+        "trnbot: 'secrets' takes one word more, such as 'trnbot secrets key'; did you mean 'rotate'?\n"
     )
     assert terminal("secrets forget", NEW) == (0, "slack.installations T1 is dropped\n1 secret dropped, 1 secret kept.\n")
     assert [key for key, _ in opened.newest(SHELF, 9)] == ["T2"]
