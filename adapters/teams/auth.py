@@ -1,14 +1,13 @@
-"""Decide whose requests are genuine and which tenants are served.
+"""Decide whose requests are genuine: by the token in the header before the body is read, and by the body's own words after.
 
-Tokens are checked by botbuilder's rules, and every failure is a refusal. botbuilder 4.17.1 downloads the signing keys by a
-blocking call without a timeout; its cache takes any object with an async `get`, which `SigningKeys` is.
+Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22. botbuilder 4.17.1 takes tokens
+without an expiry and the emulator's everywhere, and downloads keys by a blocking call: PyJWT and `SigningKeys` stand in for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,27 +19,91 @@ from botbuilder.schema import Activity
 from botframework.connector.auth import (
     AuthenticateRequestResult,
     BotFrameworkAuthentication,
-    BotFrameworkAuthenticationFactory,
     ClaimsIdentity,
     ConnectorFactory,
-    PasswordServiceClientCredentialFactory,
 )
-from botframework.connector.auth.jwt_token_extractor import JwtTokenExtractor
 
 from adapters.teams.client import Connector, ConnectorClient
 from adapters.teams.config import TeamsConfig
-from bot.cards.card import Card, Tone, text
 from bot.errors import Unavailable
-from bot.ports import IdempotencyKeys, Tell
 
 log = logging.getLogger("trnbot.teams")
 
-UNKNOWN_TENANTS = "teams.strangers"
-REFUSAL = Card(
-    "This bot does not serve your organization",
-    Tone.INFO,
-    (text("Nothing was read or changed. Whoever operates the bot can list your tenant."),),
-)
+_SKEW_S = 300
+"""How far Microsoft's clock and this one may differ."""
+_REQUIRED = ["exp", "iss", "aud"]
+_LONGEST = 8000
+_CHANNEL = "msteams"
+
+
+@dataclass(frozen=True)
+class Token:
+    """Hold what a valid token says; `service_url` is None where nobody signs, as in development without an app id."""
+
+    claims: Mapping[str, Any]
+    service_url: str | None = None
+    channels: Sequence[str] = ()
+    """The channels that its key may sign for."""
+
+    def covers(self, activity: Activity) -> bool:
+        """Return whether the token was written for this activity: for its service, and for its channel."""
+        if self.service_url is None:
+            return True
+        return self.service_url == activity.service_url and activity.channel_id in self.channels
+
+
+class TokenVerifier:
+    """Verify the tokens of the Bot Connector, and in development those of the emulator; without an app id nobody signs."""
+
+    def __init__(self, config: TeamsConfig) -> None:
+        self._config = config
+        self._channel = SigningKeys(config.cloud.channel_keys)
+        self._emulator = SigningKeys(config.cloud.emulator_keys)
+
+    async def verify(self, header: str) -> Token:
+        """Return the token of an `Authorization` header; raise `PermissionError` for a bad one, `Unavailable` without keys."""
+        if not self._config.app_id:
+            return Token({})
+        try:
+            return await self._verified(header)
+        except Unavailable:
+            raise
+        except Exception as error:  # PyJWT and its decoders raise many kinds for garbage
+            log.warning("teams: a request was refused: %s", type(error).__name__)
+            raise PermissionError("the request carries no valid token") from None
+
+    async def _verified(self, header: str) -> Token:
+        scheme, _, token = header.partition(" ")
+        if scheme != "Bearer" or not 0 < len(token) <= _LONGEST:
+            raise PermissionError("no bearer token")
+        named = jwt.get_unverified_header(token)
+        issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        if named.get("alg") != "RS256":
+            raise PermissionError("another algorithm")
+        if issuer == self._config.cloud.issuer:
+            key = await self._channel.get(str(named["kid"]))
+            claims = self._checked(token, key, issuer)
+            return Token(claims, str(claims["serviceurl"]), [name for name in key.endorsements if name == _CHANNEL])
+        if not (self._config.development and issuer in self._config.cloud.emulator_issuers):
+            raise PermissionError("another issuer")
+        claims = self._checked(token, await self._emulator.get(str(named["kid"])), issuer)
+        if claims["appid" if claims.get("ver") == "1.0" else "azp"] != self._config.app_id:
+            raise PermissionError("another app")
+        return Token(claims)
+
+    def _checked(self, token: str, key: SigningKey, issuer: str) -> Mapping[str, Any]:
+        """Return the claims of a token that this key signed, for this app, by this issuer, for now."""
+        return dict(
+            jwt.decode(
+                token,
+                key.public_key,
+                algorithms=["RS256"],
+                audience=self._config.app_id,
+                issuer=issuer,
+                leeway=_SKEW_S,
+                options={"require": _REQUIRED, "strict_aud": True},
+            )
+        )
 
 
 class Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships no types
@@ -55,36 +118,21 @@ class Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships no
 
 
 class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder ships no types
-    """Check requests; with an empty app id (development) nobody signs, and this machine alone is let in."""
+    """Give botbuilder's adapter the connectors of verified requests; it verifies none itself."""
 
-    def __init__(self, config: TeamsConfig, client: ConnectorClient) -> None:
-        cloud = config.cloud
-        self._app_id = config.app_id
+    def __init__(self, client: ConnectorClient) -> None:
         self._client = client
-        for url in (cloud.channel_keys, cloud.emulator_keys):
-            JwtTokenExtractor.metadataCache[url] = SigningKeys(url)
-        self._rules = BotFrameworkAuthenticationFactory.create(
-            validate_authority=True,
-            to_channel_from_bot_login_url=f"{cloud.login}/{cloud.home}",
-            to_channel_from_bot_oauth_scope=cloud.scope,
-            to_bot_from_channel_token_issuer=cloud.issuer,
-            oauth_url=cloud.issuer,
-            to_bot_from_channel_open_id_metadata_url=cloud.channel_keys,
-            to_bot_from_emulator_open_id_metadata_url=cloud.emulator_keys,
-            credential_factory=PasswordServiceClientCredentialFactory(config.app_id),
-        )
 
-    async def authenticate_request(self, activity: Activity, auth_header: str) -> AuthenticateRequestResult:
-        """Return who sent an activity; raise `PermissionError` for a token that is not valid, `Unavailable` without keys."""
-        try:
-            result = await self._rules.authenticate_request(activity, auth_header if self._app_id else None)
-        except Unavailable:
-            raise
-        except Exception as error:  # botbuilder and PyJWT raise a dozen kinds for a bad token, bare Exception among them
-            log.warning("teams: a request was refused: %s", type(error).__name__)
-            raise PermissionError("the request carries no valid token") from None
+    def trust(self, token: Token) -> AuthenticateRequestResult:
+        """Return a verified token as botbuilder takes it."""
+        result = AuthenticateRequestResult()
+        result.claims_identity = ClaimsIdentity(dict(token.claims), True)
         result.connector_factory = Connectors(self._client)
         return result
+
+    async def authenticate_request(self, activity: Activity, auth_header: str) -> AuthenticateRequestResult:  # noqa: ARG002
+        """Refuse: `TokenVerifier` comes first."""
+        raise PermissionError("the request was not verified")
 
     async def authenticate_streaming_request(
         self,
@@ -126,14 +174,16 @@ class SigningKeys:
         self._asked = float("-inf")
         self._lock = asyncio.Lock()
 
-    async def get(self, key_id: str | None) -> SigningKey:
+    async def get(self, key_id: str) -> SigningKey:
         """Return the key; raise `PermissionError` for one Microsoft does not know, `Unavailable` when it cannot be asked."""
+        if key_id in self._keys and self._monotonic() - self._asked <= _DAY_S:
+            return self._keys[key_id]  # a known key does not wait while an unknown one is looked for
         async with self._lock:
             age = self._monotonic() - self._asked
             if age > _DAY_S or (key_id not in self._keys and age > _AGAIN_S):
                 self._keys = await self._download()
                 self._asked = self._monotonic()
-        if key_id is None or key_id not in self._keys:
+        if key_id not in self._keys:
             raise PermissionError("the token is signed with an unknown key")
         return self._keys[key_id]
 
@@ -154,35 +204,3 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 def _key(document: Mapping[str, Any]) -> SigningKey:
     return SigningKey(jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", []))
-
-
-class Tenants:
-    """Know which tenants are served; tell an admin once of each other one that writes, whichever process it wrote to."""
-
-    def __init__(self, served: frozenset[str] | None, keys: IdempotencyKeys, tell: Tell) -> None:
-        self._served, self._keys, self._tell = served, keys, tell
-
-    def serves(self, body: Any) -> bool:
-        """Return whether every tenant that an activity names is served; one that names none is not."""
-        named = _tenants(body)
-        return self._served is None or bool(named and named <= self._served)
-
-    async def report_unknown(self, body: Any) -> None:
-        """Tell an admin of an activity's unknown tenant when this is its first time."""
-        unknown = sorted(_tenants(body) - (self._served or frozenset()))
-        name = next((tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name")
-        if await asyncio.to_thread(self._keys.first, UNKNOWN_TENANTS, name):
-            await self._tell(f"Teams tenant {name} wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served.")
-
-
-def first_tenant(body: Any) -> str | None:
-    """Return the tenant of an activity's conversation as it is written, which botbuilder's model misses."""
-    return next(iter(sorted(_tenants(body))), None)
-
-
-def _tenants(body: Any) -> frozenset[str]:
-    """Return the tenants that an activity names."""
-    data = body.get("channelData")
-    tenant = data.get("tenant") if isinstance(data, dict) else None
-    named = (body["conversation"].get("tenantId"), tenant.get("id") if isinstance(tenant, dict) else None)
-    return frozenset(str(name) for name in named if name)

@@ -27,6 +27,8 @@ _TRIES = 4
 _NEVER = -1
 """Stands for the status of a service that was not reached."""
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
+_READ_S = 4.0
+"""A press is given up after about 10 s, and its answer is yet to come."""
 
 
 def split_thread(conversation: str) -> tuple[str, str]:
@@ -61,9 +63,8 @@ class ConnectorClient:
 
     async def _request(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
         """Call the connector until it takes it, as often and as late as it asks for; return the id it answers."""
-        if not self._allowed(service_url):
-            raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
-        url = f"{service_url.rstrip('/')}/v3/conversations{path}"
+        self._check(service_url)
+        url = _url(service_url, path)
         place, statuses = split_thread(conversation)[0], list[int]()  # a channel's threads share its limits
         for attempt in range(_TRIES):
             await self._pace.turn(place)
@@ -77,6 +78,19 @@ class ConnectorClient:
         kind = Unavailable if {502, 504}.isdisjoint(statuses) else Unanswered
         reason = f"HTTP {status}" if status > 0 else "it cannot be reached"
         raise kind(f"Teams did not take the message after {_TRIES} tries ({reason}).")
+
+    async def get(self, service_url: str, path: str) -> Any:
+        """Read from the connector, once and soon, for somebody waits; raise `Gone` for a 404, else `Unavailable`."""
+        self._check(service_url)
+        try:
+            async with asyncio.timeout(_READ_S):
+                headers = await self._credentials.header()
+                async with self._opened().get(_url(service_url, path), headers=headers, allow_redirects=False) as response:
+                    if response.status != 200:
+                        raise _refusal(response.status, await _object(response))
+                    return await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Unavailable(f"Teams did not answer ({type(error).__name__}).") from None
 
     async def close(self) -> None:
         """Close the session."""
@@ -94,6 +108,11 @@ class ConnectorClient:
             return _NEVER, None, {}
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unanswered(f"Teams did not answer ({type(error).__name__}); the message may have arrived.") from None
+
+    def _check(self, service_url: str) -> None:
+        """Raise `Unavailable` for an address that must not be shown the bot's token."""
+        if not self._allowed(service_url):
+            raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
@@ -133,6 +152,10 @@ class Connector:
             path += "?isTargetedActivity=true"
         made = await self._client.call(method, self._service_url, conversation, path, body)
         return ResourceResponse(id=made)
+
+
+def _url(service_url: str, path: str) -> str:
+    return f"{service_url.rstrip('/')}/v3/conversations{path}"
 
 
 def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:

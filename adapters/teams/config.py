@@ -25,6 +25,8 @@ class Cloud:
     home: str
     """The tenant that signs in bots of many tenants."""
     services: tuple[str, ...]
+    emulator_issuers: tuple[str, ...] = ()
+    """Who signs for the Bot Framework Emulator, which is believed in development alone."""
     graph: str = "https://graph.microsoft.com"
 
     def serves(self, url: str) -> bool:
@@ -41,6 +43,12 @@ PUBLIC = Cloud(
     login="https://login.microsoftonline.com",
     home="botframework.com",
     services=("https://smba.trafficmanager.net", "https://*.botframework.com", "https://*.teams.microsoft.com"),
+    emulator_issuers=(
+        "https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/",
+        "https://login.microsoftonline.com/d6d49420-f39b-4df7-a1dc-d59a935871db/v2.0",
+        "https://sts.windows.net/f8cdef31-a31e-4b4a-93e4-5f571e91255a/",
+        "https://login.microsoftonline.com/f8cdef31-a31e-4b4a-93e4-5f571e91255a/v2.0",
+    ),
 )
 
 
@@ -78,13 +86,14 @@ class TeamsConfig:
 
     def serves(self, service_url: str) -> bool:
         """Return whether the bot may answer to a service address: Microsoft's, in development this machine's."""
-        return self.cloud.serves(service_url) if self.app_id else on_loopback(service_url)
+        ours = self.development and on_loopback(service_url)
+        return ours or (bool(self.app_id) and self.cloud.serves(service_url))
 
 
 def on_loopback(url: str) -> bool:
     """Return whether a URL leads to this machine."""
     parts = _split(url)
-    return parts is not None and is_loopback(parts[1])
+    return parts is not None and is_loopback(parts.host)
 
 
 def is_loopback(host: str) -> bool:
@@ -97,16 +106,27 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _split(url: str) -> tuple[str, str] | None:
-    """Return scheme and host; None for an address that hides its host behind a name or cannot be read."""
+@dataclass(frozen=True)
+class _Address:
+    """Hold where a URL leads."""
+
+    scheme: str
+    host: str
+    port: int | None
+
+
+def _split(url: str) -> _Address | None:
+    """Return where a URL leads; None for an address that hides its host behind a name or cannot be read."""
     try:
         parts = urlsplit(url)
-        return None if "@" in parts.netloc or "\\" in url else (parts.scheme, parts.hostname or "")
+        hides = "@" in parts.netloc or "\\" in url or any(sign.isspace() for sign in url)
+        return None if hides else _Address(parts.scheme, parts.hostname or "", parts.port)
     except ValueError:
         return None
 
 
-def _fits(parts: tuple[str, str], pattern: str) -> bool:
+def _fits(address: _Address, pattern: str) -> bool:
     scheme, _, host = pattern.partition("://")
-    under = host.startswith("*.") and parts[1].endswith(host[1:])
-    return parts[0] == scheme and (parts[1] == host or under)
+    under = host.startswith("*.") and address.host.endswith(host[1:])
+    standard = address.port in (None, 443) or is_loopback(address.host)
+    return address.scheme == scheme and standard and (address.host == host or under)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botbuilder.core import TurnContext
@@ -21,7 +21,11 @@ MESSAGES = "teams.messages"
 _LOOKED_AT = 200
 
 _CHANNEL = "channel"
+_GROUP = "groupChat"
 _PERSONAL = "personal"
+
+Open = Callable[[str, str, str, str], Awaitable[str]]
+"""Open the chat of the bot with a person: service URL, bot, person and tenant to the chat's id."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Conversation:
     greeted: bool = False
     targeted: bool = False
     """Only one person of the place sees what is said here (the answer to a slash command)."""
+    shared: bool = False
+    """It is a channel that people of other organizations may be in."""
 
     @property
     def id(self) -> str:
@@ -66,15 +72,18 @@ class _ConversationDocument:
     reference: Mapping[str, Any]
     kind: str
     greeted: bool
+    shared: bool = False
 
     @staticmethod
     def of(conversation: Conversation) -> _ConversationDocument:
         """Return the document of a conversation."""
-        return _ConversationDocument(conversation.reference.serialize(), conversation.kind, conversation.greeted)
+        reference = conversation.reference.serialize()
+        return _ConversationDocument(reference, conversation.kind, conversation.greeted, conversation.shared)
 
     def conversation(self) -> Conversation:
         """Return the conversation."""
-        return Conversation(ConversationReference().deserialize(dict(self.reference)), self.kind, self.greeted)
+        reference = ConversationReference().deserialize(dict(self.reference))
+        return Conversation(reference, self.kind, self.greeted, shared=self.shared)
 
 
 @dataclass(frozen=True)
@@ -89,15 +98,28 @@ def conversation_of(activity: Activity) -> Conversation:
     reference = TurnContext.get_conversation_reference(activity)
     reference.activity_id = None
     reference.conversation.id = split_thread(reference.conversation.id)[0]
-    kind = activity.conversation.conversation_type or _PERSONAL
-    return Conversation(reference, kind, targeted=activity.additional_properties.get(TARGETED) is True)
+    kind = activity.conversation.conversation_type or (_GROUP if _looks_shared(activity.conversation) else _PERSONAL)
+    targeted = activity.additional_properties.get(TARGETED) is True
+    return Conversation(reference, kind, targeted=targeted, shared=_channel_type(activity) == "shared")
+
+
+def _looks_shared(account: ConversationAccount) -> bool:
+    """Return whether a conversation of unstated kind is one of several people: theirs begin with 19."""
+    return bool(account.is_group) or str(account.id).startswith("19:")
+
+
+def _channel_type(activity: Activity) -> str:
+    """Return the type of an activity's channel: standard, private, shared, "" where Teams does not say."""
+    data = activity.channel_data
+    channel = data.get("channel") if isinstance(data, Mapping) else None
+    return str(channel.get("type") or "").lower() if isinstance(channel, Mapping) else ""
 
 
 class Conversations:
     """Read and write conversations and message keys; the database may block, so each call runs in a thread."""
 
-    def __init__(self, documents: DocumentStore) -> None:
-        self._documents = documents
+    def __init__(self, documents: DocumentStore, open_chat: Open | None = None) -> None:
+        self._documents, self._open = documents, open_chat
         self.people = TeamMembers(documents)
         self._written: dict[str, _ConversationDocument] = {}
 
@@ -118,12 +140,43 @@ class Conversations:
         document = await asyncio.to_thread(self._documents.get, CONVERSATIONS, split_thread(conversation)[0])
         return None if document is None else _read(document)
 
-    async def reach(self, conversation: str) -> Conversation:
-        """Return a conversation; raise `Unavailable` with the remedy."""
-        reached = await self.get(conversation)
+    async def reach(self, address: str) -> Conversation:
+        """Return a conversation, or the chat with a person, opened where there is none yet; raise `Unavailable`."""
+        if is_person(address):
+            return await self._chat(address)
+        reached = await self.get(address)
         if reached is None:
-            raise _unknown(conversation)
+            raise _unknown(address)
         return reached
+
+    async def _chat(self, user: str) -> Conversation:
+        person = await self.people.get(user)
+        if person.personal and (chat := await self.get(person.personal)):
+            return chat
+        near = await self.near(user)
+        if self._open is None:
+            raise _unknown(user)
+        there = near.reference
+        tenant = str(there.conversation.tenant_id or "")
+        return await self.keep_opened(user, await self._open(there.service_url, there.bot.id, user, tenant), near)
+
+    async def learn(self, activity: Activity) -> Conversation:
+        """Remember where a person who belongs wrote, and who they are; return the place with all that is known of it."""
+        here = conversation_of(activity)
+        before = await self.get(here.id)
+        if before is not None:
+            kind = here.kind if activity.conversation.conversation_type else before.kind
+            shared = here.shared if _channel_type(activity) else before.shared
+            here = replace(here, kind=kind, greeted=before.greeted, shared=shared)
+        await self.remember(here)
+        await self.meet(activity)
+        return here
+
+    async def open_to_others(self, conversation: str) -> None:
+        """Remember of a channel that is known that people of other organizations are in it."""
+        before = await self.get(conversation)
+        if before is not None and before.threaded:
+            await self.remember(replace(before, shared=True))
 
     async def meet(self, activity: Activity) -> None:
         """Remember of a person where they wrote, their chat with the bot, and who they are to Microsoft Entra."""

@@ -14,6 +14,9 @@ Json = dict[str, Any]
 
 VERB = "line"
 LINE_MOST = 4000
+_FIELDS_MOST = 40
+_NAME_MOST = 100
+_VALUE_MOST = 1000
 _ROW = 6  # Teams shows six actions of a set and drops the rest
 _STYLES = {ButtonStyle.PRIMARY: "positive", ButtonStyle.DANGER: "destructive"}
 
@@ -39,7 +42,7 @@ def pressed_line(data: object) -> str:
         return ""
     line = str(data["line"])[:LINE_MOST]
     names = data.get("fields")
-    return form_line(line, dict(_filled(data, names))) if isinstance(names, list) else line
+    return form_line(line, dict(_filled(data, names[:_FIELDS_MOST]))) if isinstance(names, list) else line
 
 
 def stands(data: object) -> bool:
@@ -50,7 +53,7 @@ def stands(data: object) -> bool:
 def _filled(data: Mapping[str, object], names: Sequence[object]) -> Iterator[tuple[str, str]]:
     for name in names:
         value = data.get(_id(data.get("form"), name))
-        if isinstance(name, str) and isinstance(value, str | int | float):
+        if isinstance(name, str) and len(name) <= _NAME_MOST and isinstance(value, str | int | float):
             yield name, _said(value)
 
 
@@ -60,7 +63,7 @@ def _said(value: str | float) -> str:
         return "on" if value else "off"
     if isinstance(value, float):
         return f"{value:.10g}"
-    return " ".join(str(value).split())[:LINE_MOST]
+    return " ".join(str(value)[:LINE_MOST].split())[:_VALUE_MOST]
 
 
 def _id(number: object, name: object) -> str:
@@ -93,7 +96,7 @@ def _input(field: Field, name: str) -> Json:
         case FieldKind.NUMBER if _number(field.value) is not None or not field.value:
             return {"type": "Input.Number", **shared, **_hint(field), **_start(_number(field.value))}
         case FieldKind.TEXT | FieldKind.NUMBER:
-            return {"type": "Input.Text", **shared, **_hint(field), **_start(bare(field.value) or None), "maxLength": 1000}
+            return {"type": "Input.Text", **shared, **_hint(field), **_start(bare(field.value) or None), "maxLength": _VALUE_MOST}
 
 
 def _choice(field: Field, shared: Json) -> Json:

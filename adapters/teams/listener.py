@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -10,36 +11,32 @@ from typing import Any
 from botbuilder.core import ActivityHandler, InvokeResponse, TurnContext
 from botbuilder.schema import Activity
 
-from adapters.teams.auth import REFUSAL
-from adapters.teams.conversations import Conversations, conversation_of
+from adapters.teams.belonging import Belongings
+from adapters.teams.conversations import conversation_of
 from adapters.teams.forms import pressed_line, stands
 from adapters.teams.manifest import by_worth
 from adapters.teams.parser import action_of, parse_line
 from adapters.teams.responder import Responder, invoke_answer
 from adapters.teams.sender import MESSAGE
 from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
+from bot.errors import NotAllowed, Unavailable
+from bot.model.request import NOT_SERVED
 from bot.ports import CommandHint, Deduplicator
+
+log = logging.getLogger("trnbot.teams")
+
+PRESS = "adaptiveCard/action"
 
 
 class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types
     """Handle activities; a message is acknowledged at once and answered after, a press in place while Teams waits."""
 
-    def __init__(
-        self, conversations: Conversations, responder: Responder, hints: Sequence[CommandHint], seen: Deduplicator
-    ) -> None:
-        self._conversations = conversations
+    def __init__(self, belongings: Belongings, responder: Responder, hints: Sequence[CommandHint], seen: Deduplicator) -> None:
+        self._belongings, self._conversations = belongings, belongings.conversations
         self._responder = responder
         self._hints = by_worth(hints)
         self._seen = seen
         self._greeted: set[str] = set()
-
-    async def on_turn(self, turn_context: TurnContext) -> None:
-        """Refresh the conversation's reference, then go by the activity's type."""
-        activity = turn_context.activity
-        if activity.type in ("message", "invoke", "conversationUpdate", "installationUpdate"):
-            await self._refresh(activity)
-            await self._conversations.meet(activity)
-        await super().on_turn(turn_context)
 
     async def on_message_activity(self, turn_context: TurnContext) -> None:
         """Answer a message in its thread."""
@@ -52,7 +49,7 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         activity = turn_context.activity
         data = action_of(activity.value)
         line = pressed_line(data)
-        if activity.name != "adaptiveCard/action":
+        if activity.name != PRESS:
             return InvokeResponse(status=HTTPStatus.NOT_IMPLEMENTED)
         if not line:
             return _answered(invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead."))
@@ -60,9 +57,12 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
             return _answered(invoke_answer(MESSAGE, "This press was answered already."))
         return _answered(await self._responder.respond_in_place(activity, line, keeps=stands(data)))
 
-    def refuse(self, activity: Activity) -> None:
-        """Tell a person of a tenant that is not served that it is not; nothing of them is kept."""
-        self._responder.send_later(conversation_of(activity), REFUSAL)
+    def refuse(self, activity: Activity) -> dict[str, Any] | None:
+        """Tell a person of a tenant that is not served that it is not: where they wrote, or by the answer to a press."""
+        if activity.type == "message":
+            self._responder.refuse_later(activity, NotAllowed(NOT_SERVED))
+        pressed = activity.type == "invoke" and activity.name == PRESS
+        return invoke_answer(MESSAGE, NOT_SERVED) if pressed else None
 
     async def on_installation_update_add(self, turn_context: TurnContext) -> None:
         """Greet people where the bot was added."""
@@ -90,21 +90,17 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         self._greeted.discard(gone)
         await self._conversations.forget(gone)
 
-    async def _refresh(self, activity: Activity) -> None:
-        here = conversation_of(activity)
-        before = await self._conversations.get(here.id)
-        if before is not None:
-            kind = here.kind if activity.conversation.conversation_type else before.kind
-            here = replace(here, kind=kind, greeted=before.greeted)
-        await self._conversations.remember(here)
-
     async def _greet(self, activity: Activity) -> None:
-        here = conversation_of(activity)
-        before = await self._conversations.get(here.id)
-        if here.id in self._greeted or (before is not None and before.greeted):
+        """Remember and greet the place that a member added the bot to."""
+        try:
+            here, _ = await self._belongings.admit(activity)
+        except (NotAllowed, Unavailable) as error:
+            log.info("teams: nobody was greeted: %s", error)
+            return
+        if here.id in self._greeted or here.greeted:
             return
         self._greeted.add(here.id)  # installation and conversation update arrive together
-        await self._conversations.remember(replace(before or here, greeted=True))
+        await self._conversations.remember(replace(here, greeted=True))
         self._responder.send_later(here, _greeting(self._hints, here.id))
 
 

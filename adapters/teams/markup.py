@@ -8,10 +8,10 @@ from typing import Any
 
 from bot.cards.card import Code, Link, Mention, Span, Strong, Style, Text, When
 
-_AT = re.compile(r"<\s*(/?)\s*at\b", re.IGNORECASE)
+_AT = re.compile(r"<\s*+(/?)\s*+at\b", re.IGNORECASE)  # possessive: a run of spaces is read once
 _MARKS = re.compile(r"([\\`*\[\]<>~#|!])")
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
-_LIST = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
+_LIST = re.compile(r"^([^\S\n]*+)([-+=]|\d++(?=[.)]))", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _GAP = "\u200b"
 

@@ -4,34 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botbuilder.schema import Activity
 
-from adapters.teams.conversations import Conversation, Conversations, conversation_of
+from adapters.teams.belonging import Belongings, Recent
+from adapters.teams.conversations import Conversation, conversation_of
+from adapters.teams.markup import OURS
 from adapters.teams.parser import request_of, thread_of
 from adapters.teams.render import ANSWER_BYTES, render
 from adapters.teams.sender import CARD, MESSAGE, Sender, message_activity, typing_activity
-from bot.cards.card import Card, Text, plain
+from bot.cards.card import Card, Text, Tone, plain
 from bot.cards.share import without_share
-from bot.errors import TrnbotError
-from bot.model.request import Request
+from bot.errors import NotAllowed, TrnbotError, Unavailable
+from bot.model.request import Belonging, Request
 from bot.ports import ChatPorts
 
 log = logging.getLogger("trnbot.teams")
 
 
+_HOUR_S = 3600.0
+_MINUTE_S = 60.0
+_ASK_ELSEWHERE = "People of other organizations read here; ask the bot in a personal chat."
+_ELSEWHERE = Card("The answer is in your chat with the bot, as people of other organizations read here.")
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """Hold the answer to a press; `here` is None for who does not belong."""
+
+    card: Card
+    here: Conversation | None
+    request: Request | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Return whether people of other organizations read where the button stands."""
+        return self.request is not None and self.request.belonging.shared
+
+
 class Responder:
     """Carry a line to the bot and its card back; answers go on after the turn of their activity."""
 
-    def __init__(self, ports: ChatPorts, conversations: Conversations, sender: Sender, timeout_s: float) -> None:
+    def __init__(self, ports: ChatPorts, belongings: Belongings, sender: Sender, timeout_s: float) -> None:
         self._ports = ports
-        self._conversations = conversations
+        self._belongings, self._conversations = belongings, belongings.conversations
         self._sender = sender
         self._timeout_s = timeout_s
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._refused = Recent[bool](time.monotonic)
 
     async def drain(self) -> None:
         """Wait for every answer under way."""
@@ -44,47 +68,95 @@ class Responder:
 
     def respond_later(self, activity: Activity, line: str) -> None:
         """Answer a message's line in its thread after the turn."""
-        self._start(self._respond(conversation_of(activity), activity, line))
+        self._start(self._respond(activity, line))
+
+    def refuse_later(self, activity: Activity, why: TrnbotError) -> None:
+        """Tell a person after the turn why they are not answered."""
+        self._start(self._refuse(activity, why))
 
     async def respond_in_place(self, activity: Activity, line: str, *, keeps: bool) -> dict[str, Any]:
-        """Return the answer to a press: a card in its place, or a word when that card stands or the answer takes long."""
-        here = conversation_of(activity)
-        answer = self._start(self._ask(here, request_of(activity, line, here, self._ports.clock)))
-        done, _ = await asyncio.wait({answer}, timeout=self._timeout_s)
-        thread = thread_of(activity)
-        if not done:
-            self._start(self._send_when_done(here, thread, answer))
-            return invoke_answer(MESSAGE, "Working on it; the answer follows here.")
-        card = answer.result()
-        if card.public and line.startswith("share "):
-            return invoke_answer(MESSAGE, await self._share(here, thread, card))
-        if not keeps:
-            return invoke_answer(CARD, await asyncio.to_thread(render, card, self._ports.draw, budget=ANSWER_BYTES))
-        if not _is_short(card):
-            self._start(self._send(here, thread, card))
-        return invoke_answer(MESSAGE, _in_words(card))
+        """Return the answer to a press: a card in its place, or a word when that card stands or the answer takes long.
 
-    async def _respond(self, here: Conversation, activity: Activity, line: str) -> None:
-        """Show that the bot is at it, then answer."""
+        Teams shows either to the person who pressed alone.
+        """
+        answer, thread = self._start(self._answer(activity, line)), thread_of(activity)
+        done, _ = await asyncio.wait({answer}, timeout=self._timeout_s)
+        if not done:
+            self._start(self._send_when_done(answer, thread))
+            return invoke_answer(MESSAGE, "Working on it; the answer follows.")
+        reply = answer.result()
+        if reply.here is None:
+            return invoke_answer(MESSAGE, reply.card.title)
+        if reply.card.public and not reply.shared and line.startswith("share "):
+            return invoke_answer(MESSAGE, await self._share(reply.here, thread, reply.card))
+        if not keeps:
+            return invoke_answer(CARD, await asyncio.to_thread(render, reply.card, self._ports.draw, budget=ANSWER_BYTES))
+        if not _is_short(reply.card):
+            self._start(self._send_when_done(answer, thread))
+        return invoke_answer(MESSAGE, _in_words(reply.card))
+
+    async def _respond(self, activity: Activity, line: str) -> None:
+        """Show that the bot is at it, then answer: where everybody belongs in the thread, otherwise in the person's own chat."""
         thread = thread_of(activity) or (activity.id or "")
-        request = request_of(activity, line, here, self._ports.clock)
-        card, _ = await asyncio.gather(self._ask(here, request), self._show_typing(here, thread))
-        await self._send(here, thread, card)
+        try:
+            here, belonging = await self._belongings.admit(activity)
+            where = await self._place(here, belonging, activity.from_property.id)
+        except (NotAllowed, Unavailable) as error:
+            await self._refuse(activity, error)
+            return
+        request = request_of(activity, line, here, belonging, self._ports.clock())
+        card, _ = await asyncio.gather(self._ask(here, request), self._show_typing(where, thread))
+        await self._send(where, thread if where is here else "", card)
+        if where is not here:
+            await self._send(here, thread, _ELSEWHERE)
+
+    async def _answer(self, activity: Activity, line: str) -> _Reply:
+        """Return the answer to a press, in one sentence for who does not belong."""
+        try:
+            here, belonging = await self._belongings.admit(activity)
+        except (NotAllowed, Unavailable) as error:
+            return _Reply(Card(str(error)), None)
+        request = request_of(activity, line, here, belonging, self._ports.clock())
+        return _Reply(await self._ask(here, request), here, request)
+
+    async def _place(self, here: Conversation, belonging: Belonging, user: str) -> Conversation:
+        """Return where an answer may be said: not where people of other organizations read; raise `Unavailable`."""
+        if not belonging.shared or here.private:
+            return here
+        try:
+            return await self._conversations.reach(user)
+        except Unavailable:
+            raise Unavailable(_ASK_ELSEWHERE) from None
+
+    async def _refuse(self, activity: Activity, why: TrnbotError) -> None:
+        """Say one sentence without data, at most once an hour to a person who does not belong."""
+        person = f"{type(why).__name__} {activity.from_property.id}"
+        if self._refused.get(person, _HOUR_S if isinstance(why, NotAllowed) else _MINUTE_S):
+            return
+        self._refused.put(person, value=True)
+        await self._send(conversation_of(activity), thread_of(activity) or (activity.id or ""), Card(str(why), Tone.INFO))
 
     async def _share(self, here: Conversation, thread: str, card: Card) -> str:
         """Show a private answer to everyone of the place, or of the one channel; return the outcome in words."""
         channels = await self._conversations.channels() if here.personal else [replace(here, targeted=False)]
         if len(channels) != 1:
             return "Mention the bot in the channel that should see this, and type the line there."
+        if channels[0].shared:
+            return "People of other organizations read the bot's channel; nothing was shared there."
         await self._send(channels[0], "" if here.personal else thread, without_share(card))
         return "Shared."
 
-    async def _send_when_done(self, here: Conversation, thread: str, answer: asyncio.Task[Card]) -> None:
-        await self._send(here, thread, await answer)
+    async def _send_when_done(self, answer: asyncio.Task[_Reply], thread: str) -> None:
+        reply = await answer
+        if reply.here is None or reply.request is None:
+            return
+        user = reply.request.user.id.removeprefix(OURS)
+        where = await self._place(reply.here, reply.request.belonging, user)
+        await self._send(where, thread if where is reply.here else "", reply.card)
 
     async def _ask(self, here: Conversation, request: Request) -> Card:
         card = await self._ports.answer(request)
-        return card if here.private else without_share(card)
+        return card if here.private and not request.belonging.shared else without_share(card)
 
     async def _show_typing(self, here: Conversation, thread: str) -> None:
         """Show the sign of typing, where it is shown: not in channels. An answer does not fail for want of it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.answers.line import CommandLine
 from bot.errors import NotAllowed, Unavailable
-from bot.model.request import Belonging, Effect, Manner, Request, Role, Standing
+from bot.model.request import NOT_SERVED, Belonging, Effect, Manner, Request, Role, Standing
 from bot.ports import People
 
 
@@ -21,7 +21,7 @@ class Access:
     def admit(self, belonging: Belonging) -> None:
         """Raise `NotAllowed`, with nothing of the bot's data in it, for who does not belong here."""
         if belonging.standing is Standing.STRANGER:
-            raise NotAllowed("This bot does not serve your organization; nothing was read or changed.")
+            raise NotAllowed(NOT_SERVED)
         if belonging.standing is Standing.GUEST and not self.guests:
             raise NotAllowed("This bot does not answer guests; ask a member of the organization.")
 

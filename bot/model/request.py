@@ -32,6 +32,9 @@ class Standing(StrEnum):
     """Of another organization, reached through a channel that both share, or of one that cannot be told."""
 
 
+NOT_SERVED = "This bot does not serve your organization; nothing was read or changed."
+
+
 @dataclass(frozen=True)
 class Belonging:
     """State the organization that a person belongs to, and how."""

@@ -22,7 +22,7 @@ from adapters.slack.charts import ChartUploader
 from adapters.slack.pace import Pace
 from adapters.store.open import HEAD, open_store
 from adapters.store.sql import SqlStore
-from adapters.teams.auth import Tenants
+from adapters.teams.belonging import Tenants
 from adapters.teams.conversations import Conversations
 from adapters.teams.people import Person
 from adapters.web.config import Console, WebConfig
@@ -358,7 +358,7 @@ async def _teams_unknown_tenants(store: SqlStore) -> None:
     async def tell(sentence: str) -> None:
         told.append(sentence)
 
-    await Tenants(frozenset(["T1"]), store, tell).report_unknown({"conversation": {"tenantId": "t-unknown"}})
+    await Tenants(frozenset(["T1"]), store, tell).report_unknown(frozenset({"t-unknown"}))
     assert told == []
 
 

@@ -20,6 +20,7 @@ from bot.ports import ChatPorts, CommandHint
 
 BOT = "28:bot"
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+MEMBER = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "somebody@ours.example"}
 HINTS = [CommandHint("cost", "What Trainium costs.", "cost 7d by team"), CommandHint("fleet", "Every node.", "fleet")]
 
 
@@ -35,6 +36,9 @@ class Connector:
     queries: list[str] = field(default_factory=list)
     answers: list[web.Response] = field(default_factory=list)
     """What to answer first, in order; afterwards every call succeeds."""
+    roster: dict[str, dict[str, str] | int] = field(default_factory=dict)
+    """Who is in the conversations, or the status that answers for them; everybody else is a member of T1."""
+    rosters_asked: list[str] = field(default_factory=list)
 
     async def take(self, request: web.Request) -> web.Response:
         self.calls.append((request.method, request.path, await request.json()))
@@ -47,6 +51,20 @@ class Connector:
     async def open(self, request: web.Request) -> web.Response:
         self.opened.append(await request.json())
         return web.json_response({"id": "a:opened"}, status=201)
+
+    async def member(self, request: web.Request) -> web.Response:
+        user = request.match_info["user"]
+        self.rosters_asked.append(user)
+        self.headers.append(request.headers)
+        return self._listed(self.roster.get(user, MEMBER | {"id": user}))
+
+    async def members(self, request: web.Request) -> web.Response:
+        self.rosters_asked.append("*")
+        failed = next((one for one in self.roster.values() if isinstance(one, int)), None)
+        return self._listed(failed or [MEMBER, *self.roster.values()])
+
+    def _listed(self, listed: object) -> web.Response:
+        return web.Response(status=listed) if isinstance(listed, int) else web.json_response(listed)
 
     def said(self) -> list[dict[str, Any]]:
         """Return the activities but for signs of typing."""
@@ -81,8 +99,15 @@ async def serve() -> AsyncIterator[Serve]:
 async def connector(serve: Serve) -> Connector:
     made = Connector()
     path = "/v3/conversations/{conversation}/activities"
+    roster = "/v3/conversations/{conversation}/members"
     made.url = await serve(
-        [web.post("/v3/conversations", made.open), web.post(path, made.take), web.route("*", path + "/{id}", made.take)]
+        [
+            web.post("/v3/conversations", made.open),
+            web.post(path, made.take),
+            web.route("*", path + "/{id}", made.take),
+            web.get(roster, made.members),
+            web.get(roster + "/{user}", made.member),
+        ]
     )
     return made
 
