@@ -1,11 +1,13 @@
-"""Serve every listener on the one HTTP port, from start to signal."""
+"""Serve every listener on the one HTTP port, from start to signal; a caller who is late, or one too many, is let go."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from aiohttp import web
 
@@ -15,6 +17,14 @@ from bot.ports.work import CONNECTION, Asker
 
 _log = logging.getLogger("trnbot.http")
 _BODY_BYTES = 4 * 1024 * 1024
+_PATH_MOST = 200
+_IDLE_S = 75.0
+"""A connection that sends no whole header for so long is closed; proxies keep theirs for a minute."""
+_LATE_S = 20.0
+"""A body that has not arrived by then ends its connection."""
+_LINGER_S = 2.0
+_CONNECTIONS = 512
+"""More are closed as they come, so that files and the database keep their descriptors."""
 _RETRY_S = 30
 HEADERS = {
     "Content-Security-Policy": (
@@ -32,7 +42,7 @@ HEADERS = {
 
 def application(listeners: Sequence[Listener]) -> web.Application:
     """Return the application of these listeners, which protects every response, errors too, and names no server."""
-    served = web.Application(client_max_size=_BODY_BYTES, middlewares=[tell_leaving])
+    served = web.Application(client_max_size=_BODY_BYTES, middlewares=[contain, tell_leaving])
     served.on_response_prepare.append(_protect)
     for listener in listeners:
         served.add_routes(listener.routes())
@@ -45,23 +55,72 @@ async def _protect(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.pop("Server", None)
 
 
+@web.middleware
+async def contain(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+    """Answer a handler's failure in one sentence, logged in one line without the request's words; wait for no late body."""
+    late = asyncio.get_running_loop().call_later(_LATE_S, _abandon, request)
+    try:
+        return await handler(request)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001,RUF100 - whatever it is, the caller learns nothing of it
+        _log.error("%s %r failed: %s", request.method, request.path[:_PATH_MOST], _place(error))
+        if request.writer.output_size:
+            raise ConnectionResetError from None
+        return web.Response(status=500, text="Something went wrong here; it was logged.")
+    finally:
+        late.cancel()
+
+
+def _abandon(request: web.Request) -> None:
+    if request.transport is not None and not request.content.is_eof():
+        request.transport.abort()
+
+
+def _place(error: BaseException) -> str:
+    """Return the kind of a failure and the line of code that raised it; its words may quote the request."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else type(error).__name__
+
+
+class _OneLine(logging.Filter):
+    """Reduce what aiohttp logs of a request to its kind, in one line: its words and traceback quote what the caller sent."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is kept, and shorten it."""
+        if record.levelno < logging.WARNING:
+            return False
+        error = record.exc_info[1] if record.exc_info else None
+        record.msg, record.args = "a request failed before it was understood (%s)", (type(error).__name__,)
+        record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+
+_requests = logging.getLogger("trnbot.http.requests")
+_requests.addFilter(_OneLine())
+
+
 async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; call `ready` with the console's address once it answers.
 
     Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
     """
-    runner = web.AppRunner(application(listeners), access_log=None, shutdown_timeout=3, handler_cancellation=True)
+    runner = _runner(listeners)
     await runner.setup()
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
+    port_open: asyncio.Server | None = None
     try:
-        address = await _listen(runner, host, port)
+        port_open = await _listen(runner, host, port)
+        address = _address(port_open, host)
         starting = [asyncio.create_task(_start(listener, started)) for listener in listeners]
         ready(address)
         await _signalled()
     finally:
         for task in starting:
             task.cancel()
+        if port_open is not None:
+            port_open.close()
         for listener in reversed(started):
             await _stopped(listener)
         await runner.cleanup()
@@ -102,14 +161,43 @@ async def _start(listener: Listener, started: list[Listener]) -> None:
             return
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
-    site = web.TCPSite(runner, host, port)
+def _runner(listeners: Sequence[Listener]) -> web.AppRunner:
+    return web.AppRunner(
+        application(listeners),
+        access_log=None,
+        logger=_requests,
+        shutdown_timeout=3,
+        handler_cancellation=True,
+        keepalive_timeout=_IDLE_S,
+        lingering_time=_LINGER_S,
+    )
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server:
+    """Accept at most `_CONNECTIONS` connections at a time; raise `Unavailable` when the port is taken."""
+    served = runner.server
+    assert served is not None, "set up before"
+
+    def accept() -> asyncio.BaseProtocol:
+        return served() if len(served.connections) < _CONNECTIONS else _Full()
+
     try:
-        await site.start()
+        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=128)
     except OSError as error:
         raise Unavailable(f"Port {port} on {host} cannot be used ({error.strerror}); set TRNBOT_PORT to a free one.") from error
-    taken = runner.addresses[0][1]
+
+
+def _address(listening: asyncio.Server, host: str) -> str:
+    taken = listening.sockets[0].getsockname()[1]
     return f"http://{'[' + host + ']' if ':' in host else host}:{taken}/"
+
+
+class _Full(asyncio.Protocol):
+    """Close a connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it."""
+        transport.close()
 
 
 async def _signalled() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-import orjson
 from botbuilder.schema import Activity
 
 from adapters.teams.client import TARGETED, split_thread
@@ -31,8 +31,8 @@ _DIGITS = re.compile(r"&#x?[0-9a-f]{9,}+;?", re.IGNORECASE)
 def parse_activity(body: bytes) -> Activity:
     """Return the activity of a body; raise `WrongInput` for anything else."""
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        document = json.loads(body)
+    except (ValueError, RecursionError):  # the decoder stops at a thousand levels
         raise WrongInput("The body is no JSON.") from None
     if _is_deeper(document, _DEEP):
         raise WrongInput(f"The body is nested more than {_DEEP} deep.")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jwt
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from cryptography.hazmat.primitives.asymmetric import rsa
+from yarl import URL
 
 from adapters.teams.config import PUBLIC, Cloud, TeamsConfig, on_loopback
-from bot.errors import WrongInput
+from bot.errors import Unavailable, WrongInput
 
 APP = "11111111-2222-3333-4444-555555555555"
 SECRET = "s3cr3t-value"
@@ -31,6 +34,7 @@ class Login:
     asked: list[str] = field(default_factory=list)
     down: bool = False
     refuses: bool = False
+    endorsements: list[str] = field(default_factory=lambda: ["msteams"])
 
     async def configuration(self, request: web.Request) -> web.Response:
         self.asked.append("configuration")
@@ -38,7 +42,7 @@ class Login:
 
     async def keys(self, request: web.Request) -> web.Response:
         key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
-        return web.json_response({"keys": [key | {"kid": "k1", "endorsements": ["msteams"]}]})
+        return web.json_response({"keys": [key | {"kid": "k1", "endorsements": self.endorsements}]})
 
     async def token(self, request: web.Request) -> web.Response:
         form = await request.post()
@@ -73,6 +77,16 @@ def token(bot: Any, *, key: Any = KEY, algorithm: str = "RS256", kid: str = "k1"
     return jwt.encode(usual | claims, key, algorithm=algorithm, headers={"kid": kid})
 
 
+def lacking(bot: Any, *names: str) -> str:
+    """Return a token of the Bot Connector without some of its claims."""
+    claims = jwt.decode(token(bot), options={"verify_signature": False})
+    return jwt.encode({k: v for k, v in claims.items() if k not in names}, KEY, algorithm="RS256", headers={"kid": "k1"})
+
+
+EMULATOR = "https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"
+EMULATOR_2 = "https://login.microsoftonline.com/f8cdef31-a31e-4b4a-93e4-5f571e91255a/v2.0"
+
+
 def unsigned(bot: Any) -> str:
     """Return a token of `alg: none`."""
     return jwt.encode({"iss": ISSUER, "aud": APP, "exp": 9e9, "serviceurl": bot.service_url}, None, algorithm="none")
@@ -104,6 +118,20 @@ BAD = {
     "a skill": lambda bot: token(
         bot, ver="1.0", appid="another-bot", iss="https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"
     ),
+    "that never expires": lambda bot: lacking(bot, "exp"),
+    "that expires at null": lambda bot: token(bot, exp=None),
+    "that expires at infinity": lambda bot: token(bot, exp=float("inf")),
+    "written in ten minutes": lambda bot: token(bot, iat=int(time.time()) + 600),
+    "valid in six minutes": lambda bot: token(bot, nbf=int(time.time()) + 360),
+    "expired six minutes ago": lambda bot: token(bot, exp=int(time.time()) - 360),
+    "without audience": lambda bot: lacking(bot, "aud"),
+    "for several apps": lambda bot: token(bot, aud=[APP, "someone-else"]),
+    "without issuer": lambda bot: lacking(bot, "iss"),
+    "without service": lambda bot: lacking(bot, "serviceurl"),
+    "without key": lambda bot: jwt.encode(jwt.decode(token(bot), options={"verify_signature": False}), KEY, algorithm="RS256"),
+    "of the emulator, outside development": lambda bot: token(bot, ver="1.0", appid=APP, iss=EMULATOR),
+    "of the emulator, second version": lambda bot: token(bot, ver="2.0", azp=APP, iss=EMULATOR_2),
+    "of the emulator, that never expires": lambda bot: token(bot, ver="1.0", appid=APP, iss=EMULATOR, exp=None),
     "of a stranger through the emulator": lambda bot: token(
         bot, ver="1.0", appid=APP + "0", aud=APP, iss="https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"
     ),
@@ -115,6 +143,75 @@ async def test_a_bad_token_is_refused(signed: Any, name: str) -> None:
     assert (await signed.send(signed.activity(text="cost"), BAD[name](signed)))[0] == 401
     assert signed.asked == []
     assert not signed.shelf.newest("teams.conversations", 9)
+
+
+@pytest.mark.parametrize(
+    "body", [b"not json", b'{"a":' * 50_000, b"[" * 200_000, b"x" * 900_000], ids=["garbage", "deep", "deeper", "long"]
+)
+async def test_before_the_token_is_checked_nothing_of_the_body_is_parsed_or_logged(
+    signed: Any, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "trnbot")
+    assert await signed.raw(body) == 401
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("trnbot")] == [
+        "teams: a request was refused: PermissionError"
+    ]
+
+
+async def test_a_body_that_never_comes_is_not_waited_for_without_a_token(signed: Any) -> None:
+    where = URL(signed.url)
+    reader, writer = await asyncio.open_connection(where.host, where.port)
+    writer.write(b"POST /api/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n")
+    async with asyncio.timeout(5):
+        assert b" 401 " in await reader.readline()
+    writer.close()
+
+
+DEEP = b'{"type": "message", "channelData": ' + b"[" * 40 + b"]" * 40 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(DEEP, 400), (b"[" * 100_000, 400), (b'{"type": ' + b"9" * 5000 + b"}", 400), (b" " * 300_000, 413)],
+    ids=["40 deep", "100,000 deep", "a number of 5,000 digits", "300 kB"],
+)
+async def test_a_signed_body_that_is_too_deep_or_too_long_is_refused_without_a_traceback(
+    signed: Any, body: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token(signed)}"}
+    for data in (body, _chunked(body)):
+        async with ClientSession() as session, session.post(signed.url, data=data, headers=headers) as answer:
+            assert answer.status == status
+            assert "\n" not in await answer.text()
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def _chunked(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 50_000):
+        yield body[start : start + 50_000]
+
+
+async def test_in_development_the_emulator_signs_for_this_app_alone(new_bot: Any, login: Login) -> None:
+    bot = await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=True, cloud=cloud(login))
+    for issuer, app, status in ((EMULATOR, APP, 200), (EMULATOR, "another", 401), (EMULATOR + "x", APP, 401)):
+        said = token(bot, ver="1.0", appid=app, iss=issuer)
+        assert (await bot.send(bot.activity(text="cost"), said))[0] == status
+    assert (await bot.send(bot.activity(text="cost"), token(bot, ver="2.0", azp=APP, iss=EMULATOR_2)))[0] == 200
+    assert (await bot.send(bot.activity(text="cost"), token(bot, ver="1.0", appid=APP, iss=EMULATOR, exp=None)))[0] == 401
+
+
+async def test_a_channel_other_than_teams_is_refused_even_where_the_key_speaks_for_it(new_bot: Any, login: Login) -> None:
+    """Web Chat lets its callers name themselves and their tenant."""
+    login.endorsements = ["msteams", "webchat"]
+    bot = await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))
+    assert (await bot.send(bot.activity(text="cost", channelId="webchat"), token(bot)))[0] == 401
+    assert bot.asked == []
+
+
+async def test_a_key_without_endorsements_speaks_for_no_channel(new_bot: Any, login: Login) -> None:
+    login.endorsements = []
+    bot = await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))
+    assert (await bot.send(bot.activity(text="cost"), token(bot)))[0] == 401
 
 
 async def test_a_channel_that_the_key_does_not_speak_for_is_refused(signed: Any) -> None:
@@ -130,8 +227,9 @@ async def test_another_tenant_is_refused_in_words_without_data_and_told_to_an_ad
         assert (await signed.send(signed.activity(text="cost", conversation=STRANGER), token(signed)))[0] == 403
         await signed.settled()
     assert signed.asked == []
-    assert len(connector.cards()) == 3
-    assert all("does not serve your organization" in str(card) and "cost" not in str(card) for card in connector.cards())
+    (card,) = connector.cards()
+    assert "does not serve your organization" in str(card)
+    assert "cost" not in str(card)
     assert signed.told == ["Teams tenant T2 wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."]
     assert not signed.shelf.newest("teams.conversations", 9)
     assert not signed.shelf.newest("teams.people", 9)
@@ -155,10 +253,12 @@ async def test_every_tenant_that_is_named_is_served_and_one_is(signed: Any, both
     assert signed.asked == []
 
 
-async def test_what_a_stranger_presses_is_refused_and_answers_nothing(signed: Any, connector: Any) -> None:
-    pressed = signed.activity(type="invoke", name="adaptiveCard/action", conversation=STRANGER, value={})
-    assert (await signed.send(pressed, token(signed)))[0] == 403
-    assert connector.calls == []
+async def test_what_a_stranger_presses_is_refused_in_one_sentence_and_does_nothing(signed: Any, connector: Any) -> None:
+    value = {"action": {"data": {"line": "cost"}}}
+    pressed = signed.activity(type="invoke", name="adaptiveCard/action", conversation=STRANGER, value=value)
+    status, body = await signed.send(pressed, token(signed))
+    assert (status, body["value"]) == (200, "This bot does not serve your organization; nothing was read or changed.")
+    assert connector.calls == signed.asked == []
 
 
 async def test_keys_are_fetched_once_and_an_unknown_key_asks_again_only_after_a_while(signed: Any, login: Login) -> None:
@@ -200,6 +300,12 @@ async def test_a_service_address_elsewhere_is_refused_even_when_signed(signed: A
         ("https://smba.trafficmanager.net.evil.example/", False),
         ("https://evilbotframework.com/", False),
         ("https://smba.trafficmanager.net@evil.example/", False),
+        ("https://smba.trafficmanager.net:8443/", False),
+        ("https://smba.trafficmanager.net:x/", False),
+        ("https://smba.trafficmanager.net\t.evil.example/", False),
+        ("https://smba.trafficmanager.net.", False),
+        ("https://evil.example#.botframework.com", False),
+        ("https://evil.example/.botframework.com", False),
         ("https://evil.example\\@smba.trafficmanager.net/", False),
         ("https://[::1", False),
         ("http://169.254.169.254/latest", False),
@@ -216,6 +322,31 @@ def test_only_services_of_microsoft_are_answered(url: str, ours: bool) -> None:
 )
 def test_development_answers_this_machine_alone(url: str, here: bool) -> None:
     assert on_loopback(url) is here
+
+
+@pytest.mark.parametrize("where", ["http://{}/", "http://localhost@{}/", "http://[::ffff:127.0.0.1]:{}/"])
+async def test_the_bots_token_goes_to_no_forged_service(new_bot: Any, login: Login, serve: Any, where: str) -> None:
+    """A request that is signed, a stored reference and an opened chat lead to a service that is none of Microsoft's."""
+    heard: list[str] = []
+
+    async def take(request: web.Request) -> web.Response:
+        heard.append(str(request.headers.get("Authorization")))
+        return web.json_response({"id": "m"})
+
+    evil = await serve([web.route("*", "/{tail:.*}", take)])
+    forged = where.format(evil.removeprefix("http://").removeprefix("127.0.0.1:" if "ffff" in where else ""))
+    bot = await new_bot(
+        app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=replace(cloud(login), services=PUBLIC.services)
+    )
+    said = bot.activity(text="cost") | {"serviceUrl": forged}
+    assert (await bot.send(said, token(bot, serviceurl=forged)))[0] == 403
+    client = bot.surface._client
+    calls = (client.get(forged, "/a/members/b"), client.open(forged, "b", "29:u", "T1"), client.call("POST", forged, "a", "", {}))
+    for call in calls:
+        with pytest.raises(Unavailable, match="none of Microsoft's"):
+            await call
+    assert heard == []
+    assert [asked for asked in login.asked if asked.startswith("token")] == []
 
 
 async def test_in_development_a_caller_who_names_another_host_is_refused(bot: Any) -> None:
