@@ -1,16 +1,20 @@
 """Use the console as a reader does, in a real browser."""
 
+import json
 import re
 import shutil
-from urllib.parse import urljoin
+from html import escape
+from urllib.parse import quote, urljoin
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from adapters.http import application
 from bot.cards.card import Card, Tone
+from bot.model.request import Manner
 from tests.e2e import samples
-from tests.e2e.console_server import filled, surface
+from tests.e2e.console_server import answer, filled, surface
 
 pytestmark = pytest.mark.e2e
 
@@ -28,12 +32,21 @@ FLAGS = [
 @pytest.fixture
 async def console():
     """Serve the sample console on loopback."""
-    made = surface()
-    app = web.Application()
-    app.add_routes(made.routes())
+    asked = []
+
+    async def noted(request):
+        asked.append(request)
+        return await answer(request)
+
+    async def served(request, response):
+        made.served.append((request.headers.get("Sec-Fetch-Dest"), response.status))
+
+    made = surface(answer=noted)
+    app = application([made])
+    app.on_response_prepare.append(served)
     server = TestServer(app)
     await server.start_server()
-    made.address = str(server.make_url(""))
+    made.address, made.asked, made.served = str(server.make_url("/")), asked, []
     yield made
     await made.stop()
     await server.close()
@@ -156,3 +169,94 @@ async def test_a_message_taller_than_the_view_shows_its_beginning(page):
     assert (await newest.bounding_box())["height"] > 300
     top = (await newest.locator("h3").bounding_box())["y"]
     assert (await page.locator("#scroll").bounding_box())["y"] < top < 300
+
+
+LINES = ('config "undo"', 'config "apply" p1', "ack a1", "share cost", "cost 7d by team")
+ELSEWHERE = """<!doctype html><title>elsewhere</title>
+<link rel="prefetch" href="{ask}"><link rel="stylesheet" href="{ask}">
+<img src="{ask}"><img src="{ask}" referrerpolicy="no-referrer"><script src="{ask}"></script>
+<iframe src="{ask}"></iframe><object data="{ask}"></object><embed src="{ask}"><video src="{ask}"></video>
+<iframe name="sunk"></iframe>
+<form id="get" action="{console}ask" target="sunk"><input name="line" value="{line}"></form>
+<form id="post" action="{console}ask" method="post" target="sunk"><input name="line" value="{line}"></form>
+<a id="line" href="{ask}">line</a> <a id="alert" href="{console}alert/a1">alert</a>
+<script>
+const tried = [];
+for (const mode of ["no-cors", "cors"]) tried.push(fetch("{ask}", {{ mode, credentials: "include" }}));
+for (const path of ["ask", "form"])
+  tried.push(fetch("{console}" + path, {{ method: "POST", mode: "no-cors", body: new URLSearchParams({{ line: {typed} }}) }}));
+tried.push(fetch("{console}ask", {{ method: "POST", headers: {{ "X-Trnbot": "console" }}, body: "line=ack+a1" }}));
+tried.push(new Promise((done) => {{ const events = new EventSource("{console}events"); events.onerror = events.onmessage = done; }}));
+document.querySelector("#get").submit(); document.querySelector("#post").submit();
+Promise.allSettled(tried).then(() => setTimeout(() => document.body.classList.add("tried"), 500));
+</script>"""
+
+
+@pytest.fixture
+async def elsewhere(console):
+    """Serve a page of another site that tries everything a page may try."""
+
+    async def page(request):
+        line = request.query["line"]
+        ask = f"{console.address}ask?line={quote(line)}"
+        shown = ELSEWHERE.format(ask=ask, console=console.address, line=escape(line), typed=json.dumps(line))
+        return web.Response(text=shown, content_type="text/html")
+
+    app = web.Application()
+    app.add_routes([web.get("/", page)])
+    server = TestServer(app)
+    await server.start_server()
+    yield server
+    await server.close()
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+@pytest.mark.parametrize("line", LINES)
+async def test_a_page_of_another_site_asks_nothing_by_image_script_frame_form_or_call(browser, console, elsewhere, name, line):
+    page = await (await browser.new_context()).new_page()
+    await page.goto(f"http://{name}:{elsewhere.port}/?line={quote(line)}")
+    await page.wait_for_selector("body.tried", state="attached")
+    assert console.asked == []
+    assert {"image", "script", "style", "iframe", "object", "embed", "video", "empty"} <= {part for part, _ in console.served}
+    assert {status for _, status in console.served} <= {403, 405}, console.served
+
+
+async def test_a_link_of_another_site_opens_an_alert_and_a_line_that_waits(browser, console, elsewhere):
+    page = await (await browser.new_context()).new_page()
+    for line in LINES:
+        await page.goto(f"http://localhost:{elsewhere.port}/?line={quote(line)}")
+        await page.click("#line")
+        await page.get_by_text("It runs when you press Run.").wait_for()
+        assert console.asked == []
+    await page.get_by_role("button", name="Run").click()
+    await page.get_by_text("$261,730 in 7 days").first.wait_for()
+    await page.goto(f"http://localhost:{elsewhere.port}/?line=cost")
+    await page.click("#alert")
+    await page.locator(".page h3").wait_for()
+    assert [(one.line, one.manner) for one in console.asked][-1] == ("alert a1", Manner.VIEWED)
+    assert Manner.ASKED in {one.manner for one in console.asked}
+
+
+async def test_signing_in_following_a_link_and_signing_out(browser, elsewhere):
+    locked = surface(secret="correct horse battery staple")
+    server = TestServer(application([locked]))
+    await server.start_server()
+    address = str(server.make_url("/"))
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(address)
+    await page.get_by_label("The console's token").fill("correct horse battery staple")
+    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("button", name="Sign out").wait_for()
+    stolen = await context.cookies()
+    await page.goto(f"http://localhost:{elsewhere.port}/?line=cost")
+    await page.evaluate("(at) => { document.body.innerHTML = `<a href='${at}'>go</a>` }", f"{address}alert/a1")
+    await page.click("a")
+    await page.locator(".page h3").wait_for()  # the cookie stays back at first; the page loads itself again
+    await page.get_by_role("button", name="Sign out").click()
+    await page.get_by_label("The console's token").wait_for()
+    await context.add_cookies(stolen)
+    await page.goto(address)
+    await page.get_by_label("The console's token").wait_for()
+    await locked.stop()
+    await server.close()
