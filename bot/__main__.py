@@ -98,7 +98,7 @@ def record(options: Options) -> int:
     """Write a recording of the live account."""
     from bot.wiring.cli import record_account
 
-    options.only("days", "config", "verbose")
+    options.only("days", "keep-identities", "config", "verbose")
     return record_account(options)
 
 
@@ -142,7 +142,8 @@ OPTIONS: Mapping[str, str] = {
     "  --plot DIR      leave a picture of each series with its score\n"
     '  --truth FILE    shade its labels in the pictures: JSON {"folder/name.csv": [[start, end], ...]}',
     "record": "  trnbot record DIR    metrics, inventory and prices of the AWS account, into a new folder\n"
-    "  --days N        how many days back (7; CloudWatch keeps minutes for 15)",
+    "  --days N        how many days back (7; CloudWatch keeps minutes for 15)\n"
+    "  --keep-identities   people by their names; without it, aliases stand for them",
     "manifest": "  trnbot manifest [DIR]    slack.yaml and teams.zip, into manifest/ when no folder is named",
     "secrets": "  trnbot secrets key       print a fresh key for TRNBOT_SECRETS_KEY\n"
     "  trnbot secrets rotate    seal every stored secret with the first key of the list\n"

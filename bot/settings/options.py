@@ -24,7 +24,7 @@ _VALUED = (
     "history",
     "kms",
 )
-_SWITCHES = ("json", "verbose", "no-browser", "light")
+_SWITCHES = ("json", "verbose", "no-browser", "light", "keep-identities")
 
 
 @dataclass

@@ -194,7 +194,7 @@ def _print(card: Card) -> None:
 
 
 def record_account(options: Options) -> int:
-    """Write a recording of the account: `trnbot record DIR [--days 7]`."""
+    """Write a recording of the account: `trnbot record DIR [--days 7] [--keep-identities]`."""
     from adapters.aws.live.record import record
 
     if len(options.words) != 2:
@@ -204,11 +204,12 @@ def record_account(options: Options) -> int:
     types = load_knowledge().types()
     end = wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
     folder, live = Path(options.words[1]), open_account(settings, types)
-    done = record(live, folder, end - days, end, print)
+    done = record(live, folder, end - days, end, print, keep_identities="keep-identities" in options.switches)
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
     usd = f"${live.calls.meter.today().usd:.2f}"
     print(f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}.")
+    print(done.kept())
     for sentence in missing:
         print(f"missing: {sentence}")
     if missing:

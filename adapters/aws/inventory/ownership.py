@@ -64,7 +64,7 @@ CREATIONS = frozenset(
 )
 """Calls that put something into the world (CloudTrail's event names)."""
 _RESOURCE = re.compile(r"(i|vol|fs|cr)-\w+")
-_SSO_ROLE = "AWSReservedSSO_"
+SSO_ROLE = "AWSReservedSSO_"
 """IAM Identity Center names its roles so, and the session after the person."""
 _LONGEST = 80
 
@@ -76,7 +76,7 @@ def launchers(pages: Pages, answer: ResponseInfo) -> dict[str, Launcher]:
     for event in sorted(members(pages, "Events"), key=lambda event: str(event["EventTime"])):
         launcher = _launcher(event)
         if launcher:
-            for resource in _resources(event):
+            for resource in created_resources(event):
                 by_resource.setdefault(resource, launcher)
     return by_resource
 
@@ -109,14 +109,15 @@ def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind
         return machine, LauncherKind.MACHINE
     if issuer:
         session = str(who.get("arn", "")).rpartition("/")[2]
-        named = issuer.startswith(_SSO_ROLE) or "@" in session
+        named = issuer.startswith(SSO_ROLE) or "@" in session
         return (session, LauncherKind.PERSON) if named and session else (issuer, LauncherKind.ROLE)
     if who.get("type") == "Root":
         return "the account's root user", LauncherKind.ROLE
     return str(who.get("userName") or username), LauncherKind.PERSON
 
 
-def _resources(event: Mapping[str, Any]) -> Iterator[str]:
+def created_resources(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the resources that an event names and that somebody may be asked about."""
     named = (str(x.get("ResourceName", "")) for x in event.get("Resources") or ())
     yield from (name for name in named if _RESOURCE.fullmatch(name))
 

@@ -13,6 +13,7 @@ import orjson
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ApiCall, ResponseHistory
 from adapters.aws.api.operations import operations
+from adapters.aws.inventory.identities import trimmed_events
 from adapters.aws.inventory.ownership import launchers
 from bot.errors import Unavailable
 from bot.model.fleet import Inventory
@@ -232,7 +233,7 @@ class LaunchPoller:
         }
         pages = list(self.calls.pages(place, _SERVICE, _OPERATION, **given))
         self.pause(max(0.0, _SPACING_SECONDS - (self.stopwatch() - began)))
-        creating = [{"Events": [event for page in pages for event in page["Events"]]}]
+        creating = [{"Events": trimmed_events(event for page in pages for event in page["Events"])}]
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
             self._tried[launch.resource] = now
             return

@@ -12,6 +12,7 @@ import orjson
 
 from adapters.aws.api.calls import Place
 from adapters.aws.api.history import file_of
+from adapters.aws.inventory.identities import Aliases, with_trimmed_events
 from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.poller import detail_spans
 from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, fetch, plan_requests
@@ -19,6 +20,7 @@ from adapters.aws.live.source import Live
 from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
+from bot.model.counts import counted
 
 MINUTES_KEPT = timedelta(days=15)
 """CloudWatch keeps points of one minute so long (CloudWatch User Guide, metrics retention, 2026-11)."""
@@ -34,10 +36,34 @@ class Recorded:
     answers: int
     usd: str
     missing: tuple[str, ...]
+    people: int | None
+    """Of whom aliases were written; None where names were kept."""
+
+    def kept(self) -> str:
+        """Say what of identities is in the recording."""
+        people = (
+            "the names of people stand as AWS told them"
+            if self.people is None
+            else f"{counted(self.people, 'person', 'people')} became aliases (--keep-identities keeps their names)"
+        )
+        return (
+            f"Kept: account and resource ids, names, tags, nodes' addresses, prices, and the bill as it was exported; {people}. "
+            "Left out: CloudTrail's access key ids, source addresses, user agents, request and principal ids."
+        )
 
 
-def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callable[[str], None] = lambda _: None) -> Recorded:
+def record(
+    live: Live,
+    folder: Path,
+    start: datetime,
+    end: datetime,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    keep_identities: bool = False,
+) -> Recorded:
     """Write metrics of [start, end) at one minute, and inventory and prices as they are now, into a new folder.
+
+    Aliases stand for people unless `keep_identities`.
 
     The format is that of AWS's own metric streams and boto3 responses. Raise `WrongInput` for a folder in use or an empty
     time, `Unavailable` where nothing could be read.
@@ -49,7 +75,7 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
     missing = list(live.describe(end))
     if not live.places():
         raise Unavailable(" ".join(missing) or "No AWS account answers.")
-    recorder = _Recorder(live, folder, start, end, missing)
+    recorder = _Recorder(live, folder, start, end, missing, None if keep_identities else Aliases())
     answers, points = recorder.write_answers(), 0
     for place in live.places():
         say(f"reading {place}")
@@ -57,7 +83,8 @@ def record(live: Live, folder: Path, start: datetime, end: datetime, say: Callab
     recorder.write_logs()
     if not points:
         raise Unavailable(" ".join(["CloudWatch has no metric that means something here in that time.", *missing]))
-    return Recorded(points, answers, f"{live.calls.meter.today().usd:.2f}", tuple(missing))
+    people = None if recorder.aliases is None else len(recorder.aliases)
+    return Recorded(points, answers, f"{live.calls.meter.today().usd:.2f}", tuple(missing), people)
 
 
 @dataclass
@@ -69,6 +96,7 @@ class _Recorder:
     start: datetime
     end: datetime
     missing: list[str]
+    aliases: Aliases | None
 
     def write_answers(self) -> int:
         """Write the newest answers, and those that a watch kept while it ran: they tell which nodes have ended since."""
@@ -79,8 +107,15 @@ class _Recorder:
         files |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
         for name, raw in files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / name).write_bytes(raw)
+            (self.folder / name).write_bytes(self._redacted(Path(name), raw))
         return len(files)
+
+    def _redacted(self, name: Path, raw: bytes) -> bytes:
+        """Return an answer without what must not leave the account; one that cannot be read would not be read later either."""
+        events = name.parts[1:3] == ("cloudtrail", "lookup_events")
+        if self.aliases is None:
+            return with_trimmed_events(raw) if events else raw
+        return self.aliases.in_events(raw) if events else self.aliases.in_text(raw)
 
     def write_metrics(self, place: Place) -> int:
         """Write the metrics of a place, some hours a file; return how many points."""
