@@ -100,7 +100,7 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}"])
     body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
-    judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly", f"not-an-anomaly {worst.id}")
+    judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True)
     return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"), *judge))), alert_data(worst))
 
 
@@ -187,7 +187,7 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
     return (
         first,
         Button("Snooze…", f"snooze {alert.id}", opens=True),
-        Button("Not an anomaly", f"not-an-anomaly {alert.id}"),
+        Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
         Button("Why", f"why {alert.id}"),
         Button("Tune…", _tuning(alert), opens=True),
     )

@@ -44,6 +44,7 @@ class DecisionKind(StrEnum):
     UNACKNOWLEDGE = "unacknowledge"
     NOT_AN_ANOMALY = "not an anomaly"
     USEFUL = "useful"
+    UNJUDGED = "judgement withdrawn"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object
     """Return the score of every judged rule, worst first; of several judgements of one opening the last counts."""
     last = {alert.id: (alert, decision.doing) for alert, decision in sorted(judged, key=lambda x: x[1].at)}
     rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
-    for alert, doing in last.values():
+    for alert, doing in (one for one in last.values() if one[1] is not DecisionKind.UNJUDGED):
         rules.setdefault(alert.anomaly.rule, ([], []))[doing is DecisionKind.NOT_AN_ANOMALY].append(alert)
     scored = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
     return sorted(scored, key=lambda score: (score.precision, -score.wrong, score.rule))

@@ -96,6 +96,7 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await slack.page.get_by_text("finops-alerts").first.click()
             alert = slack.page.locator(".msg").first
             await alert.get_by_role("button", name="Not an anomaly").click(timeout=SOON_MS)
+            await slack.page.locator(".modal").get_by_role("button", name="Mute", exact=True).click(timeout=SOON_MS)
             await alert.get_by_text("Muted as not an anomaly by").wait_for(timeout=SOON_MS)
             await say(slack, "/trn feedback")
             await slack.sees("0 useful, 1 wrong")

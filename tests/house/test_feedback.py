@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,9 +12,9 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.answers.access import Access
 from bot.app import App
-from bot.cards.card import Tone
+from bot.cards.card import Buttons, Form, Tone
 from bot.model.policy import Policy
-from bot.model.request import Request
+from bot.model.request import Belonging, Request, Standing
 from bot.ports import NoFiles, Ports
 from tests.builders import FIVE, NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
@@ -28,7 +29,7 @@ def store(url: str) -> Iterator[object]:
     opened.close()
 
 
-async def judged(store, line="not-an-anomaly {}"):
+async def judged(store, line="not-an-anomaly {} 30d"):
     """Tick once, judge the alert, let it end; return its id and the message."""
     chat = Chat()
     bot = app(Script(anomaly(), *[None] * 6), chat, store)
@@ -118,7 +119,7 @@ class Anything(NoFiles):
 async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool, told: int) -> None:
     bot = app(Script(anomaly(at=NOON + DAY)), Chat(), store)
     (alert,) = (await bot.tick(NOON + DAY)).outcome.alerts
-    await bot.answer(ask(f"not-an-anomaly {alert.id}", at=NOON + DAY))
+    await bot.answer(ask(f"not-an-anomaly {alert.id} 30d", at=NOON + DAY))
     ports = with_parts(bot.ports, replays=Again(bot.ports), files=Anything(), persistent=remembers)  # type: ignore[arg-type]
     admin = App(ports, ("chat:ops",), Access(("chat:U1",)), stopwatch=lambda: 0.0)
     seen = (await admin.answer(ask("backtest recording:x", at=NOON + DAY))).data
@@ -134,3 +135,66 @@ async def test_wrong_lines_are_told(store, line: str, says: str) -> None:
     assert card.tone is Tone.ERROR
     assert says in str(card.data["error"])
     assert store.load(NOON).silences == ()
+
+
+async def firing(store):
+    """Tick once; return the bot, its chat and the alert."""
+    chat = Chat()
+    bot = app(Script(anomaly(), *[anomaly(at=NOON + i * FIVE) for i in range(1, 5)]), chat, store)
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    return bot, chat, alert
+
+
+def buttons_of(card):
+    return {button.text: button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons}
+
+
+async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_muted(store) -> None:
+    bot, chat, alert = await firing(store)
+    (press,) = [
+        button
+        for block in chat.messages["m0"].blocks
+        if isinstance(block, Buttons)
+        for button in block.buttons
+        if "not-an-anomaly" in button.line
+    ]
+    card = await bot.answer(ask(press.line))
+    (form,) = [block for block in card.blocks if isinstance(block, Form)]
+    assert press.opens, "surfaces with windows ask in one"
+    assert (store.load(NOON).silences, list(store.decisions(alert.id))) == ((), [])
+    assert (form.line, form.fields[0].value, form.submit) == (f"not-an-anomaly {alert.id}", "30d", "Mute")
+    assert card.data["alike"] == 1
+    assert "1 firing alert now" in repr(card.blocks)
+
+
+async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
+    bot, chat, alert = await firing(store)
+    card = await bot.answer(ask(f"not-an-anomaly {alert.id} length=30d"))
+    assert card.title.startswith("Noted as not an anomaly by dana; similar alerts are muted until 2026-12-20")
+    assert "Muted as not an anomaly by" in repr(chat.messages["m0"].blocks)
+    await bot.tick(NOON + FIVE)
+    undone = await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
+    assert undone.title == "The judgement of dana is taken back; its alerts are sent again"
+    later = NOON + 2 * FIVE
+    await bot.tick(later)
+    assert store.load(later).silences == ()
+    assert "Muted as" not in repr(chat.messages["m0"].blocks)
+    assert (await bot.answer(ask("feedback", at=later))).data["rules"] == []
+    assert "judgement withdrawn by dana" in repr((await bot.answer(ask(f"why {alert.id}", at=later))).blocks)
+    again = await bot.answer(ask(buttons_of(card)["Undo"], at=later))
+    assert "No pattern is called" in str(again.data["error"])
+
+
+async def test_a_snooze_has_an_undo_too(store) -> None:
+    bot, _, alert = await firing(store)
+    card = await bot.answer(ask(f"snooze {alert.id} 7d"))
+    await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
+    assert store.load(NOON + FIVE).silences == ()
+
+
+async def test_who_may_not_judge_may_not_undo(store) -> None:
+    bot, _, alert = await firing(store)
+    line = buttons_of(await bot.answer(ask(f"not-an-anomaly {alert.id} 30d")))["Undo"]
+    guest = replace(ask(line), belonging=Belonging("T1", Standing.GUEST))
+    assert (await bot.answer(guest)).tone is Tone.ERROR
+    assert len(store.load(NOON).silences) == 1

@@ -64,7 +64,7 @@ async def test_it_wakes_once_and_an_acknowledgement_after_it_says_so() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["ack ID", "snooze ID 1h", "not-an-anomaly ID", "useful ID"])
+@pytest.mark.parametrize("line", ["ack ID", "snooze ID 1h", "not-an-anomaly ID 30d", "useful ID"])
 async def test_nobody_is_pinged_for_what_they_did(line: str) -> None:
     assert [card.mentions for card in await lines(line, ticks=2) if card.mentions] == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -93,6 +94,11 @@ def state(alert: Alert) -> str:
 def decided_card(alert: Alert, what: str) -> Card:
     """Confirm a decision to the person who made it."""
     return Card(what, Tone.GOOD, (quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
+
+
+def undoable(card: Card, line: str) -> Card:
+    """Return the card with a button that types the line which takes back what it confirms."""
+    return replace(card, blocks=(*card.blocks, Buttons((Button("Undo", line),))))
 
 
 def snooze_form(alert: Alert) -> Card:
@@ -231,7 +237,8 @@ async def snooze(
         raise WrongInput("A snooze lasts between 1m and 30d.")
     silence = _silence(target, request, length, reason, ceiling)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    return decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+    confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+    return undoable(confirmed, f"silences drop {silence.id}")
 
 
 async def decide(ports: Ports, request: Request, name: str, doing: DecisionKind, note: str = "", words: str = "") -> Card:

@@ -1,14 +1,11 @@
-"""Take people's judgement of alerts, show which alerts it mutes, and how often each rule is right."""
+"""Show which alerts people muted, end a silence, and count how often each rule is right."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
-from bot.answers.alerts.alerts import decide, find_alert
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
@@ -21,7 +18,7 @@ from bot.model.money import usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate
-from bot.watch.feedback import RuleScore, pattern_of, patterns, scores
+from bot.watch.feedback import RuleScore, scores
 from bot.watch.mute import silences_alert
 
 _COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("mutes now", Align.RIGHT), Column("id"))
@@ -132,48 +129,7 @@ def _score_data(score: RuleScore) -> dict[str, object]:
     }
 
 
-_JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY)
-_SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=180)
-
-
-@command(
-    "not-an-anomaly",
-    "Mark an alert as wrong: similar alerts are muted for a while, and are listed as muted.",
-    needs=Needs.STATE,
-    topic=Topic.ALERTS,
-    examples=("not-an-anomaly a1b2c3d4e", "not-an-anomaly a1b2c3d4e 90d"),
-    changes=True,
-)
-async def not_an_anomaly(
-    ports: Ports,
-    request: Request,
-    name: str = arg(None, "the alert's id"),
-    length: timedelta | None = arg("", "how long similar alerts stay muted; the setting alert.not_an_anomaly_for when left out"),
-) -> Card:
-    """Record the judgement, and mute alerts of the same rule, place and level that are no dearer, until a time."""
-    alert = await find_alert(ports, request, name)
-    policy = await asyncio.to_thread(lambda: ports.policy)
-    span = length or policy.duration("alert.not_an_anomaly_for")
-    if not _SHORTEST <= span <= _LONGEST:
-        raise WrongInput("A judgement lasts between 1h and 180d.")
-    silence = _remembered(alert, request, span)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    words = f"Noted as not an anomaly; similar alerts are muted until {silence.ends:%Y-%m-%d} (`silences` lists the pattern)"
-    return await decide(ports, request, alert.id, DecisionKind.NOT_AN_ANOMALY, words=words)
-
-
-@command(
-    "useful", "Mark an alert as useful.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
-)
-async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
-    """Record the judgement, and drop every pattern that would mute its like."""
-    alert = await find_alert(ports, request, name)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, alert, request.at)]
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
-    ids = ", ".join(silence.id for silence in against)
-    words = f"Noted as useful; {ids}, which muted similar alerts, is dropped" if against else "Noted as useful"
-    return await decide(ports, request, alert.id, DecisionKind.USEFUL, words=words)
+_JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDGED)
 
 
 @command(
@@ -233,17 +189,3 @@ def _judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
 
 def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:
     return [alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)]
-
-
-def _remembered(alert: Alert, request: Request, length: timedelta) -> Silence:
-    stamp = f"{alert.id}|{request.user.id}|{request.at.isoformat()}|{length}"
-    return Silence(
-        id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
-        selector=Labels(),
-        starts=request.at,
-        ends=request.at + length,
-        by=request.user.id,
-        by_name=request.user.name,
-        reason="not an anomaly",
-        pattern=pattern_of(alert),
-    )

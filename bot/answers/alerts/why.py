@@ -27,7 +27,9 @@ def why_card(
     blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
     blocks += [quiet("Anomaly since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
-    blocks += [Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly", f"not-an-anomaly {alert.id}")))]
+    blocks += [
+        Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True)))
+    ]
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
 
 
