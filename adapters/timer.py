@@ -10,16 +10,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apscheduler import events
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.errors import TrnbotError
+from bot.model.counts import counted
 from bot.model.window import Window
 from bot.ports import Clock
 
 TickFunction = Callable[[datetime], Awaitable[object]]
-OnMissed = Callable[[str], None]
+OnMissed = Callable[[int, str], None]
+Sleep = Callable[[float], Awaitable[None]]
+LONGEST_PAUSE_S = 30
+"""The longest wait between two attempts at one tick."""
+LONGEST_LAG = timedelta(hours=1)
+"""How far back the watch by the clock of the wall goes for ticks that did not run."""
+MOST_LOGGED = 10
+"""Different sentences of one failure that are logged: those with a number in them differ each time."""
 
 _log = logging.getLogger("trnbot.timer")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,54 +42,111 @@ def grid_ceiling(at: datetime, interval: timedelta) -> datetime:
     return at + (_EPOCH - at) % interval
 
 
-class Attempts:
-    """Run a tick; one that fails is counted, logged once a kind until a tick succeeds, and retried by the next tick."""
+class Standby(Exception):
+    """Mean that a tick is not this process's to run."""
 
-    def __init__(self, tick: TickFunction) -> None:
+
+class Attempts:
+    """Run ticks: one that fails is counted, logged once a sentence until a tick passes, and run again after a while."""
+
+    def __init__(self, tick: TickFunction, sleep: Sleep = asyncio.sleep) -> None:
         self._tick = tick
-        self._logged_kinds: set[str] = set()
+        self._sleep = sleep
+        self._stopping = asyncio.Event()
+        self._logged: set[str] = set()
         self.succeeded = 0
         self.failed: Counter[str] = Counter()
         """Failed ticks by the class of the error."""
+        self.in_a_row: Counter[str] = Counter()
+        """Failures since the last tick that passed, by the class of the error."""
+        self.error: Exception | None = None
+        """Why the last one failed."""
 
-    async def run(self, now: datetime) -> None:
-        """Tick at `now`; never raises, except when cancelled."""
+    @property
+    def stopping(self) -> bool:
+        """Return whether nothing is to be run any more."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Run nothing any more, and end the waiting."""
+        self._stopping.set()
+
+    async def run(self, now: datetime) -> bool:
+        """Tick at `now` and return whether it passed; never raises, except when cancelled."""
         try:
             await self._tick(now)
+        except Standby:
+            self.error = None
+            return False
         except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure; it is logged, counted and retried
             self._fail(now, error)
-        else:
-            self._succeed(now)
+            return False
+        self._succeed(now)
+        return True
+
+    async def run_until_passed(self, now: datetime) -> bool:
+        """Tick at `now` again and again until it passes; return False where it was stopped, or is another process's, before."""
+        while not self.stopping:
+            if await self.run(now):
+                return True
+            if self.error is None or not await self.wait(self.pause_s()):
+                return False
+        return False
+
+    def pause_s(self) -> float:
+        """Return how long to wait before the next attempt: longer after each failure."""
+        return float(min(LONGEST_PAUSE_S, 2 ** min(self.in_a_row.total() - 1, 10)))
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait, and return whether the time passed before `stop`."""
+        waiting = asyncio.ensure_future(self._sleep(seconds))
+        stop = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({waiting, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            stop.cancel()
+        return not self.stopping
 
     def _fail(self, now: datetime, error: Exception) -> None:
         kind = type(error).__name__
+        self.error = error
         self.failed[kind] += 1
-        if kind in self._logged_kinds:
+        self.in_a_row[kind] += 1
+        if str(error) in self._logged or len(self._logged) >= MOST_LOGGED:
             return
-        self._logged_kinds.add(kind)
+        self._logged.add(str(error))
         # What the bot says itself is clear; anything else is a fault, and needs its trace.
         trace = None if isinstance(error, TrnbotError) else error
         _log.error("The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
 
     def _succeed(self, now: datetime) -> None:
         self.succeeded += 1
-        if self._logged_kinds:
-            _log.info("The tick of %s succeeded again after %s.", f"{now:%Y-%m-%d %H:%M}", ", ".join(sorted(self._logged_kinds)))
-        self._logged_kinds.clear()
+        if self.in_a_row:
+            kinds = ", ".join(f"{kind} {count}×" for kind, count in sorted(self.in_a_row.items()))
+            _log.info("The tick of %s passed after failing: %s.", f"{now:%Y-%m-%d %H:%M}", kinds)
+        self.error = None
+        self._logged.clear()
+        self.in_a_row.clear()
 
 
 class Timer:
     """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
 
-    A tick that overruns makes the next one wait for its own time: the skipped ones are reported through `on_missed`.
+    A tick that fails is run again until it passes, and then those that waited behind it are run, each at its own time. What lies
+    further back than `LONGEST_LAG`, or was overtaken by a tick longer than the interval, is given up and reported by `on_missed`.
     """
 
-    def __init__(self, tick: TickFunction, clock: Clock, interval: timedelta, on_missed: OnMissed) -> None:
+    def __init__(
+        self, tick: TickFunction, clock: Clock, interval: timedelta, on_missed: OnMissed, since: datetime | None = None
+    ) -> None:
         self.attempts = Attempts(tick)
         self._clock = clock
         self._interval = interval
         self._on_missed = on_missed
-        self._last: datetime | None = None
+        self._last = since and grid_floor(since, interval)
+        """The last tick that is done with: it passed, or was given up."""
+        self._ticked = False
         self._busy = asyncio.Lock()
         self._scheduler = AsyncIOScheduler(timezone=UTC)
 
@@ -98,33 +162,62 @@ class Timer:
         )
         # A late tick is better than none, however late: the next would find the same.
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        self._scheduler.add_listener(self._overran, events.EVENT_JOB_MAX_INSTANCES)
         self._scheduler.add_job(self.fire, trigger, id="tick", next_run_time=now, **options)
         self._scheduler.start()
 
     async def stop(self) -> None:
         """Let the tick under way finish, then stop."""
+        self.attempts.stop()
         self._scheduler.pause()
         async with self._busy:
             self._scheduler.shutdown(wait=False)
 
     async def fire(self) -> None:
-        """Tick for the newest multiple of the interval, telling first of those that were missed."""
+        """Run every tick that is due, in order; a failed one again, until it passes or is given up."""
         async with self._busy:
-            now = grid_floor(self._clock(), self._interval)
-            self._tell_gap(now)
-            self._last = now
-            await self.attempts.run(now)
+            while not self.attempts.stopping and (at := self._next()):
+                begun = self._clock()
+                if await self.attempts.run(at):
+                    self._passed(at, self._clock() - begun)
+                elif not await self._retried(at):
+                    return
 
-    def _overran(self, event: events.JobSubmissionEvent) -> None:
-        for at in event.scheduled_run_times:
-            self._last = grid_floor(at, self._interval)
-            self._on_missed(f"The tick of {self._last:%H:%M} UTC was skipped: the one before was still running.")
+    def _next(self) -> datetime | None:
+        """Return the tick to run now, None where none is due; give up those that lie too far back."""
+        now = grid_floor(self._clock(), self._interval)
+        if self._last is None or (self._last >= now and not self._ticked):
+            self._last = now - self._interval
+        self._give_up(now - grid_floor_of(LONGEST_LAG, self._interval), "they lie too far back")
+        return self._last + self._interval if self._last < now else None
 
-    def _tell_gap(self, now: datetime) -> None:
-        missed = (now - self._last) // self._interval - 1 if self._last else 0
-        if missed > 0:
-            self._on_missed(f"{missed} tick(s) between {self._last:%Y-%m-%d %H:%M} and {now:%H:%M} UTC did not run.")
+    def _passed(self, at: datetime, took: timedelta) -> None:
+        """Go on after a tick; where it took longer than the interval, with the newest that is due."""
+        self._last, self._ticked = at, True
+        if took > self._interval:
+            self._give_up(grid_floor(self._clock(), self._interval), "the one before took longer than the interval")
+
+    async def _retried(self, at: datetime) -> bool:
+        """Wait before the next attempt; give up a tick that fails by a fault of the bot's own once the next one is due."""
+        if self.attempts.error is None or not await self.attempts.wait(self.attempts.pause_s()):
+            return False
+        outside = isinstance(self.attempts.error, (TrnbotError, OSError))
+        if not outside and grid_floor(self._clock(), self._interval) > at:
+            self._give_up(at + self._interval, "it failed again and again")
+        return True
+
+    def _give_up(self, before: datetime, why: str) -> None:
+        """Report the ticks between the last and `before` as missed, and go on with `before`."""
+        missed = (before - self._last) // self._interval - 1 if self._last else 0
+        if self._last and missed > 0:
+            first, last = self._last + self._interval, before - self._interval
+            span = f"of {first:%H:%M}" if missed == 1 else f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
+            self._last = last
+            self._on_missed(missed, f"{counted(missed, 'tick')} {span} UTC did not run: {why}.")
+
+
+def grid_floor_of(length: timedelta, interval: timedelta) -> timedelta:
+    """Return the longest multiple of `interval` within `length`, one at least."""
+    return max(length // interval, 1) * interval
 
 
 class ReplayClock:
@@ -172,13 +265,9 @@ class ReplayClock:
 class ReplayTimer:
     """Run every tick of a recording in order, none skipped, and end quietly; a `bot.ports.Listener`."""
 
-    def __init__(
-        self, tick: TickFunction, clock: ReplayClock, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
-        self.attempts = Attempts(tick)
+    def __init__(self, tick: TickFunction, clock: ReplayClock, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.attempts = Attempts(tick, sleep)
         self._clock = clock
-        self._sleep = sleep
-        self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def routes(self) -> Sequence[Any]:
@@ -191,23 +280,13 @@ class ReplayTimer:
 
     async def stop(self) -> None:
         """Let the tick under way finish, then stop."""
-        self._stopping.set()
+        self.attempts.stop()
         if self._task:
             await self._task
 
     async def play(self) -> None:
-        """Tick to the end of the recording, or until `stop`."""
-        while (at := self._clock.next_tick) and not self._stopping.is_set():
-            if not await self._due():
+        """Tick to the end of the recording, or until `stop`; recorded time waits for a tick that fails."""
+        while at := self._clock.next_tick:
+            if not await self.attempts.wait(self._clock.seconds_left()) or not await self.attempts.run_until_passed(at):
                 return
-            await self.attempts.run(at)
             self._clock.ticked()
-
-    async def _due(self) -> bool:
-        """Wait until the next tick is due; tell whether it came before `stop`."""
-        wait = asyncio.ensure_future(self._sleep(self._clock.seconds_left()))
-        stop = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait({wait, stop}, return_when=asyncio.FIRST_COMPLETED)
-        wait.cancel()
-        stop.cancel()
-        return not self._stopping.is_set()

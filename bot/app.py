@@ -50,7 +50,7 @@ class App:
         turns: Turns | None = None,
     ) -> None:
         self.ports = ports
-        self.health = health or Health()
+        self.health = health or Health(stopwatch=stopwatch)
         self._channels = tuple(channels)
         self._access = access
         self._listed = tuple(address for address in access.admins if address not in channels)
@@ -65,28 +65,24 @@ class App:
 
         Returns None where the bot left while it read, before anything was written.
         """
-        with within(Lane.WATCH):
-            return await self._tick(now)
+        with within(Lane.WATCH), self.health.noting():
+            async with self._turn:
+                return await self._tick(now)
 
     async def _tick(self, now: datetime) -> TickResult | None:
-        async with self._turn:
-            started = self._stopwatch()
-            try:
-                result = await self._result(now)
-                if result is None:
-                    return None
-                await self._notify(result.outcome.notifications, result.state, result.reading, result.changes(), now)
-                current = replace(result.state, alerts=result.outcome.alerts)
-                self.health.undelivered += await post_digests(self.ports, current, result.reading.inventory, now)
-            except Exception as error:
-                self.health.failed(str(error) if isinstance(error, TrnbotError) else type(error).__name__)
-                raise
-            await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
-            await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
-            await asyncio.to_thread(remember_estimate, self.ports, now)
-            gaps = tuple(map(str, result.reading.gaps))
-            self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
-            return result
+        started = self._stopwatch()
+        result = await self._result(now)
+        if result is None:
+            return None
+        await self._notify(result.outcome.notifications, result.state, result.reading, result.changes(), now)
+        current = replace(result.state, alerts=result.outcome.alerts)
+        self.health.undelivered += await post_digests(self.ports, current, result.reading.inventory, now)
+        await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
+        await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
+        await asyncio.to_thread(remember_estimate, self.ports, now)
+        gaps = tuple(map(str, result.reading.gaps))
+        self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
+        return result
 
     async def _result(self, now: datetime) -> TickResult | None:
         """Run the watch in a thread; None once the bot leaves, for it only reads and nobody needs its end."""
@@ -176,16 +172,19 @@ class App:
         delivery = Delivery(self.ports.site.surfaces, self.ports.stores.alerts, draw, line)
         delivered = await delivery.send(notifications, state.notification_log)
         self.health.undelivered = delivered.failed
-        await watch_channels(delivered, self.ports.stores.documents, now, partial(self.tell_admins, now=now))
+        await watch_channels(delivered, self.ports.stores.documents, now, self.tell_admins)
 
-    async def tell_admins(self, sentence: str, now: datetime) -> None:
-        """Say something about the bot itself on the console, and to the first admin whom a message reaches."""
-        card, key = Card(sentence, Tone.ERROR, public=True), f"trouble-{now:%Y%m%dT%H%M%S}"
-        for addresses in (self._channels[:1], self._listed):
+    async def tell_admins(self, sentence: str, *, widely: bool = False) -> None:
+        """Say something about the bot itself on the console, and to the first admin whom a message reaches.
+
+        What is said `widely` goes to a channel where no admin is reached. No database is asked, as the sentence may be about it.
+        """
+        card = Card(sentence, Tone.ERROR, public=True)
+        for addresses in (self._channels[:1], (*self._listed, *(self._channels[1:] if widely else ()))):
             for address in addresses:
                 try:
                     surface, channel = surface_of(address, self.ports.site.surfaces)
-                    await surface.post(channel, card, key)
+                    await surface.post(channel, card, "")  # under no key, as surfaces keep in the database what has one
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
                     log.info("admins were not notified at %s: %s", address, error)

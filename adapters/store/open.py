@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from adapters.store.faults import reason_of, remedy
 from adapters.store.lead import FileLead, Lead, PostgresLead
 from adapters.store.private import make_file, make_folder, tighten
-from adapters.store.sql import SqlStore, reason_of
+from adapters.store.sql import SqlStore
 from bot.errors import Unavailable, WrongInput, nearest
 
 HEAD = "0003"
@@ -40,8 +41,9 @@ def open_store(url: str) -> SqlStore:
         reader, writer, lead = _sqlite(address) if address.drivername == "sqlite" else _postgres(address)
         migrate(writer)
     except (SQLAlchemyError, OSError) as error:
-        reason = reason_of(error) if isinstance(error, SQLAlchemyError) else error.strerror
-        raise Unavailable(f"The database {name} cannot be opened: {reason}; check TRNBOT_DATABASE_URL.") from error
+        reason = reason_of(error)
+        advice = remedy(reason) or "; check TRNBOT_DATABASE_URL"
+        raise Unavailable(f"The database {name} cannot be opened: {reason}{advice}.") from error
     return SqlStore(reader, writer, lead, name)
 
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects import sqlite as sqlite_dialect
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
+from adapters.store.faults import explained
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
 from adapters.store.sealing import ChangedDocument
@@ -70,8 +70,20 @@ class SqlStore:
                 notification_log=_bodies(connection, SAID, recent_entries, NotificationLogEntry),
                 silences=tuple(silence for silence in silences if silence.ends > now),
                 slept=tuple(silence for silence in silences if silence.ends <= now),
-                ticked_at=connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar(),
+                ticked_at=_ticked_at(connection),
             )
+
+    def ticked_at(self) -> datetime | None:
+        """Return the last tick that was run whole, by whichever process."""
+        with self._speaking(self._reader) as connection:
+            return _ticked_at(connection)
+
+    def known_at(self) -> datetime | None:
+        """Return the newest time that the database knows: of the last tick, or of one that was killed after it had spoken."""
+        newest = (select(func.max(ALERTS.c.opened)), select(func.max(SAID.c.at)))
+        with self._speaking(self._reader) as connection:
+            times = [_ticked_at(connection), *(connection.execute(query).scalar() for query in newest)]
+        return max((at for at in times if at), default=None)
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
@@ -196,7 +208,7 @@ class SqlStore:
 
     def acquire_lead(self) -> bool:
         """Return whether this process may watch now, taking the watch when it is free; ask before each tick."""
-        with _naming(self._name):
+        with explained(self._name):
             return self._lead.acquire()
 
     def release_lead(self) -> None:
@@ -211,23 +223,12 @@ class SqlStore:
 
     @contextmanager
     def _speaking(self, engine: Engine) -> Iterator[Connection]:
-        with _naming(self._name), engine.begin() as connection:
+        with explained(self._name), engine.begin() as connection:
             yield connection
 
 
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Turn a driver's error into one sentence that names the database, never its password."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise Unavailable(f"The database {name} failed: {reason_of(error)}.") from error
-
-
-def reason_of(error: SQLAlchemyError) -> str:
-    """Return the first line of the driver's message."""
-    message = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
-    return message.strip().split("\n")[0].rstrip(".")
+def _ticked_at(connection: Connection) -> datetime | None:
+    return connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar()
 
 
 def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert, ...]:

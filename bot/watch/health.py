@@ -1,22 +1,37 @@
-"""Count the ticks and their failures, for `/healthz` and `/metrics`, and find channels that cannot be reached."""
+"""Count ticks and failures, for `/healthz` and `/metrics`; find a watch that fails, and channels that cannot be reached."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from statistics import median
 from typing import Any
 
-from bot.errors import Refused
+from bot.errors import Refused, TrnbotError
 from bot.model.alert import Alert
+from bot.model.counts import counted
 from bot.model.delays import Delays
+from bot.model.durations import age_text
 from bot.ports import Documents, DocumentStore
 from bot.ports.work import Lane, LaneLoad
 from bot.watch.deliver import Delivered
 
+log = logging.getLogger("trnbot.health")
 _METRICS = (
+    ("trnbot_ok", "gauge", "1 while the watch goes on, 0 while it fails or no tick was run for too long.", "ok"),
+    ("trnbot_leading", "gauge", "1 in the process that watches, 0 in one that stands by.", "leading"),
+    (
+        "trnbot_seconds_since_tick",
+        "gauge",
+        "Real seconds since the last whole tick, the leader's where this one stands by.",
+        "silent_s",
+    ),
     ("trnbot_ticks_total", "counter", "Ticks that were run whole.", "ticks"),
     ("trnbot_tick_failures_total", "counter", "Ticks that failed.", "failures"),
     ("trnbot_ticks_missed_total", "counter", "Ticks that did not run in time.", "missed"),
@@ -37,9 +52,15 @@ _LANES = (
 )
 
 
+LEAST_S = 15.0
+"""The shortest silence that is worth a word: a recording played fast ticks several times a second."""
+REMEMBERED = 20
+"""Ticks whose length tells how long a tick usually takes."""
+
+
 @dataclass
 class Health:
-    """Hold the counters of one process."""
+    """Hold the counters of one process, and whether its watch, or the leader's that it stands by for, goes on."""
 
     ticks: int = 0
     failures: int = 0
@@ -55,35 +76,111 @@ class Health:
     """What each platform's limits hold up."""
     lanes: Mapping[Lane, LaneLoad] = field(default_factory=lambda: {lane: LaneLoad() for lane in Lane})
     """What the threads of the watch, of quick lines and of heavy ones did."""
+    stopwatch: Callable[[], float] = lambda: 0.0
+    """Returns real seconds."""
+    interval_s: float | None = None
+    """Real seconds from tick to tick; None where no tick is due: before the watch began, and at the end of a recording."""
+    leading: bool | None = None
+    """Whether this process watches, or stands by for one that does; None where it is not known yet."""
+    failed_in_a_row: int = 0
+    """Failures since the last tick that was run whole."""
+    _whole_at: float = 0.0
+    """When the stopwatch showed the last whole tick, or the beginning."""
+    _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def __post_init__(self) -> None:
+        """Begin to wait for the first tick."""
+        self._whole_at = self.stopwatch()
 
     @property
     def n_undelivered(self) -> int:
         """Return how many notices the last tick could not deliver."""
         return len(self.undelivered)
 
+    @property
+    def ok(self) -> bool:
+        """Return whether the watch goes on."""
+        return not self.fault
+
+    @property
+    def fault(self) -> str:
+        """Return why the watch does not go on, "" while it does."""
+        return self.last_error or self.overdue
+
+    @property
+    def overdue(self) -> str:
+        """Return since when no tick was run whole, "" while that is shorter than two intervals and a tick's usual length."""
+        usual = median(self._lengths) if self._lengths else 0.0
+        if self.interval_s is None or self.silent_s <= max(2 * self.interval_s, LEAST_S) + usual:
+            return ""
+        last = f"that of {self.last_tick:%b %d, %H:%M} UTC" if self.last_tick else "the start"
+        whose = "The leader has run no tick" if self.leading is False else "No tick was run"
+        return f"{whose} since {last}, {age_text(self.silent_s)} ago; see its log, and restart it if it stands still."
+
+    @property
+    def silent_s(self) -> float:
+        """Return the real seconds since the last whole tick."""
+        return self.stopwatch() - self._whole_at
+
     def ticked(self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]) -> None:
         """Note a tick that was run whole."""
         speaking = [a for a in alerts if a.firing and not a.muted_by]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
-        self.last_error, self.gaps = "", gaps
+        self.recovered()
+        self.gaps = gaps
+        self._whole_at = self.stopwatch()
+        self._lengths.append(seconds)
         self.open_alerts = len(speaking)
         self.usd_per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note a tick that fails in here, wherever it does."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(sentence_of(error))
+            raise
 
     def failed(self, sentence: str) -> None:
         """Note a tick that failed."""
         self.failures += 1
+        self.failed_in_a_row += 1
         self.last_error = sentence
 
-    def missed_tick(self) -> None:
-        """Note a tick that did not run in time."""
-        self.missed += 1
+    def hindered(self, sentence: str) -> None:
+        """Note that the lead could not be asked for, so that no tick was tried."""
+        self.failed_in_a_row += 1
+        self.last_error = sentence
+
+    def recovered(self) -> None:
+        """Note that what failed works again."""
+        self.last_error, self.failed_in_a_row = "", 0
+
+    def missed_ticks(self, count: int) -> None:
+        """Note ticks that did not run."""
+        self.missed += count
+
+    def leads(self, interval_s: float | None) -> None:
+        """Note that this process watches from now on, every so many seconds; None where no tick is due any more."""
+        if not self.leading or self.interval_s is None:
+            self._whole_at = self.stopwatch()
+        self.leading, self.interval_s = True, interval_s
+
+    def stands_by(self, ticked_at: datetime | None, interval_s: float | None, age_s: float = 0.0) -> None:
+        """Note that another process watches: its last tick, `age_s` old at least, and how often one is due."""
+        if self.leading is not False or ticked_at != self.last_tick:
+            self._whole_at = self.stopwatch() - age_s
+        self.leading, self.last_tick, self.interval_s = False, ticked_at, interval_s
+        self.recovered()
 
     def facts(self) -> dict[str, Any]:
         """Return how the watch stands."""
-        problem = self.last_error or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1])
+        problem = self.fault or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1])
         return {
-            "ok": not self.last_error,
+            "ok": self.ok,
             "problem": problem,
+            "leading": self.leading,
             "ticked_at": self.last_tick,
             "ticks": self.ticks,
             "missed": self.missed,
@@ -100,7 +197,9 @@ class Health:
         """Return the counters in Prometheus's text format."""
         lines = []
         for name, kind, meaning, attribute in _METRICS:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
+            value = getattr(self, attribute)
+            number = int(value or 0) if value is None or isinstance(value, bool) else value
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {number}"]
         for name, kind, meaning, attribute in _DELAYS:
             samples = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
@@ -108,6 +207,62 @@ class Health:
             samples = [f'{name}{{lane="{lane}"}} {getattr(load, attribute)}' for lane, load in self.lanes.items()]
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
         return "\n".join(lines) + "\n"
+
+
+def sentence_of(error: Exception) -> str:
+    """Return what may be shown of an error: a sentence of the bot's own, or the kind of any other."""
+    if isinstance(error, TrnbotError):
+        return str(error)
+    return f"{getattr(error, 'strerror', None) or type(error).__name__}; the log says where."
+
+
+class Watchdog:
+    """Implement `bot.ports.Listener`: tell once that the watch fails, and once that it goes on again.
+
+    It stands apart from the ticks, so that neither waits for the other, and asks no database. What a second attempt mends is not
+    told; a process that stands by tells only when the leader is silent, as the leader tells the rest.
+    """
+
+    def __init__(self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0) -> None:
+        self._health, self._tell, self._every_s = health, tell, every_s
+        self._task: asyncio.Task[None] | None = None
+        self._failures_before = 0
+        self._told = False
+
+    def routes(self) -> Sequence[Any]:
+        """Serve nothing."""
+        return ()
+
+    async def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._go(), name="watchdog")
+
+    async def stop(self) -> None:
+        """End, whatever is being told."""
+        if self._task:
+            self._task.cancel()
+
+    async def _go(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("admins were not told how the watch stands")
+            await asyncio.sleep(self._every_s)
+
+    async def look(self) -> None:
+        """Tell what has changed since the last look."""
+        health = self._health
+        if not self._told:
+            self._failures_before = health.failures - health.failed_in_a_row
+        fault = health.overdue or (health.last_error if health.leading and health.failed_in_a_row > 1 else "")
+        if fault and not self._told:
+            self._told = True
+            await self._tell(f"The watch fails, and alerts wait until it works again: {fault}")
+        elif self._told and health.ok:
+            self._told = False
+            failed = counted(max(health.failures - self._failures_before, 0), "attempt")
+            await self._tell(f"The watch works again; {failed} failed meanwhile.")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
@@ -13,7 +16,10 @@ from bot.answers.access import Access
 from bot.answers.line import effect_of
 from bot.answers.turns import Turns
 from bot.app import App
-from bot.ports import ChatPorts, Check, Clock, DocumentStore, Listener, People, Stores, Surface
+from bot.cards.card import Card
+from bot.errors import Unavailable
+from bot.model.request import Request
+from bot.ports import Answer, ChatPorts, Check, Clock, DocumentStore, Listener, People, Stores, Surface, Tell
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
 from bot.watch.health import Health
@@ -29,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Bot:
-    """Hold the parts of a running bot."""
+    """Hold the parts of a running bot; `tell` reaches an admin, or else a channel."""
 
     app: App
-    clock: Clock
+    tell: Tell
     listeners: list[Listener]
 
 
@@ -81,8 +87,10 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, cl
     store = database.store
     app = _serving_app(settings, opened, stores_in(store), surfaces, people)
     hints = command_hints()
+    extent = opened.metrics().extent()
+    answer = up_to_date(app.answer, store, extent.end + settings["interval"]) if extent else app.answer
     console = Console(
-        app.answer,
+        answer,
         clock,
         health=lambda: health(app, settings, clock, speed),
         metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
@@ -91,15 +99,29 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, cl
     )
     web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)
 
-    async def tell(sentence: str) -> None:
-        await app.tell_admins(sentence, clock())
-
-    ports = ChatPorts(app.answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
-    chat = chats(settings, ports, tell)
+    ports = ChatPorts(answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
+    chat = chats(settings, ports, app.tell_admins)
     surfaces.update({"web": web, **chat})
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
-    return Bot(app, clock, [web, *chat.values()])
+    return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values()])
+
+
+def up_to_date(answer: Answer, store: SqlStore, end: datetime) -> Answer:
+    """Answer at the newest time that the database knows: another process may be further in the recording than this one's clock.
+
+    A database that does not tell is left for the answer to complain of, if it asks it.
+    """
+
+    async def answer_now(request: Request) -> Card:
+        known = None
+        with suppress(Unavailable):
+            known = await asyncio.to_thread(store.known_at)
+        if known and request.at < known <= end:
+            request = replace(request, at=known)
+        return await answer(request)
+
+    return answer_now
 
 
 def _serving_app(
@@ -107,7 +129,7 @@ def _serving_app(
 ) -> App:
     """Return the app of a process that serves."""
     ports = opened.ports(stores, settings.policy)
-    watched = Health()
+    watched = Health(stopwatch=time.monotonic)
     site = replace(
         ports.site,
         surfaces=surfaces,

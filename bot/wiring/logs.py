@@ -13,7 +13,7 @@ _READ_CHARS = 16_000
 """How much of a text is looked at: a body of megabytes is neither searched for secrets nor escaped."""
 _MARGIN = "  | "
 """Begins each line of a traceback, so that no text in it passes for a record."""
-_NOISY = ("apscheduler", "alembic", "botocore", "urllib3")
+_NOISY = ("alembic", "botocore", "urllib3")
 _known: tuple[str, ...] = ()
 
 
@@ -44,6 +44,7 @@ def start_log(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it warns at every interval in which a failed tick is run again
 
 
 def quiet_log() -> None:

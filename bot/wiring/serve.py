@@ -15,6 +15,7 @@ from adapters.store.private import tighten
 from bot.errors import Unavailable, WrongInput
 from bot.settings.options import Options
 from bot.settings.settings import Settings
+from bot.watch.health import Watchdog
 from bot.watch.retention import Prunes, Retention
 from bot.wiring.build import Database, running_bot
 from bot.wiring.environment import STATE, settings_of, wall_clock
@@ -77,7 +78,7 @@ async def _serve(settings: Settings, plan: ServePlan) -> None:
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     try:
         await serve(
-            [*bot.listeners, play, retention_of(settings, store)],
+            [*bot.listeners, play, Watchdog(bot.app.health, bot.tell), retention_of(settings, store)],
             settings["host"],
             settings["port"],
             lambda address: _ready(address, plan),

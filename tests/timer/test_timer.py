@@ -50,9 +50,16 @@ def test_the_grid_stands_on_multiples_of_the_interval(minute, below, above):
     assert [grid_floor(at, FIVE), grid_ceiling(at, FIVE)] == minutes(below, above)
 
 
+class Missed(list):
+    """Remember what is reported as missed."""
+
+    def __call__(self, count, sentence):
+        self.append((count, sentence))
+
+
 async def test_a_tick_is_told_the_grid_time():
-    hand, ticks, missed = Hand(), Ticks(), []
-    timer = Timer(ticks, hand, FIVE, missed.append)
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    timer = Timer(ticks, hand, FIVE, missed)
     for minute in (0, 5.01, 10.2):
         hand.now = NINE + timedelta(minutes=minute)
         await timer.fire()
@@ -60,14 +67,56 @@ async def test_a_tick_is_told_the_grid_time():
     assert missed == []
 
 
-async def test_ticks_that_a_sleeping_machine_missed_are_reported():
-    hand, ticks, missed = Hand(), Ticks(), []
-    timer = Timer(ticks, hand, FIVE, missed.append)
+async def test_ticks_that_a_sleeping_machine_missed_are_run_at_their_own_times():
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    timer = Timer(ticks, hand, FIVE, missed)
     await timer.fire()
     hand.now = NINE + timedelta(minutes=31)
     await timer.fire()
-    assert ticks == minutes(0, 30)
-    assert missed == ["5 tick(s) between 2026-11-20 09:00 and 09:30 UTC did not run."]
+    assert ticks == minutes(0, 5, 10, 15, 20, 25, 30)
+    assert missed == []
+
+
+async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said():
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    timer = Timer(ticks, hand, FIVE, missed, since=NINE)
+    hand.now = NINE + timedelta(minutes=121)
+    await timer.fire()
+    assert ticks == minutes(*range(60, 121, 5))
+    assert missed == [(11, "11 ticks from 2026-11-20 09:05 to 09:55 UTC did not run: they lie too far back.")]
+
+
+async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behind_it():
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    ticks.failing = [None, Unavailable("away"), Unavailable("away")]
+    timer = Timer(ticks, hand, FIVE, missed)
+    timer.attempts = Attempts(ticks, sleep=passing(hand, 6))
+    await timer.fire()
+    hand.now += FIVE
+    await timer.fire()
+    assert ticks == minutes(0, 5, 5, 5, 10, 15)
+    assert missed == []
+
+
+async def test_a_fault_of_the_bots_own_does_not_hold_up_the_live_watch():
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    ticks.failing = [None, ValueError("bug"), ValueError("bug")]
+    timer = Timer(ticks, hand, FIVE, missed)
+    timer.attempts = Attempts(ticks, sleep=passing(hand, 3))
+    await timer.fire()
+    hand.now += FIVE
+    await timer.fire()
+    assert ticks == minutes(0, 5, 5, 10)
+    assert missed == [(1, "1 tick of 09:05 UTC did not run: it failed again and again.")]
+
+
+def passing(hand, minutes):
+    """Return a sleep in which the clock goes on."""
+
+    async def sleep(_):
+        hand.now += timedelta(minutes=minutes)
+
+    return sleep
 
 
 def utc_now():
@@ -82,7 +131,7 @@ async def test_the_scheduler_ticks_at_the_start_and_then_on_the_grid():
         if len(ticks) == 3:
             third.set()
 
-    timer = Timer(tick, utc_now, step, lambda _: None)
+    timer = Timer(tick, utc_now, step, Missed())
     await timer.start()
     await asyncio.wait_for(third.wait(), 10)
     await timer.stop()
@@ -90,26 +139,27 @@ async def test_the_scheduler_ticks_at_the_start_and_then_on_the_grid():
     assert sorted(set(ticks)) == ticks
 
 
-async def test_a_tick_that_overruns_is_never_doubled_and_the_skipped_one_is_reported():
-    running, most, missed, skipped = 0, 0, [], asyncio.Event()
+async def test_a_tick_that_overruns_is_never_doubled_and_the_skipped_ones_are_reported():
+    running, most, ticks, missed = 0, 0, [], Missed()
 
     async def slow(now):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await skipped.wait()
+        ticks.append(now)
+        await asyncio.sleep(0.2 if len(ticks) == 1 else 0)
         running -= 1
 
-    def on_missed(reason):
-        missed.append(reason)
-        skipped.set()
-
-    timer = Timer(slow, utc_now, timedelta(milliseconds=50), on_missed)
+    step = timedelta(milliseconds=50)
+    timer = Timer(slow, utc_now, step, missed)
     await timer.start()
-    await asyncio.wait_for(skipped.wait(), 10)
+    async with asyncio.timeout(10):
+        while len(ticks) < 2:
+            await asyncio.sleep(0.01)
     await timer.stop()
     assert most == 1
-    assert "was skipped: the one before was still running" in missed[0]
+    assert (ticks[1] - ticks[0]) // step == missed[0][0] + 1 >= 3
+    assert "did not run: the one before took longer than the interval." in missed[0][1]
 
 
 async def test_stop_lets_the_tick_under_way_finish():
@@ -120,7 +170,7 @@ async def test_stop_lets_the_tick_under_way_finish():
         await go.wait()
         done.append(now)
 
-    timer = Timer(tick, utc_now, FIVE, lambda _: None)
+    timer = Timer(tick, utc_now, FIVE, Missed())
     await timer.start()
     await begun.wait()
     stopping = asyncio.create_task(timer.stop())
@@ -148,7 +198,7 @@ async def test_a_failing_tick_is_counted_and_told_once_until_one_succeeds(caplog
     assert [record.message.split(" ", 5)[5] for record in caplog.records] == [
         "failed: Unavailable: AWS is away.",
         "failed: ValueError: bug",
-        "succeeded again after Unavailable, ValueError.",
+        "passed after failing: Unavailable 2×, ValueError 1×.",
         "failed: Unavailable: AWS is away.",
     ]
     assert [bool(record.exc_info) for record in caplog.records] == [False, True, False, False]
@@ -194,14 +244,35 @@ async def test_recorded_time_waits_for_ticks_that_are_slower_than_the_speed():
     assert hand.seconds == 150
 
 
-async def test_a_replay_goes_on_after_a_tick_that_fails():
+async def test_a_failed_tick_of_a_replay_is_the_next_one_and_recorded_time_waits_for_it():
     hand, clock = replay()
-    ticks = Ticks()
-    ticks.failing = [None, Unavailable("away")]
-    timer = ReplayTimer(ticks, clock, sleep=hand.sleep)
+    ticks, seen = Ticks(), []
+    ticks.failing = [None, *[Unavailable("away")] * 7]
+
+    async def tick(now):
+        seen.append((now, clock()))
+        await ticks(now)
+
+    timer = ReplayTimer(tick, clock, sleep=hand.sleep)
     await timer.play()
-    assert len(ticks) == 5
-    assert (timer.attempts.succeeded, timer.attempts.failed["Unavailable"]) == (4, 1)
+    assert ticks == minutes(0, *[5] * 8, 10, 15, 20)
+    assert all(now == shown for now, shown in seen)
+    assert (timer.attempts.succeeded, timer.attempts.failed["Unavailable"]) == (5, 7)
+    assert hand.seconds == 5 + (1 + 2 + 4 + 8 + 16 + 30 + 30) + 10
+
+
+async def test_a_replay_that_waits_for_a_failed_tick_is_stopped_at_once():
+    _, clock = replay()
+    failed = asyncio.Event()
+
+    async def tick(now):
+        failed.set()
+        raise Unavailable("away")
+
+    timer = ReplayTimer(tick, clock)
+    await timer.start()
+    await failed.wait()
+    await asyncio.wait_for(timer.stop(), 0.5)
 
 
 async def test_a_replay_stops_while_it_waits():

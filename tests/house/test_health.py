@@ -1,0 +1,295 @@
+"""The watch's health: whatever fails feeds it, silence is noticed, admins are told once, a standby knows what the database knows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from adapters.store.memory import MemoryStore
+from adapters.store.open import open_store
+from adapters.timer import Attempts, Timer
+from bot.cards.card import Card
+from bot.errors import Unavailable
+from bot.model.anomaly import Detection
+from bot.model.labels import Labels
+from bot.model.window import EVER, Window
+from bot.ports import State, StateUpdate
+from bot.watch.health import Health, Watchdog
+from bot.watch.track import track
+from bot.wiring import watch_server
+from bot.wiring.build import running_bot
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
+from bot.wiring.watch_server import LiveServer, ReplayServer, Tempo
+from tests.builders import FIVE, NOON, anomaly, reading
+from tests.e2e.product import recording
+from tests.house.fakes import Chat, Script, app
+from tests.house.test_crash import OF_A_PAGE
+from tests.house.test_kill import Incidents
+
+FULL = Unavailable("The database x failed: database or disk is full; free some space on its disk.")
+HOUR = timedelta(hours=1)
+
+
+class Disk(MemoryStore):
+    """Fails at what the test says, while it says so."""
+
+    def __init__(self, *failing: str) -> None:
+        super().__init__()
+        self.failing: tuple[str, ...] = failing
+        self.leads = True
+        self.ticked: datetime | None = None
+
+    def _fail(self, name: str) -> None:
+        if name in self.failing:
+            raise FULL
+
+    def load(self, now: datetime) -> State:
+        self._fail("load")
+        return super().load(now)
+
+    def save(self, changes: StateUpdate) -> None:
+        self._fail("ticked" if changes.ticked_at else "save")
+        self.ticked = changes.ticked_at or self.ticked
+        super().save(changes)
+
+    def acquire_lead(self) -> bool:
+        self._fail("lead")
+        return self.leads
+
+    def ticked_at(self) -> datetime | None:
+        self._fail("ticked_at")
+        return self.ticked
+
+
+class Hand:
+    """A clock of recorded time and one of real seconds, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now, self.seconds = NOON, 0.0
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def real(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        await asyncio.sleep(0)
+
+
+def live(disk: Disk, script: Script | None = None, chat: Chat | None = None) -> LiveServer:
+    server = LiveServer(FIVE, Hand(), disk)
+    server.app = app(script or Script(), chat or Chat(), disk)
+    server.app.health.stopwatch = Hand().real
+    return server
+
+
+@pytest.mark.parametrize("where", ["load", "save", "ticked", "lead"])
+async def test_healthz_is_false_wherever_a_tick_fails_and_true_again_after_it(where: str) -> None:
+    disk = Disk(where)
+    server = live(disk, Script(anomaly(), anomaly()))
+    assert server.app
+    with pytest.raises(Unavailable):
+        await server.tick(NOON)
+    facts = server.app.health.facts()
+    assert (facts["ok"], facts["problem"], facts["failures"]) == (False, str(FULL), 1)
+    assert "\ntrnbot_ok 0\n" in server.app.health.exposition()
+    disk.failing = ()
+    await server.tick(NOON)
+    facts = server.app.health.facts()
+    assert (facts["ok"], facts["problem"], facts["ticks"]) == (True, "", 1)
+    assert "\ntrnbot_ok 1\n" in server.app.health.exposition()
+
+
+def watched() -> tuple[Health, Hand]:
+    hand = Hand()
+    return Health(stopwatch=hand.real), hand
+
+
+def test_healthz_is_false_where_nothing_runs_at_all() -> None:
+    health, hand = watched()
+    health.leads(300)
+    health.ticked(NOON, 20.0, (), ())
+    hand.seconds = 619
+    assert health.ok
+    hand.seconds = 621
+    assert health.facts()["problem"].startswith("No tick was run since that of Nov 20, 12:00 UTC, 10 min ago; see its log")
+    assert not health.ok
+    assert "\ntrnbot_seconds_since_tick 621.0\n" in health.exposition()
+    health.ticked(NOON + HOUR, 20.0, (), ())
+    assert health.ok
+
+
+def test_nothing_is_due_at_the_end_of_a_recording() -> None:
+    health, hand = watched()
+    health.leads(1)
+    health.ticked(NOON, 0.5, (), ())
+    health.leads(None)
+    hand.seconds = 9999
+    assert health.ok
+
+
+def test_a_standby_is_well_and_says_so_until_the_leader_is_silent_too_long() -> None:
+    health, hand = watched()
+    health.stands_by(NOON, 300, age_s=60)
+    facts = health.facts()
+    assert (facts["ok"], facts["leading"], facts["ticked_at"], facts["ticks"]) == (True, False, NOON, 0)
+    assert "\ntrnbot_leading 0\n" in health.exposition()
+    hand.seconds = 530
+    health.stands_by(NOON, 300, age_s=590)
+    assert health.ok
+    hand.seconds = 545
+    health.stands_by(NOON, 300, age_s=605)
+    assert not health.ok
+    assert health.facts()["problem"].startswith("The leader has run no tick since that of Nov 20, 12:00 UTC, 10 min ago")
+    health.stands_by(NOON + FIVE, 300)
+    assert health.ok
+
+
+class Mouth:
+    """Remembers what admins were told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    async def __call__(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+async def test_an_admin_is_told_once_that_the_watch_fails_and_once_that_it_works_again() -> None:
+    (health, _), mouth = watched(), Mouth()
+    health.leads(300)
+    dog = Watchdog(health, mouth)
+    health.failed(str(FULL))
+    await dog.look()
+    assert mouth.said == []
+    for _ in range(5):
+        health.failed(str(FULL))
+        await dog.look()
+    health.ticked(NOON, 1, (), ())
+    await dog.look()
+    await dog.look()
+    assert mouth.said == [
+        f"The watch fails, and alerts wait until it works again: {FULL}",
+        "The watch works again; 6 attempts failed meanwhile.",
+    ]
+
+
+class Forgetful(Chat):
+    """Keeps what has a key in the database, which is away."""
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        if key:
+            raise FULL
+        return await super().post(channel, card, key)
+
+
+async def test_admins_are_told_of_a_database_that_failed_without_it() -> None:
+    chat = Forgetful()
+    await app(Script(), chat, Disk("load", "save")).tell_admins("The watch fails.")
+    assert [card.title for card in chat.messages.values()] == ["The watch fails."]
+
+
+async def live_watch(failing: Callable[[datetime], tuple[str, ...]]) -> tuple[Any, ...]:
+    """Run forty minutes of three incidents by the clock of the wall; return the alerts, the messages and what was missed."""
+    disk, chat, hand = Disk(), Chat(), Hand()
+    server = live(disk, Incidents(), chat)
+    assert server.app
+
+    async def sleep(seconds: float) -> None:
+        await hand.sleep(seconds)
+        disk.failing = failing(hand.now)
+
+    timer = Timer(server.tick, hand, FIVE, server._missed)
+    timer.attempts = Attempts(server.tick, sleep=sleep)
+    while hand.now < NOON + timedelta(minutes=45):
+        disk.failing = failing(hand.now)
+        await timer.fire()
+        hand.now = hand.now - (hand.now - NOON) % FIVE + FIVE
+    alerts = [(x.id, x.opened, x.closed, x.seen, x.waste) for x in disk.history(EVER, Labels())]
+    return alerts, {card.title for card in chat.messages.values()}, server.app.health.missed, server.app.health.failures
+
+
+@pytest.mark.parametrize("where", ["load", "save", "ticked", "lead"])
+async def test_an_alert_that_opened_and_ended_in_failed_ticks_of_the_live_watch_is_not_lost(where: str) -> None:
+    whole = await live_watch(lambda _: ())
+    assert len(whole[0]) == 3
+    # The shortest incident fires from 12:05 to 12:20, the next begins at 12:35.
+    broken = await live_watch(lambda now: (where,) if timedelta(minutes=4) <= now - NOON < timedelta(minutes=33) else ())
+    assert broken[3] > 10
+    assert (broken[0], broken[1], broken[2]) == (whole[0], whole[1], 0)
+
+
+class Faults:
+    """A database whose faults follow a script, then the lead."""
+
+    def __init__(self, *said: str) -> None:
+        self.said = list(said)
+
+    def acquire_lead(self) -> bool:
+        if self.said and (sentence := self.said.pop(0)):
+            raise Unavailable(sentence)
+        return True
+
+    def ticked_at(self) -> datetime | None:
+        return NOON
+
+    def load(self, now: datetime) -> State:
+        return State(ticked_at=NOON)
+
+
+async def test_a_standby_says_once_that_it_waits_once_what_changed_and_once_that_it_is_over(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "trnbot.play")
+    monkeypatch.setattr(watch_server, "STANDBY_S", 0.001)
+    server = ReplayServer(Window(NOON, NOON + HOUR), Tempo(FIVE, 900), Faults(*["It is away."] * 40, *["It starts."] * 40))
+    server.app = app(Script(), Chat())
+    await server.start()
+    async with asyncio.timeout(20):
+        while not server.app.health.ticks:
+            await asyncio.sleep(0.01)
+    await server.stop()
+    waits = [record.getMessage() for record in caplog.records if "waits" in record.getMessage()]
+    assert waits == [
+        "the watch waits: It is away.",
+        "the watch waits: It starts.",
+        "the watch waits no longer, after 80 failures",
+    ]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(url: str, complete: bool) -> None:
+    """The leader posted an alert and was killed, after its tick was saved or before; the standby's clock is three ticks behind."""
+    source = f"recording:{recording('tiny')}"
+    settings, leader, standby = settings_of({"source": source, "database_url": url}), open_store(url), open_store(url)
+    opened = OpenedSource(source, settings)
+    extent = opened.metrics().extent()
+    assert extent
+    play = ReplayServer(extent, Tempo(FIVE, 900.0), standby)
+    bot = running_bot(settings, standby, opened, play.clock, 900.0)
+    play.app = bot.app
+    at = extent.start + HOUR
+    found = anomaly(at=at, usd_per_hour=Decimal(50))
+    (alert,) = track([], Detection((found,)), reading(at), FIVE, [])
+    leader.save(StateUpdate(alerts=[alert], ticked_at=at if complete else None))
+    application = web.Application()
+    application.add_routes(bot.listeners[0].routes())
+    async with TestClient(TestServer(application)) as client:
+        answer = await client.post("/ask", data={"line": f"ack {alert.id}"}, headers=OF_A_PAGE)
+        page = await answer.text()
+    assert "No alert" not in page
+    assert "Acknowledged by" in page
+    assert [one.alert for one in standby.decisions(alert.id)] == [alert.id]
+    for store in (leader, standby):
+        store.close()
