@@ -114,6 +114,11 @@ def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
     return named[1], named[2]
 
 
+def address_prefix(team: str, workspaces: Sequence[str]) -> str:
+    """Return how addresses of a workspace begin: "" for the first of `workspaces`, `T123/` for others."""
+    return "" if team in workspaces[:1] else f"{team}/"
+
+
 class Refusal(Exception):
     """Refuse an HTTP request, with a sentence for whoever made it."""
 

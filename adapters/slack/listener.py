@@ -17,12 +17,22 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
 from adapters.slack.auth import Installations
+from adapters.slack.belonging import Strangers
 from adapters.slack.client import code_of, loggable
 from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
-from adapters.slack.parser import Requester, is_person, parse_line, parse_presser, parse_requester, without_mention
-from adapters.slack.responder import Responder
+from adapters.slack.parser import (
+    Claim,
+    Requester,
+    is_person,
+    parse_author,
+    parse_claim,
+    parse_line,
+    parse_presser,
+    without_mention,
+)
+from adapters.slack.responder import Answered, Responder
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
@@ -90,8 +100,8 @@ class EventListener:
 
     def __init__(self, of: WorkspaceOf, ports: ChatPorts, seen: Deduplicator, installs: Installations | None = None) -> None:
         self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
-        self._tasks = Tasks()
-        self._names: dict[str, str] = {}
+        self._strangers = Strangers()
+        self.tasks = Tasks()
 
     def register(self, app: AsyncApp) -> None:
         """Attach every handler; nothing Slack may send is left without one."""
@@ -109,31 +119,30 @@ class EventListener:
 
     async def drain(self) -> None:
         """Wait for the answers under way."""
-        await self._tasks.drain()
+        await self.tasks.drain()
 
     async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
         await ack()
-        self._tasks.spawn(self._type_command(body, context))
+        self.tasks.spawn(self._type_command(body, context))
 
     async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if is_person(event):
-            thread = event.get("thread_ts") or event.get("ts", "")
-            self._tasks.spawn(self._answer_message(event, context, thread))
+            self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts") or event.get("ts", "")))
 
     async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a direct message; messages in channels are not ours unless they mention the bot."""
         event = body.get("event") or {}
         if event.get("channel_type") == "im" and is_person(event):
-            self._tasks.spawn(self._answer_message(event, context, event.get("thread_ts", "")))
+            self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts", "")))
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home."""
         event = body.get("event") or {}
         if event.get("tab", "home") == "home":
-            self._tasks.spawn(self._show_home(event, context, body.get("event_id", "")))
+            self.tasks.spawn(self._show_home(body, context))
 
     async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
         """Forget the token of a workspace that removed the app or revoked it."""
@@ -141,7 +150,7 @@ class EventListener:
         revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
         if self._installs and revoked and context.team_id:
             _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
-            self._tasks.spawn(self._installs.forget(context.team_id))
+            self.tasks.spawn(self._installs.forget(context.team_id))
 
     async def on_other(self) -> None:
         """Take an event that means nothing here."""
@@ -149,12 +158,12 @@ class EventListener:
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
         await ack()
-        self._tasks.spawn(self._type_button(body, context))
+        self.tasks.spawn(self._type_button(body, context))
 
     async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
         await ack()
-        self._tasks.spawn(self._open_shortcut(body, context))
+        self.tasks.spawn(self._open_shortcut(body, context))
 
     async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""
@@ -167,17 +176,18 @@ class EventListener:
         if await self._seen.again(body.get("trigger_id", "")):
             await ack()
             return
-        responder = await self._responder(context)
-        private = view.get("callback_id") != ASK
-        requester = self._remember(parse_requester(body, origin.channel, thread=origin.thread, private=private))
-        answer = self._tasks.spawn(responder.ask(line, requester))
+        claim = parse_claim(body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK)
+        answer = self.tasks.spawn(self._answer_submission(claim, line, context))
         await asyncio.wait({answer}, timeout=_ANSWER_WITHIN_S)
+        responder = (await self._workspace(context)).responder
         if not answer.done():
             name = f"trnbot-{secrets.token_hex(12)}"
             await ack(response_action="update", view=working(name))
-            self._tasks.spawn(responder.fill_late_modal(name, answer, line, requester))
-            return
-        await self._close(ack, _Submission(view, line, requester), answer.result(), responder)
+            self.tasks.spawn(responder.fill_late_modal(name, answer, line))
+        elif answered := answer.result():
+            await self._close(ack, _Submission(view, line, answered[0]), answered[1], responder)
+        else:
+            await ack()
 
     async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
         """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
@@ -190,19 +200,21 @@ class EventListener:
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 
     async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
-        if not await self._seen.again(body.get("trigger_id", "")):
-            responder = await self._responder(context)
-            requester = self._remember(parse_requester(body, body.get("channel_id", "")))
-            await responder.respond(parse_line(body.get("text") or ""), requester)
+        if await self._seen.again(body.get("trigger_id", "")):
+            return
+        line = parse_line(body.get("text") or "")
+        if requester := await self._admitted(parse_claim(body, body.get("channel_id", "")), line, context):
+            await (await self._workspace(context)).responder.respond(line, requester)
 
     async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
         action = (body.get("actions") or [{}])[0]
         if await self._seen.again(body.get("trigger_id", "")):
             return
-        responder = await self._responder(context)
-        requester = self._remember(parse_presser(body))
         line, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
-        view = body.get("view") or {}
+        requester = await self._admitted(parse_presser(body), line, context)
+        if requester is None:
+            return
+        responder, view = (await self._workspace(context)).responder, body.get("view") or {}
         if action.get("type", "button") != "button" or not line:
             await responder.deliver(_STALE, "help", requester)
         elif view.get("type") == "modal":
@@ -221,8 +233,10 @@ class EventListener:
         words = without_mention(message.get("text") or "").strip()
         line = parse_line(words) if words else ""
         known = self._ports.effect(line) is not Effect.NOTHING
-        view = ask_view(usage_hint(self._ports.hints), line if known else "", origin)
-        await (await self._responder(context)).open_modal(body.get("trigger_id", ""), view)
+        claim = parse_claim(body, origin.channel, thread=origin.thread)
+        if await self._admitted(claim, line or "help", context):
+            view = ask_view(usage_hint(self._ports.hints), line if known else "", origin)
+            await (await self._workspace(context)).responder.open_modal(body.get("trigger_id", ""), view)
 
     async def _close(self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder) -> None:
         """Show the answer to a submitted modal: its error in place, a form or card in the modal, else where the person is."""
@@ -238,29 +252,41 @@ class EventListener:
         else:
             await ack()
         if not stays or (pressed and card.public and requester.channel):
-            self._tasks.spawn(responder.deliver(card, submission.line, requester))
+            self.tasks.spawn(responder.deliver(card, submission.line, requester))
 
-    async def _responder(self, context: AsyncBoltContext) -> Responder:
-        return (await self._of(context.team_id or "")).responder
+    async def _workspace(self, context: AsyncBoltContext) -> Workspace:
+        return await self._of(context.team_id or "")
 
-    async def _show_home(self, event: Json, context: AsyncBoltContext, event_id: str) -> None:
-        if not await self._seen.again(event_id):
-            responder = await self._responder(context)
-            await responder.show_home(event.get("user", ""))
+    async def _admitted(self, claim: Claim, line: str, context: AsyncBoltContext) -> Requester | None:
+        """Return who asks, None for a stranger: they are told once an hour, alone, what the bot answers strangers."""
+        workspace = await self._workspace(context)
+        requester = await workspace.belongings.requester(claim)
+        if not requester.stranger:
+            return requester
+        if self._strangers.is_to_be_told(requester):
+            await workspace.responder.respond(line, requester)
+        return None
 
-    async def _answer_message(self, event: Json, context: AsyncBoltContext, thread: str) -> None:
+    async def _answer_submission(self, claim: Claim, line: str, context: AsyncBoltContext) -> Answered | None:
+        requester = await self._admitted(claim, line, context)
+        return (requester, await (await self._workspace(context)).responder.ask(line, requester)) if requester else None
+
+    async def _show_home(self, body: Json, context: AsyncBoltContext) -> None:
+        """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""
+        if await self._seen.again(body.get("event_id", "")):
+            return
+        workspace = await self._workspace(context)
+        requester = await workspace.belongings.requester(replace(parse_author(body), channel=""))
+        if not requester.stranger or self._strangers.is_to_be_told(requester):
+            await workspace.responder.show_home(requester)
+
+    async def _answer_message(self, body: Json, context: AsyncBoltContext, thread: str) -> None:
+        event = body.get("event") or {}
         if await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
             return
-        responder = await self._responder(context)
-        user = event.get("user", "")
-        requester = Requester(user, self._names.get(user, ""), event.get("channel", ""), thread, private=False)
-        self._tasks.spawn(responder.respond(parse_line(without_mention(event.get("text") or "")), requester))
-
-    def _remember(self, requester: Requester) -> Requester:
-        """Keep the name of a requester, for events carry none."""
-        if requester.name:
-            self._names[requester.user] = requester.name
-        return requester
+        line = parse_line(without_mention(event.get("text") or ""))
+        if requester := await self._admitted(parse_author(body, thread), line, context):
+            await (await self._workspace(context)).responder.respond(line, requester)
 
 
 def _sentence(card: Card) -> str:

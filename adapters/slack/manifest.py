@@ -15,16 +15,20 @@ COMMAND = "/trn"
 SCOPES = (
     "app_mentions:read",
     "channels:history",
+    "channels:read",
     "chat:write",
     "commands",
     "files:write",
     "groups:history",
+    "groups:read",
     "im:history",
     "im:write",
+    "mpim:read",
     "usergroups:read",
     "users:read",
 )
-"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts, tell who is an admin."""
+"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts, tell who is a member or an
+admin, and whether another organization reads a channel."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 

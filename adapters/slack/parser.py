@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from adapters.slack.forms import Origin
 from adapters.slack.markup import Json, one_line
+from bot.model.request import Belonging, Standing
 
 _LINK = re.compile(r"<(?:https?://[^|<>]*|mailto:[^|<>]*|#\w+|!\w+)\|([^<>]*)>")
 _URL = re.compile(r"<((?:https?://|mailto:)[^|<>]*)>")
@@ -19,8 +20,8 @@ _LONGEST_TYPED = 4 * _LONGEST_LINE
 
 
 @dataclass(frozen=True)
-class Requester:
-    """Hold who asks from where; `private` answers are shown to them alone unless the card is public."""
+class Claim:
+    """Hold what a payload says of who asks from where; `private` answers are shown to them alone unless the card is public."""
 
     user: str
     name: str = ""
@@ -30,6 +31,24 @@ class Requester:
     private: bool = True
     pressed_share: bool = False
     """The person pressed Share on a message only they see: it is taken away once it is shared."""
+    team: str = ""
+    """The workspace or organization of the person, where the payload names one."""
+    shared: bool | None = None
+    """The channel is shared with another organization, None where the payload does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requester(Claim):
+    """Hold who asks from where, and how they belong."""
+
+    belonging: Belonging
+    address: str
+    """The person's own: `slack:U01ALICE`, `slack:T0456/U01BOB`."""
+
+    @property
+    def stranger(self) -> bool:
+        """Return whether the person belongs to no organization that is served, or nobody can tell."""
+        return self.belonging.standing is Standing.STRANGER
 
 
 def parse_line(text: str) -> str:
@@ -51,14 +70,16 @@ def is_person(event: Json) -> bool:
     return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
 
-def parse_requester(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Requester:
+def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Claim:
     """Return who asks by a command, press or modal."""
     user = body.get("user") or {}
     name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
-    return Requester(body.get("user_id") or user.get("id", ""), name, channel, thread, body.get("response_url") or "", private)
+    who = str(body.get("user_id") or user.get("id") or "")
+    team = str(user.get("team_id") or body.get("team_id") or "")
+    return Claim(who, name, channel, thread, body.get("response_url") or "", private, team=team)
 
 
-def parse_presser(body: Json) -> Requester:
+def parse_presser(body: Json) -> Claim:
     """Return who pressed, in the thread where the button stands."""
     container, message = body.get("container") or {}, body.get("message") or {}
     channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
@@ -66,7 +87,21 @@ def parse_presser(body: Json) -> Requester:
     if view := body.get("view"):
         origin = parse_origin(view)
         channel, thread = origin.channel, origin.thread
-    return parse_requester(body, channel, thread=thread)
+    return parse_claim(body, channel, thread=thread)
+
+
+def parse_author(body: Json, thread: str = "") -> Claim:
+    """Return who caused an event: wrote a message, opened App Home."""
+    event = body.get("event") or {}
+    told = body.get("is_ext_shared_channel")
+    return Claim(
+        str(event.get("user") or ""),
+        channel=str(event.get("channel") or ""),
+        thread=thread,
+        private=False,
+        team=str(event.get("user_team") or event.get("source_team") or ""),
+        shared=told if isinstance(told, bool) else None,
+    )
 
 
 def parse_origin(view: Json) -> Origin:

@@ -17,12 +17,14 @@ from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Card, Tone
 from bot.cards.share import without_share
-from bot.model.request import LOCAL, Request, User
+from bot.model.request import Request, Standing, User
 from bot.ports import ChatPorts
 
 _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
+_UNANSWERED = Card("This is not answered here.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
+Answered = tuple[Requester, Card]
 
 
 class Responder:
@@ -37,20 +39,20 @@ class Responder:
 
     async def ask(self, line: str, requester: Requester) -> Card:
         """Return the bot's answer to a line."""
-        shared = requester.channel and not requester.channel.startswith("D")
-        channel = f"slack:{self._prefix}{requester.channel}" if shared else ""
-        user = User(f"slack:{self._prefix}{requester.user}", requester.name)
-        request = Request(line, user, self._ports.clock(), "slack", LOCAL, channel, requester.thread)
-        return await self._ports.answer(request)
+        among_people = requester.channel and not requester.channel.startswith("D")
+        channel = f"slack:{self._prefix}{requester.channel}" if among_people else ""
+        user, belonging = User(requester.address, requester.name), requester.belonging
+        return await self._ports.answer(Request(line, user, self._ports.clock(), "slack", belonging, channel, requester.thread))
 
     async def respond(self, line: str, requester: Requester) -> None:
         """Answer a line where the person is."""
         await self.deliver(await self.ask(line, requester), line, requester)
 
     async def deliver(self, card: Card, line: str, requester: Requester) -> None:
-        """Show a card: in the channel when it is public, else to the person alone."""
-        private = requester.private and not card.public
-        if not private:
+        """Show a card: in the channel when it is public, else to the person alone, as always where strangers read or ask."""
+        alone = requester.belonging.shared or requester.stranger or (_is_guest(requester) and card.tone is Tone.ERROR)
+        private = alone or (requester.private and not card.public)
+        if not private or requester.belonging.shared:
             card = without_share(card)
         if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
@@ -77,10 +79,13 @@ class Responder:
             return await self.respond(line, requester)
         return await self._fill_modal({"view_id": view}, await self.ask(line, requester), line, requester)
 
-    async def fill_late_modal(self, name: str, answer: asyncio.Task[Card], line: str, requester: Requester) -> None:
+    async def fill_late_modal(self, name: str, answer: asyncio.Task[Answered | None], line: str) -> None:
         """Put an answer that took long into the modal `working(name)`, which Slack may not have made yet."""
-        card, _ = await asyncio.gather(answer, asyncio.sleep(self._modal_delay_s))
-        await self._fill_modal({"external_id": name}, card, line, requester)
+        answered, _ = await asyncio.gather(answer, asyncio.sleep(self._modal_delay_s))
+        if answered:
+            await self._fill_modal({"external_id": name}, answered[1], line, answered[0])
+        else:
+            await self._update_modal({"external_id": name}, answer_view(_UNANSWERED, Origin()))
 
     async def _fill_modal(self, where: dict[str, str], card: Card, line: str, requester: Requester) -> None:
         """Put a card into an open modal, and where all read it when it is for all; tell the person when the modal is closed."""
@@ -102,12 +107,12 @@ class Responder:
             await asyncio.sleep(self._modal_delay_s)
         return False
 
-    async def show_home(self, user: str) -> None:
+    async def show_home(self, requester: Requester) -> None:
         """Publish App Home: the answer to `home`."""
-        card = await self.ask("home", Requester(user))
+        card = await self.ask("home", requester)
         blocks = view_blocks(card, Around(images=await self._sender.charts.upload(card)))
         async with explained():
-            await self._client.views_publish(user_id=user, view={"type": "home", "blocks": blocks})
+            await self._client.views_publish(user_id=requester.user, view={"type": "home", "blocks": blocks})
 
     async def open_modal(self, trigger: str, view: Json) -> None:
         """Open a finished modal."""
@@ -134,3 +139,7 @@ class Responder:
         if requester.thread:
             body["thread_ts"] = requester.thread
         return await self._client.send_response(requester.response_url, body)
+
+
+def _is_guest(requester: Requester) -> bool:
+    return requester.belonging.standing is Standing.GUEST

@@ -14,6 +14,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 
 from adapters.slack.auth import Installations, InstallPages, Refusal, signed_body
+from adapters.slack.belonging import Belongings
 from adapters.slack.charts import ChartUploader
 from adapters.slack.client import Client, explained, sdk_logger
 from adapters.slack.config import SlackConfig
@@ -49,14 +50,16 @@ class SlackSurface:
         self._listener = EventListener(self._workspaces.of, ports, Deduplicator(ports.keys, "slack.seen"), self._installs)
         self._listener.register(self._app)
 
-    def _open(self, token: str, prefix: str) -> Workspace:
+    def _open(self, token: str, team: str, prefix: str) -> Workspace:
         """Return the parts that post and answer in one workspace."""
         config, ports = self._config, self._ports
         client, pace = self._client(token), Pace(config.interval_s, self.delays)
-        charts = ChartUploader(Client(token, config.api_url, None), ports.draw, ports.documents, pace)
+        prompt = Client(token, config.api_url, None)
+        charts = ChartUploader(prompt, ports.draw, ports.documents, pace)
         sender = Sender(client, charts, pace, upload_delay_s=config.interval_s)
         responder = Responder(client, sender, ports, prefix, modal_delay_s=config.interval_s / 2)
-        return Workspace(token, prefix, client, sender, responder, Members(client))
+        belongings = Belongings(prompt, team, prefix, config.workspaces)
+        return Workspace(token, prefix, client, sender, responder, Members(client), belongings)
 
     def _client(self, token: str = "") -> Client:
         return Client(token, self._config.api_url, self.delays)
@@ -81,7 +84,9 @@ class SlackSurface:
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its timestamp; `key` travels as metadata and as a block id."""
         workspace, place = await self._workspaces.at(channel)
-        return await workspace.sender.post(place, workspace.own(card), key)
+        sent = await workspace.sender.post(place, workspace.own(card), key)
+        self._listener.tasks.spawn(workspace.belongings.warn_of_readers(place))
+        return sent
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message; returns a new timestamp when the old one was deleted and it was posted fresh."""

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from adapters.slack.auth import Installations, split_address
+from adapters.slack.auth import Installations, address_prefix, split_address
+from adapters.slack.belonging import Belongings
 from adapters.slack.client import Client
 from adapters.slack.people import Members
 from adapters.slack.responder import Responder
@@ -28,6 +29,7 @@ class Workspace:
     sender: Sender
     responder: Responder
     members: Members
+    belongings: Belongings
 
     def __repr__(self) -> str:
         """Show no token."""
@@ -42,8 +44,8 @@ class Workspace:
         return address is None or (address[1] or "") == self.prefix
 
 
-OpenWorkspace = Callable[[str, str], Workspace]
-"""Open a workspace of a bot token and the prefix of its addresses: "" for the first, `T123/` for others."""
+OpenWorkspace = Callable[[str, str, str], Workspace]
+"""Open a workspace of a bot token, its id ("" for the only one) and the prefix of its addresses: "" for the first, or `T123/`."""
 
 
 class Workspaces:
@@ -56,7 +58,7 @@ class Workspaces:
         self, open_workspace: OpenWorkspace, *, token: str = "", installs: Installations | None = None, served: Sequence[str] = ()
     ) -> None:
         self._open, self._installs, self._served = open_workspace, installs, tuple(served)
-        self._opened: dict[str, Workspace] = {"": open_workspace(token, "")} if installs is None else {}
+        self._opened: dict[str, Workspace] = {"": open_workspace(token, "", "")} if installs is None else {}
 
     async def of(self, team: str) -> Workspace:
         """Return a workspace; raise `Refused` where it did not install the app, or is not served."""
@@ -68,8 +70,7 @@ class Workspaces:
             raise Refused(f"The app is not installed in Slack workspace {team}; open /slack/install of this bot there.")
         workspace = self._opened.get(team)
         if workspace is None or workspace.token != installation.token:
-            prefix = "" if team == self._served[0] else f"{team}/"
-            workspace = self._opened[team] = self._open(installation.token, prefix)
+            workspace = self._opened[team] = self._open(installation.token, team, address_prefix(team, self._served))
         return workspace
 
     async def at(self, address: str) -> tuple[Workspace, str]:

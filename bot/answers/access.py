@@ -20,13 +20,19 @@ class Access:
 
     def admit(self, belonging: Belonging) -> None:
         """Raise `NotAllowed`, with nothing of the bot's data in it, for who does not belong here."""
+        if belonging.standing is Standing.STRANGER and not belonging.organization:
+            raise NotAllowed("The bot cannot tell which organization you belong to; nothing was read or changed. Try again.")
         if belonging.standing is Standing.STRANGER:
             raise NotAllowed(NOT_SERVED)
         if belonging.standing is Standing.GUEST and not self.guests:
             raise NotAllowed("This bot does not answer guests; ask a member of the organization.")
 
     async def check(self, read: CommandLine, request: Request, people: Mapping[str, People]) -> None:
-        """Raise `NotAllowed` where this person may not run this line, or where nobody asked for more than to read."""
+        """Raise `NotAllowed` where this person may not run this line here, or where nobody asked for more than to read."""
+        if read.shared and request.belonging.shared:
+            raise NotAllowed(
+                "People of another organization may read this channel, so nothing is shared here; it stays with you."
+            )
         if request.manner is Manner.VIEWED and read.effect is not Effect.READS:
             raise NotAllowed(f"'{read.command.name}' waits for a person to press it; a link does no more than read.")
         if read.runs.who is not Role.ADMIN or await self.role(request.user.id, people) is Role.ADMIN:

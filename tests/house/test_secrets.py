@@ -26,6 +26,7 @@ from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Chart, ChartKind, text
 from bot.errors import TrnbotError
+from bot.model.request import LOCAL
 from bot.ports import ChatPorts
 from bot.settings.settings import read_settings
 from bot.wiring.build import checks
@@ -94,7 +95,7 @@ async def slack(url: str) -> None:
     config = SlackConfig(bot_token=TOKEN, app_token=APP_TOKEN, signing_secret=SECRET, api_url=f"{url}/api/", interval_s=0)
     made = SlackSurface(config, ChatPorts(answer, lambda: NOON, lambda _: b"\x89PNG", store := MemoryStore(), store))
     responder = (await made._workspaces.of("")).responder
-    requester = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}")
+    requester = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}", belonging=LOCAL, address="slack:U1")
     await _told(made.post("C1", CARD, "k"), responder.respond("cost", requester))
     if "invalid" in url:
         return  # looking up a name that nobody has takes a while each time
@@ -105,7 +106,7 @@ async def slack(url: str) -> None:
         made.belongs("U1", "S1"),
         made.start(),
         responder.respond_in_modal("cost", requester, "t1"),
-        responder.show_home("U1"),
+        responder.show_home(requester),
     )
     await made.stop()
 

@@ -35,8 +35,10 @@ class FakeSlack:
     def __init__(self):
         self.calls, self.failing, self.history, self.url, self.pages = [], {}, [], "", []
         self.tokens, self.granted = [], {}
-        self.groups, self.admins, self.profile = {}, set(), {}
         """Which token each call showed; what each code of an installation is answered with."""
+        self.groups, self.admins, self.profile = {}, set(), {}
+        self.people, self.channels, self.home = {}, {}, {"team_id": "T1"}
+        """What Slack tells of a person, of a channel, and of the token's own workspace, beside what it tells of all."""
 
     async def serve(self, request):
         method = request.path.rsplit("/", 1)[-1]
@@ -52,7 +54,8 @@ class FakeSlack:
                 return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=patience)
             status = 400 if method == "response" else 200
             return web.json_response({"ok": False, "error": code, "needed": "chat:write"}, status=status)
-        return web.json_response({"ok": True, **self._answer(method, body)})
+        team = self.tokens[-1][1].partition("xoxb-")[2]
+        return web.json_response({"ok": True, **self._answer(method, body, team if team in ("T1", "T2") else "T1")})
 
     async def _body(self, request):
         if request.content_type == "application/json":
@@ -62,15 +65,17 @@ class FakeSlack:
             return form | ({"view": json.loads(form["view"])} if "view" in form else {})
         return dict(request.query) | {"bytes": await request.read()}
 
-    def _answer(self, method, body):
+    def _answer(self, method, body, team):
+        person = {"id": body.get("user"), "team_id": team, "is_admin": body.get("user") in self.admins}
         return {
-            "auth.test": {"user_id": "U0BOT", "bot_id": "B0BOT", "team_id": "T1"},
+            "auth.test": {"user_id": "U0BOT", "bot_id": "B0BOT"} | self.home,
+            "conversations.info": {"channel": {"id": body.get("channel")} | self.channels.get(body.get("channel"), {})},
             "chat.postMessage": {"ts": f"{len(self.calls)}.0001", "channel": body.get("channel")},
             "chat.update": {"ts": body.get("ts")},
             "chat.postEphemeral": {"message_ts": "9.9"},
             "conversations.open": {"channel": {"id": f"D-{body.get('users')}"}},
             "usergroups.users.list": {"users": self.groups.get(body.get("usergroup"), [])},
-            "users.info": {"user": {"id": body.get("user"), "is_admin": body.get("user") in self.admins} | self.profile},
+            "users.info": {"user": person | self.profile | self.people.get(body.get("user"), {})},
             "oauth.v2.access": self.granted.get(body.get("code"), {}),
             "views.open": {"view": {"id": "V1"}},
             "views.push": {"view": {"id": "V2"}},
