@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import web, web_response
 
 from bot.errors import TrnbotError, Unavailable
 from bot.ports import Listener
@@ -44,6 +44,7 @@ def application(listeners: Sequence[Listener]) -> web.Application:
     """Return the application of these listeners, which protects every response, errors too, and names no server."""
     served = web.Application(client_max_size=_BODY_BYTES, middlewares=[contain, tell_leaving])
     served.on_response_prepare.append(_protect)
+    web_response.SERVER_SOFTWARE = "trnbot"  # type: ignore[attr-defined]  # what is no HTTP is answered past the signal
     for listener in listeners:
         served.add_routes(listener.routes())
     return served

@@ -20,7 +20,7 @@ from adapters.teams.sender import CARD, MESSAGE, Sender, message_activity, typin
 from bot.cards.card import Card, Text, Tone, plain
 from bot.cards.share import without_share
 from bot.errors import NotAllowed, TrnbotError, Unavailable
-from bot.model.request import Belonging, Request
+from bot.model.request import Belonging, Effect, Request
 from bot.ports import ChatPorts
 
 log = logging.getLogger("trnbot.teams")
@@ -87,7 +87,7 @@ class Responder:
         reply = answer.result()
         if reply.here is None:
             return invoke_answer(MESSAGE, reply.card.title)
-        if reply.card.public and not reply.shared and line.startswith("share "):
+        if reply.card.public and not reply.shared and self._ports.effect(line) is Effect.SHARES:
             return invoke_answer(MESSAGE, await self._share(reply.here, thread, reply.card))
         if not keeps:
             return invoke_answer(CARD, await asyncio.to_thread(render, reply.card, self._ports.draw, budget=ANSWER_BYTES))

@@ -13,12 +13,15 @@ from adapters.charts.png import draw
 from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of
 from bot.cards.card import Button, Buttons, Card, Code, Tone, text
 from bot.ports import ChatPorts
 from tests.e2e import samples
 from tests.e2e.console_server import HINTS
 from tests.e2e.slackserver import ALICE, APP_TOKEN, BOB, BOT_TOKEN, FINANCE, GENERAL, SECRET, free_port, slack_server
 
+assert ANSWERS
 pytestmark = pytest.mark.e2e
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 
@@ -39,7 +42,7 @@ def surface_for(server, mode):
     app_token = APP_TOKEN if mode == "socket" else ""
     config = SlackConfig(bot_token=BOT_TOKEN, app_token=app_token, signing_secret=SECRET, api_url=server.api_url)
     store = MemoryStore()
-    return SlackSurface(config, ChatPorts(answer, lambda: samples.NOW, draw, store, store, HINTS))
+    return SlackSurface(config, ChatPorts(answer, lambda: samples.NOW, draw, store, store, HINTS, effect_of))
 
 
 @pytest.fixture(params=["socket", "events"])

@@ -19,12 +19,15 @@ from adapters.teams.config import TeamsConfig
 from adapters.teams.manifest import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Field, Form, Mention, Strong, Table, Text, Tone, text
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
 from tests.e2e import samples
 from tests.e2e.playground import installed, playground
 
+assert ANSWERS
 pytestmark = pytest.mark.e2e
 
 SHOTS = os.environ.get("TRNBOT_SHOTS", "")
@@ -126,7 +129,7 @@ async def nobody(_: str) -> None:
 async def client(browser: Any) -> AsyncIterator[Client]:
     shelf = Shelf()
     hints = [CommandHint("cost", "What Trainium costs.", "cost 7d by team")]
-    ports = ChatPorts(answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints)
+    ports = ChatPorts(answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints, effect_of)
     surface = TeamsSurface(TeamsConfig(development=True), ports, nobody)
     app = web.Application()
     app.add_routes(surface.routes())

@@ -14,10 +14,13 @@ from aiohttp import ClientSession, web
 from adapters.store.memory import MemoryStore
 from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of
 from bot.cards.card import Card, Tone, text
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
 
+assert ANSWERS
 BOT = "28:bot"
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MEMBER = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "somebody@ours.example"}
@@ -201,7 +204,7 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
             return await bots[0].answer(request)
 
         hints, draw = settings.pop("hints", HINTS), settings.pop("draw", lambda _: b"\x89PNG")
-        ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints)
+        ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints, effect_of)
         surface = TeamsSurface(TeamsConfig(**({"development": True} | settings)), ports, tell)
         url = await serve(surface.routes())
         bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf, heard))

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -231,3 +233,26 @@ async def test_a_form_longer_than_any_line_is_refused_with_the_same_headers(open
         response = await client.post(path, data={"line": "x" * 70_000}, headers=own)
         assert response.status == 413
         assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"--x\r\nabcde", b'--x\r\nContent-Disposition: form-data; name="line"\r\n\r\nack a1\r\n--x--\r\n']
+)
+async def test_a_form_is_sent_in_one_way_and_another_is_refused_unread(open_console, sent):
+    _, client = await open_console()
+    headers = {"Sec-Fetch-Site": "same-origin", "X-Trnbot": "console", "Content-Type": "multipart/form-data; boundary=x"}
+    assert (await client.post("/ask", data=sent, headers=headers)).status == 415
+
+
+@pytest.mark.parametrize(
+    "sent", [b"G@T / HTTP/9\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n", b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\n\r\n"]
+)
+async def test_what_is_no_http_is_told_no_version(open_console, sent):
+    _, client = await open_console()
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(sent)
+    answer = await reader.read(4_000)
+    writer.close()
+    assert b" 400 " in answer
+    assert b"aiohttp" not in answer
+    assert b"Python" not in answer
