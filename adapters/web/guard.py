@@ -20,7 +20,7 @@ OWN_HEADER = "X-Trnbot"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORM_BYTES = 64 * 1024
 """A form holds one line, whose every letter may take 12 bytes on the way."""
-_FORM = "application/x-www-form-urlencoded"
+_FORM, _NOTHING = "application/x-www-form-urlencoded", "application/octet-stream"
 _AGAIN = '<!doctype html><meta http-equiv="refresh" content="0"><title>Opening…</title><p>Opening…</p>\n'
 """Loads the same address again, this time as the console's own page: only then the browser sends its cookie."""
 
@@ -102,7 +102,7 @@ class Guard:
 
     def _own(self, handler: RequestHandler) -> RequestHandler:
         async def guarded(request: web.Request) -> web.StreamResponse:
-            if "Content-Type" in request.headers and request.content_type != _FORM:
+            if request.content_type not in (_FORM, _NOTHING):
                 raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_FORM}.\n")
             short = request.clone(client_max_size=_FORM_BYTES)
             await self._check_page(short)
