@@ -16,12 +16,15 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONG_WORD = re.compile(r"(\S{300})\S+")
+"""Typed to fill the answer; no name or address is as long."""
+
 
 class TrnbotError(Exception):
     """Carry one clear sentence that a person may read; never a secret."""
 
     def __init__(self, sentence: str = "") -> None:
-        super().__init__(_after_question(sentence))
+        super().__init__(_after_question(_LONG_WORD.sub(r"\1…", sentence)))
 
 
 class WrongInput(TrnbotError):

@@ -23,8 +23,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.errors import WrongInput
+from bot.errors import WrongInput, shortened
 from bot.model.claims import Note, Question
+from bot.model.limits import MOST_PARAMETERS
 from bot.model.request import Request
 from bot.ports import Ports
 
@@ -221,6 +222,8 @@ def parameter_count(text: str) -> float:
         count = float(re.sub("[,_]", "", match[1])) * _SCALE[match[2]] if match else 0.0
     except ValueError:
         count = 0.0
-    if count <= 0:
-        raise WrongInput(f"'{text}' is not a count of parameters; write it like 7B or 350M.")
+    if not count > 0:
+        raise WrongInput(f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.")
+    if count > MOST_PARAMETERS:
+        raise WrongInput(f"'{shortened(text)}' is more parameters than any model has; keep it under {MOST_PARAMETERS / 1e12:g}T.")
     return count

@@ -11,10 +11,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from bot.answers.registry import Parameter
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, nearest, shortened
 from bot.model.durations import parse_duration
 from bot.model.fleet import InstanceType
 from bot.model.hours import read_moment
+from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
 from bot.model.spend import Filter
 from bot.model.window import Window
 
@@ -97,8 +98,11 @@ def _number(text: str, name: str, _: datetime) -> Decimal:
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite():
-        raise WrongInput(f"'{text}' is not a number for {name}; write it like 12 or 2.5.")
-    return value
+        raise WrongInput(f"'{shortened(text)}' is not a number for {name}; write it like 12 or 2.5.")
+    if len(text) > NUMBER_LENGTH or (value and abs(value.adjusted()) >= NUMBER_EXPONENT):
+        limit = f"keep it within {NUMBER_LENGTH} characters and under 10^{NUMBER_EXPONENT}"
+        raise WrongInput(f"'{shortened(text)}' is no size that {name} can have; {limit}.")
+    return value if value else Decimal(0)
 
 
 def _whole(text: str, name: str, now: datetime) -> int:

@@ -23,6 +23,10 @@ NUMBER_LENGTH = 30
 """Characters of a number that a person types."""
 NUMBER_EXPONENT = 15
 """Powers of ten of a number that a person types: a quadrillion, and as small a part."""
+MOST_PARAMETERS = 1e15
+"""Of a model: a thousand trillion."""
+YEARS = range(1970, 2200)
+"""In which a time lies that anybody asks about."""
 UNPACKED_BYTES = 16 << 30
 """Of a zip or a gzip file, unpacked."""
 UNPACKED_RATIO = 100

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from bot.errors import WrongInput
 from bot.model.durations import DURATION_UNITS
+from bot.model.limits import YEARS
 
 _NAMED = ("today", "yesterday", "this-week", "last-week", "this-month", "mtd", "last-month", "this-year")
 GRAMMAR = f"7d, 24h, {', '.join(_NAMED)}, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
@@ -110,6 +111,8 @@ def _dated(text: str) -> Window | None:
     start, end = _span(first), _span(last) if dots else _span(first)
     if start is None or end is None:
         return None
+    if start[0].year not in YEARS or end[1].year not in YEARS:
+        raise WrongInput(f"'{text}' lies outside {YEARS.start} to {YEARS.stop - 1}; write one of {GRAMMAR}.")
     return Window(start[0], end[1])
 
 

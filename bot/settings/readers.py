@@ -65,9 +65,12 @@ def _meaning(text: str) -> Meaning:
 _EXAMPLE = "nc_util -> neuroncore_utilization_ratio in percent"
 
 
+_WHOLE = re.compile(r"\d{1,9}")
+
+
 def port(text: str) -> int:
     """Read a port; raise `WrongInput`."""
-    if not text.isdecimal() or int(text) > 65_535:
+    if not _WHOLE.fullmatch(text) or int(text) > 65_535:
         raise WrongInput(f"'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).")
     return int(text)
 
@@ -101,14 +104,14 @@ def interval(text: str) -> timedelta:
 def usd(text: str) -> Decimal | None:
     """Read an amount, None where nothing is said; raise `WrongInput`."""
     amount = text.removeprefix("$")
-    if text and not amount.replace(".", "", 1).isdecimal():
+    if text and not re.fullmatch(r"\d{1,12}(\.\d{0,9})?|\.\d{1,9}", amount):
         raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
     return Decimal(amount) if text else None
 
 
 def count(text: str) -> int:
     """Read a whole number of things; raise `WrongInput`."""
-    if not text.isdecimal() or int(text) > 100_000:
+    if not _WHOLE.fullmatch(text) or int(text) > 100_000:
         raise WrongInput(f"'{text}' is not a number of things; write one such as 60, or 0 for none.")
     return int(text)
 

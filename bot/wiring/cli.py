@@ -19,6 +19,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.codec import encode
 from bot.model.durations import parse_duration
+from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_instant
@@ -179,8 +180,11 @@ def _at(options: Options) -> datetime | None:
     if text is None:
         return None
     try:
-        return parse_instant(text)
-    except ValueError:
+        at = parse_instant(text)
+        if at.year in YEARS:
+            return at
+        raise ValueError
+    except (ValueError, OverflowError):
         raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.") from None
 
 
