@@ -88,7 +88,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, cl
     app = _serving_app(settings, opened, stores_in(store), surfaces, people)
     hints = command_hints()
     extent = opened.metrics().extent()
-    answer = up_to_date(app.answer, store, extent.end + settings["interval"]) if extent else app.answer
+    answer = up_to_date(app, store, extent.end + settings["interval"]) if extent else app.answer
     console = Console(
         answer,
         clock,
@@ -107,19 +107,20 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, cl
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values()])
 
 
-def up_to_date(answer: Answer, store: SqlStore, end: datetime) -> Answer:
+def up_to_date(app: App, store: SqlStore, end: datetime) -> Answer:
     """Answer at the newest time that the database knows: another process may be further in the recording than this one's clock.
 
-    A database that does not tell is left for the answer to complain of, if it asks it.
+    The process that ticks is the furthest itself. A database that does not tell is left for the answer to complain of.
     """
 
     async def answer_now(request: Request) -> Card:
         known = None
-        with suppress(Unavailable):
-            known = await asyncio.to_thread(store.known_at)
+        if not (app.health.leading and app.health.ticks):
+            with suppress(Unavailable):
+                known = await asyncio.to_thread(store.known_at)
         if known and request.at < known <= end:
             request = replace(request, at=known)
-        return await answer(request)
+        return await app.answer(request)
 
     return answer_now
 
