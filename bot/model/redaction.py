@@ -10,21 +10,19 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 HIDDEN = "(hidden)"
 _SHORTEST = 6
 """Characters of a known secret; a shorter one stands in too many words to be hidden."""
-_NAMES = (
-    r"[\w-]{0,40}(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?"
-    r"|aws_secret_access_key|SecretAccessKey|private_key|api_?key"
-)
+_NAMES = r"(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?|(?:access|private|api)_?key"
+"""Words that a secret's name ends with; where one stands without a value after it, nothing is hidden."""
 _SECRET = re.compile(
     r"xox[a-z](?:\.xox[a-z])?-\w[\w%.-]*"  # tokens of Slack
     r"|xapp-\w[\w-]*"
     r"|(?P<kept>//hooks\.\w+\.com)/[^\s\"'<>]+"  # addresses that let anybody answer
     r"|wss?://[^\s\"'<>]+|/_hooks/[^\s\"'<>]+"
-    r"|(?i:bearer|basic) [\w+/=.~-]{8,}"
+    r"|(?i:bearer) [\w+/=.~-]{8,}|(?:(?<=Authorization: )|(?<=Authorization['\"]: ['\"]))Basic [\w+/=]+"
     r"|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"  # JSON web tokens
     r"|(?:AKIA|ASIA)[A-Z0-9]{12,}"
     r"|(?P<scheme>://)[^\s/@:\"']{0,128}:[^\s/@\"']{1,256}@"
     r"|(?<=['\"]code['\"]: ['\"])[^'\"]+|(?<=[?&]code=)[^&\s\"']+"  # codes of OAuth
-    rf"|(?P<name>\b(?i:{_NAMES})[\"']?\s{{0,2}}[=:>]\s{{0,2}}[\"']?)(?!\s|\(hidden\)|None\b|True\b|False\b)[^\s\"'&,;}}<>)\]]{{4,}}"
+    rf"|(?P<name>(?i:{_NAMES})[\"']?\s{{0,2}}[=:>]\s{{0,2}}[\"']?)(?!\s|\(hidden\)|None\b|True\b|False\b)[^\s\"'&,;}}<>)\]]{{4,}}"
 )
 
 

@@ -145,6 +145,8 @@ def test_every_configured_secret_is_hidden_whoever_logs_it(written: Any) -> None
         ("slack:C02FIN was not delivered: Slack cannot be reached at https://slack.com/api/chat.postMessage", None),
         ("installed in Slack workspace T0123", None),
         ("token=None password: True", None),
+        ("no access: denied; basic authentication failed; aws_access_key_id unset", None),
+        ("aws_secret_access_key = wJalrXUtnFEMI", "aws_secret_access_key = (hidden)"),
     ],
 )
 def test_what_looks_like_a_secret_is_hidden_and_nothing_else(text: str, shown: str | None) -> None:
