@@ -1,7 +1,7 @@
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.web.html import PageRenderer
@@ -90,6 +90,7 @@ def shape(words):
 HARMLESS = [tag for tag in shape("plain").tags if tag[0] != "option"]
 
 
+@settings(deadline=None)
 @given(NASTY)
 def test_text_never_becomes_markup(words):
     found = shape(words)
