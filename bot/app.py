@@ -29,9 +29,10 @@ from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
 from bot.ports.work import Lane, within
-from bot.watch.deliver import Delivery, intents, surface_of
+from bot.watch.deliver import PRESS_S, TICK_S, Aside, Delivery, surface_of
 from bot.watch.health import Health, watch_channels
 from bot.watch.mute import mute
+from bot.watch.outbox import Decided, decide
 from bot.watch.tick import TickResult, Watch, drill_targets, notify
 
 log = logging.getLogger("trnbot.app")
@@ -59,6 +60,8 @@ class App:
         self._leaving = asyncio.Event()
         self._turns = turns
         self._stopwatch = stopwatch
+        self._delivery = Delivery(ports.site.surfaces, ports.stores.alerts, ports.stores.outbox, self._arrived)
+        self._aside = Aside()
 
     async def tick(self, now: datetime) -> TickResult | None:
         """Run one tick: read, write, notify, write the log; a tick that fails leaves the last one's state whole.
@@ -74,9 +77,11 @@ class App:
         result = await self._result(now)
         if result is None:
             return None
-        await self._notify(result.outcome.notifications, result.state, result.reading, result.changes(), now)
+        decided = self._decide(result.outcome.notifications, result.state, result.reading)
+        await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
-        self.health.undelivered += await post_digests(self.ports, current, result.reading.inventory, now)
+        digests = partial(post_digests, self.ports, current, result.reading.inventory, now)
+        self.health.undelivered += await self._aside.run("digests", digests) or ()
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
         await asyncio.to_thread(remember_estimate, self.ports, now)
@@ -98,6 +103,10 @@ class App:
     def leave(self) -> None:
         """Begin no tick, and abandon the reading of one under way; its writes and messages are finished."""
         self._leaving.set()
+
+    async def settle(self) -> None:
+        """Let the messages under way be finished; what was not begun stays written, for the next process."""
+        await self._delivery.settle()
 
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
@@ -154,25 +163,32 @@ class App:
             firing, ended = ([a for a in state.alerts if a.firing is fires] for fires in (True, False))
             alerts = mute(firing, state.silences, rules.policy, now, ended)
             reading = await asyncio.to_thread(self._watch.read, now)
-            notifications = notify(state, alerts, rules, now)
-            await self._notify(notifications, state, reading, StateUpdate(alerts=alerts), now)
+            decided = self._decide(notify(state, alerts, rules, now), state, reading)
+            await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
 
     async def role(self, user: str) -> Role:
         """Return the role of a person; raise `Unavailable` when their platform must be asked and does not tell."""
         return await self._access.role(user, self.ports.site.people)
 
-    async def _notify(
-        self, notifications: Sequence[Notification], state: State, reading: Reading, changes: StateUpdate, now: datetime
-    ) -> None:
-        """Write alerts and intents, then deliver the notifications."""
-        written = [*changes.notification_log, *intents(notifications, state.notification_log)]
-        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, notification_log=written))
+    def _decide(self, notifications: Sequence[Notification], state: State, reading: Reading) -> Decided:
+        """Put the notifications into words."""
         draw = partial(_card, state=state, reading=reading, routes=self.ports.site.routes)
         line = partial(thread_line, silences=(*state.silences, *state.slept))
-        delivery = Delivery(self.ports.site.surfaces, self.ports.stores.alerts, draw, line)
-        delivered = await delivery.send(notifications, state.notification_log)
+        return decide(notifications, state, draw, line)
+
+    async def _send(self, decided: Decided, changes: StateUpdate, now: datetime, patience_s: float) -> None:
+        """Write alerts, and what is to be sent; then send it."""
+        self._delivery.fresh(decided.keys())
+        written = [*changes.notification_log, *decided.entries]
+        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, notification_log=written, lines=decided.lines))
+        delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
-        await watch_channels(delivered, self.ports.stores.documents, now, self.tell_admins)
+        told = partial(watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins)
+        await self._aside.run("channels", told)
+
+    def _arrived(self, channel: str) -> None:
+        """Note that a channel waits for nothing any more."""
+        self.health.undelivered = tuple(one for one in self.health.undelivered if not one.startswith(f"{channel}: "))
 
     async def tell_admins(self, sentence: str, *, widely: bool = False) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches.

@@ -8,6 +8,7 @@ TrnbotError
     +-- Unanswered   it may have done what was asked
     +-- OverBudget   a person, a surface or the whole bot is asked for more than its share; later it works
     +-- OutOfTime    the line worked for longer than it may, or nobody waits for its answer any more
+    +-- Limited      a platform's limit holds it back for so many seconds; nothing was done
 """
 
 from __future__ import annotations
@@ -53,6 +54,14 @@ class OverBudget(Unavailable):
 
 class OutOfTime(Unavailable):
     """Stop a line that worked for too long, or whose answer nobody waits for."""
+
+
+class Limited(Unavailable):
+    """Report a call that a limit holds back: nothing was done, and it may be tried again after `seconds`."""
+
+    def __init__(self, sentence: str, seconds: float) -> None:
+        super().__init__(sentence)
+        self.seconds = seconds
 
 
 def _after_question(sentence: str) -> str:

@@ -58,7 +58,7 @@ class ChartUploader:
 
     async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
         """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
-        if self._pace.closed(_UPLOADS):
+        if self._pace.closed_s("", _UPLOADS):
             return ""
         try:
             png = await asyncio.to_thread(self._draw, chart)
@@ -72,7 +72,7 @@ class ChartUploader:
             )
             return str(answer["files"][0]["id"])
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError) as error:
-            self._pace.hold(_UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
+            self._pace.hold("", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""
 

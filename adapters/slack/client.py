@@ -16,8 +16,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.slack.markup import one_line
-from adapters.slack.pace import RateLimitRetry
-from bot.errors import Refused, Unanswered, Unavailable
+from adapters.slack.pace import RateLimitRetry, closed_s, is_limited
+from bot.errors import Limited, Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 from bot.model.redaction import redact
 
@@ -30,7 +30,7 @@ class Client(AsyncWebClient):
     """Be the SDK's client, which trips over a proxy's page in plain text.
 
     It tries again only the calls that surely never arrived, and waits as long as a 429 says. Without `delays` it does not
-    wait: an alert goes without its picture rather than later.
+    wait: whoever delivers alerts does that, and an alert goes without its picture rather than later.
     """
 
     def __init__(self, token: str, api_url: str, delays: Delays | None) -> None:
@@ -145,6 +145,8 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
     try:
         yield
     except SlackApiError as error:
+        if is_limited(error):
+            raise Limited(_SENTENCES["ratelimited"].format(channel=channel or "there"), closed_s(error)) from None
         raise _kind(code_of(error))(sentence(error, channel)) from None
     except aiohttp.ClientConnectorError as error:
         raise Unavailable(f"Slack cannot be reached ({type(error).__name__}); it is tried again later.") from None

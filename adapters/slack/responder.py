@@ -59,7 +59,7 @@ class Responder:
         if private and requester.channel and not requester.channel.startswith("D"):
             await self._sender.post_ephemeral(requester.channel, requester.user, card, requester.thread, line)
         else:
-            await self._sender.post(requester.channel or requester.user, card, thread=requester.thread, line=line)
+            await self._sender.answer(requester.channel or requester.user, card, requester.thread, line)
 
     async def respond_in_modal(self, line: str, requester: Requester, trigger: str) -> None:
         """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""

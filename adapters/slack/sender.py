@@ -1,10 +1,11 @@
-"""Send, replace and find messages."""
+"""Send, replace and find messages, and the lines of their threads."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -12,12 +13,16 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.charts import ChartUploader
 from adapters.slack.client import BAD_BLOCKS, GONE, PASSING, code_of, explained
-from adapters.slack.pace import Pace, closed_s
+from adapters.slack.pace import BRIEF_S, Pace, closed_s, is_limited
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
+from bot.errors import Limited
 
 EVENT_TYPE = "trnbot_notice"
 _PAGE, _PAGES = 200, 3
+_THREAD_PAGE = 1000
+_TRIES = 3
+"""How often an answer is tried that a limit holds up briefly."""
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
 _log = logging.getLogger("trnbot.slack")
 
@@ -32,19 +37,35 @@ class Sender:
         self._direct: dict[str, str] = {}
 
     async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
-        """Send a new message and return its timestamp, which is its id."""
-        around = Around(key=key, line=line, images=await self.charts.upload(card, key))
+        """Send a new message and return its timestamp, which is its id; raise `Limited` where Slack asks to wait."""
         channel = await self._conversation(channel)
-        async with explained(channel), self._pace.turn(channel):
+        self._pace.check(channel, "chat.postMessage")
+        around = Around(key=key, line=line, images=await self.charts.upload(card, "" if thread else key))
+        async with explained(channel), self._pace.turn(channel, "chat.postMessage"):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
+
+    async def answer(self, channel: str, card: Card, thread: str = "", line: str = "") -> None:
+        """Answer people in a channel; a short limit is waited out."""
+        await self._briefly(lambda: self.post(channel, card, thread=thread, line=line))
+
+    async def _briefly(self, send: Callable[[], Awaitable[str]]) -> str:
+        for left in range(_TRIES, 0, -1):
+            try:
+                return await send()
+            except Limited as limit:
+                if limit.seconds > BRIEF_S or left == 1:
+                    raise
+                await self._pace.wait(limit.seconds)
+        return ""
 
     async def edit(self, channel: str, ts: str, card: Card, key: str) -> str:
         """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
         channel = await self._conversation(channel)
+        self._pace.check(channel, "chat.update")
         number = self._pace.claim(channel, ts)
         around = Around(key=key, images=await self.charts.upload(card, key))
         try:
-            async with explained(channel), self._pace.turn(channel):
+            async with explained(channel), self._pace.turn(channel, "chat.update"):
                 if not self._pace.is_newest(channel, ts, number):
                     return ts
                 return await self._replace(channel, ts, card, around)
@@ -54,31 +75,42 @@ class Sender:
     async def post_ephemeral(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
         around = Around(line=line, images=await self.charts.upload(card))
+        await self._briefly(lambda: self._post_ephemeral(channel, card, around, {"user": user, **_thread(thread)}))
+
+    async def _post_ephemeral(self, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
         async with explained(channel):
             try:
-                await self._send("chat.postEphemeral", channel, card, around, {"user": user, **_thread(thread)})
+                return await self._send("chat.postEphemeral", channel, card, around, where)
             except SlackApiError as error:
+                if is_limited(error):
+                    raise
                 _log.info("answered directly: %s", code_of(error))
-                await self._send("chat.postMessage", user, card, around, {})
+                return await self._send("chat.postMessage", where["user"], card, around, {})
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the newest message with the key among the last few hundred, "" when Slack does not let us look."""
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
+        """Return the newest message with the key among the last few hundred, or the line in a thread.
+
+        Return "" when there is none, or when Slack does not let us look.
+        """
         channel = await self._conversation(channel)
-        async with explained(channel), self._pace.turn(channel):
-            return await self._find_in_history(channel, key)
+        method = "conversations.replies" if thread else "conversations.history"
+        async with explained(channel), self._pace.turn(channel, method):
+            return await self._find(channel, key, thread)
 
-    async def _find_in_history(self, channel: str, key: str) -> str:
-        cursor = ""
+    async def _find(self, channel: str, key: str, thread: str = "") -> str:
+        """Look through the pages of a channel, or of a message's thread."""
+        method, cursor = "conversations.replies" if thread else "conversations.history", ""
+        asked = {"channel": channel, "limit": _THREAD_PAGE if thread else _PAGE, "include_all_metadata": True}
+        asked |= {"ts": thread} if thread else {}
         for _ in range(_PAGES):
             try:
-                page: Any = await self._client.conversations_history(
-                    channel=channel, limit=_PAGE, include_all_metadata=True, cursor=cursor or None
-                )
+                params = asked | ({"cursor": cursor} if cursor else {})
+                page: Any = await self._client.api_call(method, http_verb="GET", params=params)
             except SlackApiError as error:
-                self._pace.hold(channel, closed_s(error))
-                if code_of(error) in PASSING:
+                self._pace.hold(channel, method, closed_s(error))
+                if is_limited(error) or code_of(error) in PASSING:
                     raise  # not having looked is no proof that it is not there
-                _log.info("history of %s not read: %s", channel, code_of(error))
+                _log.info("%s of %s not read: %s", method, channel, code_of(error))
                 return ""
             ts = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
@@ -107,7 +139,7 @@ class Sender:
             if code_of(error) not in GONE:
                 raise
             _log.info("message gone, posted fresh: %s", code_of(error))
-        fresh = await self._find_in_history(channel, around.key)
+        fresh = await self._find(channel, around.key)
         if fresh not in ("", ts):  # posted before, by a call whose answer was lost
             return await self._send("chat.update", channel, card, around, {"ts": fresh})
         await self.wait_for_upload()
@@ -142,7 +174,7 @@ class Sender:
         try:
             answer = await self._client.api_call(method, json=body)
         except SlackApiError as error:
-            self._pace.hold(channel, closed_s(error))
+            self._pace.hold(channel, method, closed_s(error))
             raise
         return str(answer.get("ts") or answer.get("message_ts") or "")
 

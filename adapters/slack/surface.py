@@ -54,11 +54,11 @@ class SlackSurface:
         """Return the parts that post and answer in one workspace."""
         config, ports = self._config, self._ports
         client, pace = self._client(token), Pace(config.interval_s, self.delays)
-        prompt = Client(token, config.api_url, None)
-        charts = ChartUploader(prompt, ports.draw, ports.documents, pace)
-        sender = Sender(client, charts, pace, upload_delay_s=config.interval_s)
+        sending = Client(token, config.api_url, None)  # whoever sends waits: an alert's delivery not at all
+        charts = ChartUploader(sending, ports.draw, ports.documents, pace)
+        sender = Sender(sending, charts, pace, upload_delay_s=config.interval_s)
         responder = Responder(client, sender, ports, prefix, modal_delay_s=config.interval_s / 2)
-        belongings = Belongings(prompt, team, prefix, config.workspaces)
+        belongings = Belongings(sending, team, prefix, config.workspaces)
         return Workspace(token, prefix, client, sender, responder, Members(client), belongings)
 
     def _client(self, token: str = "") -> Client:
@@ -93,15 +93,15 @@ class SlackSurface:
         workspace, place = await self._workspaces.at(channel)
         return await workspace.sender.edit(place, message, workspace.own(card), key)
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
-        """Add to the message's thread."""
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Add to the message's thread and return the line's timestamp; `key` travels with it as with a message."""
         workspace, place = await self._workspaces.at(channel)
-        await workspace.sender.post(place, workspace.own(card), thread=message)
+        return await workspace.sender.post(place, workspace.own(card), key, thread=message)
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the message posted with `key` among the channel's last few hundred, else ""."""
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
+        """Return the message posted with `key` among the channel's last few hundred, or the line in `thread`, else ""."""
         workspace, place = await self._workspaces.at(channel)
-        return await workspace.sender.find(place, key)
+        return await workspace.sender.find(place, key, thread)
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person is in a user group (`S0123`, `T2/S0123`) of their own workspace, or one of its `admins`."""

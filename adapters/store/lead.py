@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 LEADING = 7_478_606_002
 """PostgreSQL's advisory lock of the one that watches."""
+SENDING = 747_860_600
+"""First half of PostgreSQL's advisory locks of those that send a message; the second is the message's own."""
 
 
 class Lead(Protocol):
@@ -24,6 +27,14 @@ class Lead(Protocol):
 
     def release(self) -> None:
         """Release the watch."""
+        ...
+
+    def hold(self, name: str) -> bool:
+        """Return whether this process alone may send what is called so, until it frees it or ends."""
+        ...
+
+    def free(self, name: str) -> None:
+        """Let others send it."""
         ...
 
 
@@ -53,6 +64,13 @@ class FileLead:
             os.close(self._held)
         self._held = None
 
+    def hold(self, name: str) -> bool:
+        """Hold anything: no other process has this database."""
+        return bool(name)
+
+    def free(self, name: str) -> None:
+        """Do nothing."""
+
 
 class PostgresLead:
     """Lock on a connection of its own: when that breaks, PostgreSQL frees the lock and the next call asks anew."""
@@ -60,6 +78,7 @@ class PostgresLead:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._held: Connection | None = None
+        self._sending = _PostgresHolds(engine)
 
     def acquire(self) -> bool:
         """Take the lock where it is free, and return whether this process holds it; raise `SQLAlchemyError` without a server."""
@@ -77,15 +96,49 @@ class PostgresLead:
         """Release the lock by ending the connection, not by returning it to the pool with the lock."""
         if self._held is not None:
             with contextlib.suppress(SQLAlchemyError):
+                self._held.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING})  # before the server sees it end
+            with contextlib.suppress(SQLAlchemyError):
                 self._held.invalidate()
                 self._held.close()
         self._held = None
 
+    def hold(self, name: str) -> bool:
+        """Lock a name, and return whether nobody else has; raise `SQLAlchemyError` without a server."""
+        return self._sending.hold(name)
+
+    def free(self, name: str) -> None:
+        """Unlock a name."""
+        self._sending.free(name)
+
     def _alive(self) -> bool:
-        if self._held is None:
-            return False
-        try:
-            self._held.execute(text("SELECT 1"))
-        except SQLAlchemyError:
-            return False
-        return True
+        return self._held is not None and _answers(self._held)
+
+
+class _PostgresHolds:
+    """Lock names on one connection, which threads share in turn; PostgreSQL frees them all when the process ends."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+        self._turn = threading.Lock()
+
+    def hold(self, name: str) -> bool:
+        with self._turn:
+            if self._connection is None or not _answers(self._connection):
+                self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            locked = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
+            return bool(self._connection.execute(locked, {"kind": SENDING, "name": name}).scalar())
+
+    def free(self, name: str) -> None:
+        with self._turn, contextlib.suppress(SQLAlchemyError):
+            if self._connection is not None:
+                unlocked = text("SELECT pg_advisory_unlock(:kind, hashtext(:name))")
+                self._connection.execute(unlocked, {"kind": SENDING, "name": name})
+
+
+def _answers(connection: Connection) -> bool:
+    try:
+        connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        return False
+    return True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, Line, NotificationLogEntry, Receipt, Silence
 from bot.model.labels import Labels
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
@@ -20,12 +21,13 @@ KEEP_SLEPT = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.AlertStore`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
+    """Implement `bot.ports.AlertStore`, `Outbox`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
         self._closed: dict[str, Alert] = {}
         self._log: dict[tuple[str, str], NotificationLogEntry] = {}
+        self._lines: dict[str, Line] = {}
         self._silences: dict[str, Silence] = {}
         self._decisions: dict[str, dict[str, Decision]] = {}
         self._ticked_at: datetime | None = None
@@ -39,23 +41,42 @@ class MemoryStore:
         standing = [silence for silence in self._silences.values() if silence.ended_at is None]
         return State(
             alerts=self._ordered([*self._open.values(), *recent]),
-            notification_log=tuple(entry for entry in self._log.values() if not entry.over or entry.at > now - KEEP_SAID),
+            notification_log=tuple(e for e in self._log.values() if e.pending or not e.over or e.at > now - KEEP_SAID),
             silences=tuple(silence for silence in standing if silence.ends > now),
             slept=tuple(silence for silence in standing if now - KEEP_SLEPT < silence.ends <= now),
             ticked_at=self._ticked_at,
+            lines=tuple(line for line in self._lines.values() if not line.sent and line.at > now - KEEP_SAID),
         )
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them."""
         alerts, entries = tuple(changes.alerts), tuple(changes.notification_log)
         silences, decisions = tuple(changes.silences), tuple(changes.decisions)
+        lines, receipts = tuple(changes.lines), tuple(changes.receipts)
         for alert in alerts:
             self._put_alert(alert)
-        self._log.update(((entry.id, entry.channel), entry) for entry in entries)
+        for entry in entries:
+            known = self._log.get((entry.id, entry.channel))
+            self._log[entry.id, entry.channel] = replace(entry, message=entry.message or (known.message if known else ""))
+        for receipt in receipts:
+            self._receive(receipt)
+        self._lines.update((line.id, line) for line in lines if line.sent or line.id not in self._lines)
         self._silences.update((silence.id, silence) for silence in silences)
         for decision in decisions:
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
         self._ticked_at = changes.ticked_at or self._ticked_at
+
+    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+        """Return a message's newest entry, and the lines of its thread that are not said yet."""
+        theirs = (line for line in self._lines.values() if (line.notification, line.channel) == (notification, channel))
+        return self._log.get((notification, channel)), [line for line in theirs if not line.sent]
+
+    def hold(self, notification: str) -> bool:
+        """Let this process send, for nobody else sees this state."""
+        return bool(notification)
+
+    def release(self, notification: str) -> None:
+        """Do nothing."""
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
@@ -118,6 +139,12 @@ class MemoryStore:
 
     def close(self) -> None:
         """Do nothing."""
+
+    def _receive(self, receipt: Receipt) -> None:
+        """Note which message shows an entry, and whether it shows the newest."""
+        if entry := self._log.get((receipt.id, receipt.channel)):
+            pending = entry.pending and entry.version != receipt.version
+            self._log[receipt.id, receipt.channel] = replace(entry, message=receipt.message, pending=pending)
 
     def _put_alert(self, alert: Alert) -> None:
         here, there = (self._open, self._closed) if alert.firing else (self._closed, self._open)

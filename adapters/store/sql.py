@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects import sqlite as sqlite_dialect
 
 from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
 from adapters.store.faults import explained
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
+from adapters.store.outbox import entries, receive, unsent_lines
+from adapters.store.rows import add, insert_into, replace
 from adapters.store.sealing import ChangedDocument
 from adapters.store.tables import (
     ALERTS,
     ATTEMPTS,
     DECISIONS,
+    LINES,
     SAID,
     SHELF,
     SILENCES,
     TICKS,
     VERSIONS,
-    Row,
     alert_row,
     decision_of,
     decision_row,
+    line_row,
     said_row,
     silence_row,
 )
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, Line, NotificationLogEntry, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.model.version import Attempt, Version
@@ -50,7 +51,7 @@ _BATCH = 500
 
 
 class SqlStore:
-    """Implement `Store`, `Versions`, `DocumentStore` and `IdempotencyKeys`; every method may block or raise `Unavailable`."""
+    """Implement the ports of the stores; every method may block or raise `Unavailable`."""
 
     def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
         self._reader = reader
@@ -62,15 +63,16 @@ class SqlStore:
         """Return the watch's state at `now`, all as of one instant."""
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
-            recent_entries = or_(SAID.c.over == 0, SAID.c.at > now - KEEP_SAID)
+            recent_entries = or_(SAID.c.over == 0, SAID.c.pending == 1, SAID.c.at > now - KEEP_SAID)
             standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
             silences = _bodies(connection, SILENCES, standing, Silence)
             return State(
                 alerts=_alerts(connection, recent),
-                notification_log=_bodies(connection, SAID, recent_entries, NotificationLogEntry),
+                notification_log=entries(connection, recent_entries),
                 silences=tuple(silence for silence in silences if silence.ends > now),
                 slept=tuple(silence for silence in silences if silence.ends <= now),
                 ticked_at=_ticked_at(connection),
+                lines=unsent_lines(connection, LINES.c.at > now - KEEP_SAID),
             )
 
     def ticked_at(self) -> datetime | None:
@@ -88,12 +90,31 @@ class SqlStore:
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
-            _replace(connection, ALERTS, map(alert_row, changes.alerts))
-            _replace(connection, SAID, map(said_row, changes.notification_log))
-            _replace(connection, SILENCES, map(silence_row, changes.silences))
-            _add(connection, DECISIONS, "id", map(decision_row, changes.decisions))
+            replace(connection, ALERTS, map(alert_row, changes.alerts))
+            replace(connection, SAID, map(said_row, changes.notification_log), keep="message")
+            replace(connection, LINES, map(line_row, changes.lines), keep="sent", key="id")
+            for receipt in changes.receipts:
+                receive(connection, receipt)
+            replace(connection, SILENCES, map(silence_row, changes.silences))
+            add(connection, DECISIONS, "id", map(decision_row, changes.decisions))
             if changes.ticked_at:
                 connection.execute(insert(TICKS).values(at=changes.ticked_at))
+
+    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+        """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
+        with self._speaking(self._reader) as connection:
+            found = entries(connection, (SAID.c.id == notification) & (SAID.c.channel == channel))
+            lines = unsent_lines(connection, (LINES.c.notification == notification) & (LINES.c.channel == channel))
+        return (found[0] if found else None), lines
+
+    def hold(self, notification: str) -> bool:
+        """Return whether this process alone may send the message now."""
+        with explained(self._name):
+            return self._lead.hold(notification)
+
+    def release(self, notification: str) -> None:
+        """Let others send the message."""
+        self._lead.free(notification)
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
@@ -120,7 +141,7 @@ class SqlStore:
         """Write one version; raise `WrongInput` when somebody else took its number."""
         row = {"number": version.number, "at": version.at, "by": version.by, "doing": version.doing.value}
         with self._speaking(self._writer) as connection:
-            statement = _insert(connection, VERSIONS).values(**row, body=encode(version)).on_conflict_do_nothing()
+            statement = insert_into(connection, VERSIONS).values(**row, body=encode(version)).on_conflict_do_nothing()
             if connection.execute(statement.returning(VERSIONS.c.number)).first() is None:
                 raise WrongInput(
                     "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
@@ -141,7 +162,7 @@ class SqlStore:
         """Write one document over the one before."""
         with self._speaking(self._writer) as connection:
             row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": dict(document), "written": _now()}
-            _replace(connection, SHELF, [row])
+            replace(connection, SHELF, [row])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""
@@ -186,13 +207,13 @@ class SqlStore:
         """Return whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
         with self._speaking(self._writer) as connection:
             row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}, "written": _now()}
-            statement = _insert(connection, SHELF).values(**row).on_conflict_do_nothing()
+            statement = insert_into(connection, SHELF).values(**row).on_conflict_do_nothing()
             return connection.execute(statement.returning(SHELF.c.key)).first() is not None
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
         """Drop documents of the shelves in `worth_reading` that were written longer ago, and return how many.
 
-        Drop also log entries of incidents over for longer than `told` before the last tick, and ticks long past.
+        Drop also what was over, or decided as a line, for longer than `told` before the last tick, and ticks long past.
         """
         now = _now()
         with self._speaking(self._writer) as connection:
@@ -203,7 +224,9 @@ class SqlStore:
             last = connection.execute(select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).first()
             if last:
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
-                connection.execute(delete(SAID).where((SAID.c.over == 1) & (SAID.c.at < last.at - max(told, KEEP_SAID))))
+                long_ago = last.at - max(told, KEEP_SAID)
+                connection.execute(delete(SAID).where((SAID.c.over == 1) & (SAID.c.at < long_ago)))
+                connection.execute(delete(LINES).where(LINES.c.at < long_ago))
             return dropped
 
     def acquire_lead(self) -> bool:
@@ -266,17 +289,6 @@ def _noun(kind: type[T], body: Any) -> T:
         raise Unavailable(f"A stored {_words(kind)} cannot be read: {error}.") from error
 
 
-def _replace(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
-    """Write rows over those with the same primary key."""
-    ready = list(rows)
-    if not ready:
-        return
-    keys = [column.name for column in table.primary_key.columns]
-    statement = _insert(connection, table)
-    others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -284,13 +296,3 @@ def _now() -> datetime:
 def _next(connection: Connection, shelf: str) -> int:
     """Return the number of the document that a shelf takes next."""
     return (connection.execute(select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)).scalar() or 0) + 1
-
-
-def _add(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:
-    """Write the rows whose key is new."""
-    if ready := list(rows):
-        connection.execute(_insert(connection, table).on_conflict_do_nothing(index_elements=[key]), ready)
-
-
-def _insert(connection: Connection, table: Table) -> Any:
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite_dialect).insert(table)

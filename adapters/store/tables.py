@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.derive import labels_of
-from bot.model.alert import Alert, Decision, DecisionKind, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Line, NotificationLogEntry, Silence
 from bot.model.codec import encode
 
 
@@ -99,8 +99,24 @@ SAID = Table(
     _required("at", Instant),
     _required("message", Text),
     _required("over", Integer),
+    _required("pending", Integer),
+    _required("version", Integer),
     _required("body", BODY),
     Index("said_over_at", "over", "at"),
+)
+
+LINES = Table(
+    "lines",
+    METADATA,
+    _counter("number"),
+    _required("id", Text),
+    _required("notification", Text),
+    _required("channel", Text),
+    _required("at", Instant),
+    _required("sent", Text),
+    _required("body", BODY),
+    Index("lines_id", "id", unique=True),
+    Index("lines_unsent", "sent", "notification"),
 )
 
 SILENCES = Table(
@@ -196,8 +212,15 @@ def alert_row(alert: Alert) -> Row:
 
 def said_row(entry: NotificationLogEntry) -> Row:
     """Return the row of one entry of the notification log."""
-    row = {"id": entry.id, "channel": entry.channel, "reason": entry.reason.value, "at": entry.at}
-    return row | {"message": entry.message, "over": int(entry.over), "body": encode(entry)}
+    row: Row = {"id": entry.id, "channel": entry.channel, "reason": entry.reason.value, "at": entry.at}
+    row |= {"message": entry.message, "over": int(entry.over), "pending": int(entry.pending), "version": entry.version}
+    return row | {"body": encode(entry)}
+
+
+def line_row(line: Line) -> Row:
+    """Return a line's row."""
+    row: Row = {"id": line.id, "notification": line.notification, "channel": line.channel, "at": line.at}
+    return row | {"sent": line.sent, "body": dict(line.card)}
 
 
 def silence_row(silence: Silence) -> Row:

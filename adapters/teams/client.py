@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -17,12 +17,14 @@ from botbuilder.schema import Activity, ResourceResponse
 from adapters.teams.config import Cloud
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
-from bot.errors import Refused, Unanswered, Unavailable
+from bot.errors import Limited, Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
 TARGETED = "isTargeted"
 """The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
 _AGAIN = frozenset({412, 429, 502, 504})
+_MAYBE = frozenset({502, 504})
+"""After these the message may have been taken."""
 _TRIES = 4
 _NEVER = -1
 """Stands for the status of a service that was not reached."""
@@ -67,7 +69,7 @@ class ConnectorClient:
         url = _url(service_url, path)
         place, statuses = split_thread(conversation)[0], list[int]()  # a channel's threads share its limits
         for attempt in range(_TRIES):
-            await self._pace.turn(place)
+            await self._turn(place, statuses)
             status, wait, answer = await self._attempt(method, url, dumps(body))
             if 0 < status < 300:
                 return str(answer.get("id") or "")
@@ -75,9 +77,17 @@ class ConnectorClient:
                 raise _refusal(status, answer)
             statuses.append(status)
             self._pace.hold(place, wait if wait is not None else 2.0**attempt)
-        kind = Unavailable if {502, 504}.isdisjoint(statuses) else Unanswered
         reason = f"HTTP {status}" if status > 0 else "it cannot be reached"
-        raise kind(f"Teams did not take the message after {_TRIES} tries ({reason}).")
+        raise (Unanswered if _MAYBE.intersection(statuses) else Unavailable)(
+            f"Teams did not take the message after {_TRIES} tries ({reason})."
+        )
+
+    async def _turn(self, place: str, statuses: Sequence[int]) -> None:
+        """Wait for a place's turn; raise `Limited` where that is long and none of the tries before can have been taken."""
+        try:
+            await self._pace.turn(place)
+        except Limited as limit:
+            raise (Unanswered(str(limit)) if _MAYBE.intersection(statuses) else limit) from None
 
     async def get(self, service_url: str, path: str) -> Any:
         """Read from the connector, once and soon, for somebody waits; raise `Gone` for a 404, else `Unavailable`."""

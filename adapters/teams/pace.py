@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from bot.errors import Unavailable
+from bot.errors import Limited
 from bot.model.delays import Delays
 
 _LIMITS = ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0))
 _KEPT = max(most for most, _ in _LIMITS)
-LONGEST_S = 30.0
-"""A longer wait would hold up the other conversations: the message is given back instead, and tried with a later tick."""
+BRIEF_S = 4.0
+"""A longer wait is the caller's: the message is given back, and whoever sends it does something else meanwhile."""
 
 Monotonic = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
@@ -35,13 +35,13 @@ class Pace:
         self._closed_s: dict[str, float] = {}
 
     async def turn(self, conversation: str) -> None:
-        """Return when a message may be sent, counting it as sent; raise `Unavailable` where Teams asked for a longer wait."""
+        """Return when a message may be sent, counting it as sent; raise `Limited` where it must wait for long."""
         with self._delays.held(self._monotonic):
             async with self._locks.setdefault(conversation, asyncio.Lock()):
                 sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
                 while (wait := self._wait_s(conversation, sent)) > 0:
-                    if wait > LONGEST_S:
-                        raise Unavailable(f"Teams limits how fast the bot may post there; it will be retried in {wait:.0f} s.")
+                    if wait > BRIEF_S:
+                        raise Limited(f"Teams limits how fast the bot may post there; it will be retried in {wait:.0f} s.", wait)
                     await self._sleep(wait)
                 sent.append(self._monotonic())
 

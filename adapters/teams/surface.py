@@ -81,13 +81,16 @@ class TeamsSurface:
             return await self.post(channel, card, key)
         return message
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
-        """Add to a message's thread; in a chat without threads, to the chat."""
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Add to a message's thread and return the line's id; in a chat without threads, add to the chat."""
         where = await self._reach(channel)
-        await self._sender.send(where, await self._activity(card), message)
+        line = await self._sender.send(where, await self._activity(card), message)
+        if key:
+            await self._conversations.keep_message(where.id, key, line)
+        return line
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the message posted with `key`: from memory, for Teams lets a bot read no history."""
+    async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002 - keys are kept by conversation
+        """Return the message or the line posted with `key`: from memory, for Teams lets a bot read no history."""
         return await self._conversations.message((await self._reach(channel)).id, key)
 
     async def _reach(self, address: str) -> Conversation:

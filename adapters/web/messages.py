@@ -28,6 +28,7 @@ class Reply:
 
     card: Card
     at: datetime
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,15 @@ class Messages:
             await self._put(made)
         return made
 
-    async def reply(self, message: str, card: Card) -> PageMessage | None:
-        """Add a card to a message's thread and return the message, or None where it is gone."""
+    async def reply(self, message: str, card: Card, key: str) -> PageMessage | None:
+        """Add a card to a message's thread, once a key, and return the message, or None where it is gone."""
         async with self._writing:
             before = await self.get(message)
             if before is None:
                 return None
-            made = replace(before, replies=(*before.replies, Reply(_shown(card), self._clock())))
+            if key and any(one.key == key for one in before.replies):
+                return before
+            made = replace(before, replies=(*before.replies, Reply(_shown(card), self._clock(), key)))
             await self._put(made)
         return made
 
@@ -90,8 +93,11 @@ class Messages:
         document = await asyncio.to_thread(self._documents.get, MESSAGES, message)
         return None if document is None else _read(document)
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the id of the message of this key, "" when there is none."""
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
+        """Return the id of the message of this key, or the key of the reply in `thread`; "" when there is none."""
+        if thread:
+            message = await self.get(thread)
+            return key if message and any(one.key == key for one in message.replies) else ""
         for document in await self._newest(KEPT):
             if document.get("key") == key and document.get("channel") == channel:
                 return str(document["id"])

@@ -46,17 +46,17 @@ class WebSurface:
         self._publish(edited)
         return edited.id
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         """Add a card to a message's thread; where the message is gone, it becomes one of its own."""
-        answered = await self._messages.reply(message, card)
+        answered = await self._messages.reply(message, card, key)
         if answered is None:
-            await self.post(channel, card, "")
-        else:
-            self._publish(answered)
+            return await self.post(channel, card, key)
+        self._publish(answered)
+        return key or answered.id
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the id of the message of this key, "" when there is none."""
-        return await self._messages.find(channel or CHANNEL, key)
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
+        """Return the id of the message of this key, or of the reply in `thread`; "" when there is none."""
+        return await self._messages.find(channel or CHANNEL, key, thread)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""

@@ -162,7 +162,7 @@ class Views:
 
     async def _publish(self, card: Card, where: str) -> None:
         if where and await self._messages.get(where) is not None:
-            await self._surface.reply(CHANNEL, where, card)
+            await self._surface.reply(CHANNEL, where, card, "")
         else:
             await self._surface.post(CHANNEL, card, "")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.model.alert import Alert, Decision, Notification, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, Line, Notification, NotificationLogEntry, Receipt, Silence
 from bot.model.window import Window
 
 
@@ -17,23 +17,30 @@ class State:
     alerts: tuple[Alert, ...] = ()
     """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
     notification_log: tuple[NotificationLogEntry, ...] = ()
-    """The entries of incidents that are not over, or over within the last day."""
+    """The entries of incidents that are not over, over within the last day, or over and not shown so yet."""
     silences: tuple[Silence, ...] = ()
     """Silences that hold now, or will."""
     ticked_at: datetime | None = None
     """The last tick that was saved whole."""
     slept: tuple[Silence, ...] = ()
     """Silences that time has ended within the last day: who asked to be woken, and when."""
+    lines: tuple[Line, ...] = ()
+    """Lines of threads that were decided within the last day and are not said yet, in their order."""
 
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """Hold the writes of one step, made in one transaction; existing ids are replaced."""
+    """Hold the writes of one step, made in one transaction; existing ids are replaced.
+
+    An entry without a message leaves the one that is known, and a line that is not sent leaves the one that is.
+    """
 
     alerts: Sequence[Alert] = ()
     notification_log: Sequence[NotificationLogEntry] = ()
     silences: Sequence[Silence] = ()
     decisions: Sequence[Decision] = ()
+    lines: Sequence[Line] = ()
+    receipts: Sequence[Receipt] = ()
     ticked_at: datetime | None = None
 
 

@@ -9,7 +9,7 @@ from bot.model.state import State, StateUpdate
 from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
 from bot.ports.documents import Documents
 from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
-from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Versions
+from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Outbox, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Listener",
     "NoFiles",
     "NoOutlook",
+    "Outbox",
     "Outlook",
     "People",
     "Ports",

@@ -53,12 +53,15 @@ class Surface(Protocol):
         """Replace a message and return its id: a new one when the old was deleted and it had to be posted fresh."""
         ...
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
-        """Add to the message's thread."""
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Add to the message's thread and return the line's id; `key` is remembered with the line where the platform can."""
         ...
 
-    async def find(self, channel: str, key: str) -> str:
-        """Return the id of the message that was posted with `key`, "" when there is none or it cannot be known."""
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
+        """Return the id of the message, or of the line in `thread`, that was posted with `key`.
+
+        Return "" when there is none or it cannot be known.
+        """
         ...
 
 

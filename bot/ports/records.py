@@ -16,7 +16,7 @@ from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
-from bot.ports.stores import AlertStore, DocumentStore, Versions
+from bot.ports.stores import AlertStore, DocumentStore, Outbox, Versions
 from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
 
 
@@ -98,6 +98,7 @@ class Stores:
     alerts: AlertStore
     versions: Versions
     documents: DocumentStore
+    outbox: Outbox
     persistent: bool = True
     """Outlives this call: what people decided is asked without a replay."""
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from bot.errors import Unavailable
-from bot.model.alert import Alert, Decision
+from bot.model.alert import Alert, Decision, Line, NotificationLogEntry
 from bot.model.labels import Labels
 from bot.model.state import State, StateUpdate
 from bot.model.version import Attempt, Version
@@ -35,6 +35,22 @@ class AlertStore(Protocol):
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first of each."""
+        ...
+
+
+class Outbox(Protocol):
+    """Tell what a message and its thread are owed, and let one process at a time send it."""
+
+    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+        """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
+        ...
+
+    def hold(self, notification: str) -> bool:
+        """Return whether this process alone may send this message now; the hold ends with the process at the latest."""
+        ...
+
+    def release(self, notification: str) -> None:
+        """Let others send the message."""
         ...
 
 

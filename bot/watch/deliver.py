@@ -1,28 +1,41 @@
-"""Deliver notifications: write the intent, send, write the log entry; a crash in between is repaired by asking the platform."""
+"""Deliver what was decided: each channel at its own pace, none of them holding up another or the tick.
+
+Everything was written before it is sent, so that what is left over is sent later: by the same process as soon as the platform
+lets it, or by the next one. What may have been sent already is looked for before it is sent again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from bot.cards.card import Card
-from bot.errors import Refused, TrnbotError, Unanswered
-from bot.model.alert import Notification, NotificationLogEntry, Reason
-from bot.model.causes import Severity
-from bot.ports import AlertStore, StateUpdate, Surface
-from bot.watch.notify import log_entry_of
+from bot.errors import Limited, Refused, TrnbotError, Unanswered
+from bot.model.alert import Line, NotificationLogEntry, Receipt
+from bot.model.codec import decode
+from bot.ports import AlertStore, Outbox, StateUpdate, Surface
+from bot.watch.outbox import Parcel
 
+T = TypeVar("T")
 log = logging.getLogger("trnbot.deliver")
-_THREADED = {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}
 AT_ONCE = 8
 """Channels that are sent to at the same time; the one with the dearest notification begins."""
 ENOUGH = 3
-"""Failures of a channel in one tick after which it is left alone until the next."""
-CardOf = Callable[[Notification], Card]
-LineOf = Callable[[Notification, NotificationLogEntry, Card], Card]
-"""Draws the thread's line about the change since the log entry."""
+"""Failures of a channel in one pass after which it is left alone until the next."""
+TICK_S = 15.0
+"""How long a tick waits for everything that it sends; what is left is sent beside the ticks that follow."""
+PRESS_S = 3.0
+"""The same for a person's press, who sees an answer anyway."""
+ASIDE_S = 5.0
+"""The same for digests, and for what admins are told of channels."""
+AGAIN_S = (2.0, 5.0, 15.0, 60.0)
+"""When a channel that failed is tried again, the last for as long as it fails."""
+LEAST_S = 0.1
+"""No try follows another sooner, whatever a platform says."""
 
 
 @dataclass(frozen=True)
@@ -35,128 +48,202 @@ class Delivered:
     """The newest failure of each channel that took nothing."""
 
 
-@dataclass(frozen=True)
-class _ChannelResult:
-    """Hold the entries and the failures of one channel."""
+@dataclass
+class _Pass:
+    """Collect what became of one pass over a channel's parcels."""
 
-    entries: tuple[NotificationLogEntry, ...]
-    failures: tuple[Exception, ...]
-
-
-def intents(notifications: Sequence[Notification], entries: Sequence[NotificationLogEntry]) -> list[NotificationLogEntry]:
-    """Return the entries to write before sending: those of first messages, which have no id yet."""
-    logged = {entry.id for entry in entries}
-    first = [one for one in notifications if one.reason is Reason.FIRST and one.id not in logged]
-    return [log_entry_of(one, "") for one in first]
+    entries: list[NotificationLogEntry] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    limits: list[Limited] = field(default_factory=list)
+    tried: list[Parcel] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
 class Delivery:
-    """Send notifications to several channels at once, so that a slow one holds up no other; write one entry at a time."""
+    """Send parcels, several channels at once, each message by one process at a time; keep what is left and try it again."""
 
-    surfaces: Mapping[str, Surface]
-    store: AlertStore
-    card_of: CardOf
-    line_of: LineOf
-    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, surfaces: Mapping[str, Surface], store: AlertStore, outbox: Outbox, done: Callable[[str], None]) -> None:
+        self._surfaces, self._store, self._outbox = surfaces, store, outbox
+        self._done = done
+        """Hears of a channel that waits for nothing any more."""
+        self._waiting: defaultdict[str, dict[str, Parcel]] = defaultdict(dict)
+        self._passes: dict[str, asyncio.Task[_Pass]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._failed: defaultdict[str, int] = defaultdict(int)
+        self._unsent: set[str] = set()
+        """Keys that no platform can have taken yet: they need not be looked for."""
+        self._free = asyncio.Semaphore(AT_ONCE)
 
-    async def send(self, notifications: Iterable[Notification], entries: Sequence[NotificationLogEntry]) -> Delivered:
-        """Send each channel its notifications, dearest first, and write the entry of each as soon as it was sent.
+    def fresh(self, keys: Iterable[str]) -> None:
+        """Take note of keys that this process has just written, before anything is sent."""
+        self._unsent.update(keys)
 
-        A notification that fails stays unsent: the next tick makes the same one, or a newer, and is the retry. A channel that
-        fails `ENOUGH` times is left alone until then, so that a dead channel does not hold up the others.
-        """
-        before = {entry.id: entry for entry in entries}
-        queues: dict[str, list[Notification]] = {}
-        for notification in sorted(notifications, key=_urgency):
-            queues.setdefault(notification.channel, []).append(notification)
-        sending = (self._send_channel(queue, before) for queue in queues.values())
-        outcomes = await asyncio.gather(*sending, return_exceptions=True)
-        return _delivered({channel: _whole(outcome) for channel, outcome in zip(queues, outcomes, strict=True)})
+    async def send(self, parcels: Sequence[Parcel], patience_s: float) -> Delivered:
+        """Send the parcels, dearest first, for as long as `patience_s`; the rest goes on beside what follows."""
+        for parcel in sorted(parcels, key=lambda one: one.urgency):
+            known = self._waiting[parcel.channel].get(parcel.id)
+            self._waiting[parcel.channel][parcel.id] = known if known and not parcel.card else parcel
+        passes = {channel: self._begin(channel) for channel in dict.fromkeys(one.channel for one in parcels)}
+        if passes:
+            await asyncio.wait(passes.values(), timeout=patience_s)
+        return _delivered({channel: one.result() if one.done() else None for channel, one in passes.items()})
 
-    async def _send_channel(self, queue: Sequence[Notification], before: Mapping[str, NotificationLogEntry]) -> _ChannelResult:
-        """Send one channel's notifications in their order."""
-        sent: list[NotificationLogEntry] = []
-        failures: list[Exception] = []
+    async def settle(self, patience_s: float = TICK_S) -> None:
+        """Begin nothing more, and let what is being sent be finished."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._waiting.clear()
+        if passes := [one for one in self._passes.values() if not one.done()]:
+            await asyncio.wait(passes, timeout=patience_s)
+
+    def _begin(self, channel: str) -> asyncio.Task[_Pass]:
+        """Return the pass under way, which takes what is new as well, or begin one."""
+        if channel in self._timers:
+            self._timers.pop(channel).cancel()
+        running = self._passes.get(channel)
+        if running is None or running.done():
+            running = self._passes[channel] = asyncio.create_task(self._pass(channel), name=f"deliver {channel}")
+        return running
+
+    async def _pass(self, channel: str) -> _Pass:
+        """Try each of a channel's parcels once, the most urgent first."""
+        outcome, waiting = _Pass(), self._waiting[channel]
         async with self._free:
-            for notification in queue:
-                if len(failures) >= ENOUGH:
+            while len(outcome.failures) < ENOUGH:
+                untried = [one for one in waiting.values() if all(one is not other for other in outcome.tried)]
+                if not untried:
                     break
-                try:
-                    sent.append(await self._send_one(notification, before.get(notification.id)))
-                except (TrnbotError, OSError, TimeoutError) as error:
-                    failures.append(error)
-                    log.warning("notice %s to %s was not delivered: %s", notification.id, notification.channel, error)
-        return _ChannelResult(tuple(sent), tuple(failures))
+                parcel = min(untried, key=lambda one: one.urgency)
+                outcome.tried.append(parcel)
+                if await self._attempt(parcel, outcome) and waiting.get(parcel.id) is parcel:
+                    del waiting[parcel.id]
+        self._plan(channel, outcome)
+        return outcome
 
-    async def _send_one(self, notification: Notification, before: NotificationLogEntry | None) -> NotificationLogEntry:
-        """Post or edit the message, write its entry, then add the thread's line.
+    def _plan(self, channel: str, outcome: _Pass) -> None:
+        """Try again what is left: when a limit ends, else a while after a failure."""
+        if not self._waiting[channel]:
+            self._failed.pop(channel, None)
+            self._done(channel)
+            return
+        if outcome.failures:
+            self._failed[channel] += 1
+        pauses = [limit.seconds for limit in outcome.limits]
+        if any(not isinstance(one, Refused) for one in outcome.failures):  # what a person must mend waits for the next tick
+            pauses.append(AGAIN_S[min(self._failed[channel], len(AGAIN_S)) - 1])
+        if pauses:
+            loop = asyncio.get_running_loop()
+            self._timers[channel] = loop.call_later(max(LEAST_S, min(pauses)), self._begin, channel)
 
-        The line follows the writing, so that a crash or an answer that never came cannot repeat it; a plain refusal takes the
-        writing back, so that both are tried again.
-        """
-        card = self.card_of(notification)
-        surface, channel = surface_of(notification.channel, self.surfaces)
-        message, new = await _post_or_edit(notification, before, surface, channel, card)
-        entry = log_entry_of(notification, message)
-        await self._write(entry)
-        if before is None or new or not _threaded(notification, before):
-            return entry
+    async def _attempt(self, parcel: Parcel, outcome: _Pass) -> bool:
+        """Return whether the parcel is done with; note what it came to."""
         try:
-            await surface.reply(channel, message, self.line_of(notification, before, card))
-        except (Unanswered, OSError, TimeoutError) as error:
-            log.warning("the thread's line of %s to %s may be missing: %s", notification.id, notification.channel, error)
-        except TrnbotError:
-            await self._write(before)
-            raise
-        return entry
-
-    async def _write(self, entry: NotificationLogEntry) -> None:
-        async with self._writing:
-            await asyncio.to_thread(self.store.save, StateUpdate(notification_log=[entry]))
-
-
-def _whole(outcome: _ChannelResult | BaseException) -> _ChannelResult:
-    """Raise an exception that is no failure of a channel, now that every other channel has been served."""
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-def _delivered(results: Mapping[str, _ChannelResult]) -> Delivered:
-    failed = tuple(f"{channel}: {error}" for channel, result in results.items() for error in result.failures)
-    entries = tuple(entry for result in results.values() for entry in result.entries)
-    silent = {channel: result.failures[-1] for channel, result in results.items() if result.failures and not result.entries}
-    return Delivered(entries, failed, silent)
-
-
-async def _post_or_edit(
-    notification: Notification, before: NotificationLogEntry | None, surface: Surface, channel: str, card: Card
-) -> tuple[str, bool]:
-    """Return the message's id and whether it is a first: posted, unless a crash hid that it was; else edited."""
-    message = before.message if before else ""
-    if not message and before:
-        message = await surface.find(channel, notification.id)
-    if not message:
-        return await surface.post(channel, replace(card, public=True), notification.id), True
-    return await surface.edit(channel, message, replace(card, public=True, mentions=()), notification.id), False
-
-
-def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
-    """Return whether the change is worth a line in the thread."""
-    if notification.reason is Reason.WORSE and not _faster(notification, before):
+            entry = await self._deliver(parcel)
+        except Limited as limit:
+            outcome.limits.append(limit)
+            log.info("notice %s to %s waits: %s", parcel.id, parcel.channel, limit)
+        except (TrnbotError, OSError, TimeoutError) as error:
+            outcome.failures.append(error)
+            log.warning("notice %s to %s was not delivered: %s", parcel.id, parcel.channel, error)
+        else:
+            outcome.entries += [entry] if entry else []
+            return True
         return False
-    return before.over or notification.reason in _THREADED
+
+    async def _deliver(self, parcel: Parcel) -> NotificationLogEntry | None:
+        """Bring one message up to date and say what its thread waits for, while no other process does."""
+        if not await asyncio.to_thread(self._outbox.hold, parcel.id):
+            raise Limited("Another process of the bot sends this message.", AGAIN_S[0])
+        try:
+            entry, lines = await asyncio.to_thread(self._outbox.owed, parcel.id, parcel.channel)
+            if entry is None:
+                return None
+            shown = entry.message
+            if parcel.entry and parcel.card and entry.pending and _decided(entry) == _decided(parcel.entry):
+                shown, lines = await self._show(parcel, parcel.card, entry, lines)
+            for line in lines if shown else ():
+                await self._say(line, shown)
+            return replace(entry, message=shown) if shown else None
+        finally:
+            await asyncio.to_thread(self._outbox.release, parcel.id)
+
+    async def _show(
+        self, parcel: Parcel, card: Card, entry: NotificationLogEntry, lines: Sequence[Line]
+    ) -> tuple[str, Sequence[Line]]:
+        """Edit the message, or post it where there is none; what was decided before a first post is shown by it."""
+        surface, channel = surface_of(parcel.channel, self._surfaces)
+        message = entry.message
+        if not message and parcel.id not in self._unsent:
+            message = await surface.find(channel, parcel.id)
+        if not message and not parcel.postable:
+            return "", ()
+        said: Sequence[Line] = ()
+        if message:
+            message = await surface.edit(channel, message, replace(card, public=True, mentions=()), parcel.id)
+        else:
+            message = await self._once(parcel.id, surface.post(channel, replace(card, public=True), parcel.id))
+            said, lines = [replace(line, sent=message) for line in lines], ()
+        receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
+        await self._write(StateUpdate(receipts=[receipt], lines=said))
+        return message, lines
+
+    async def _say(self, line: Line, message: str) -> None:
+        """Say one line in a message's thread, unless it stands there already."""
+        surface, channel = surface_of(line.channel, self._surfaces)
+        sent = "" if line.id in self._unsent else await surface.find(channel, line.id, message)
+        if not sent:
+            sent = await self._once(line.id, surface.reply(channel, message, decode(Card, line.card), line.id))
+        await self._write(StateUpdate(lines=[replace(line, sent=sent or message)]))
+
+    async def _once(self, key: str, sending: Awaitable[str]) -> str:
+        """Return the id that sending gives; only where it surely was not carried out, the key stays one to send unlooked."""
+        unsent = key in self._unsent
+        self._unsent.discard(key)
+        try:
+            return await sending
+        except Unanswered:
+            raise
+        except TrnbotError:
+            if unsent:
+                self._unsent.add(key)
+            raise
+
+    async def _write(self, changes: StateUpdate) -> None:
+        await asyncio.to_thread(self._store.save, changes)
 
 
-def _faster(notification: Notification, before: NotificationLogEntry) -> bool:
-    """Return whether more is lost an hour than before; cost that merely adds up changes the message, not the thread."""
-    return log_entry_of(notification, "").usd_per_hour > before.usd_per_hour
+class Aside:
+    """Do what is told beside alerts for a while, and leave the rest of it to go on beside the ticks."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Return what the work gives; None where it takes longer, or the one before of its name still runs."""
+        if name in self._running and not self._running[name].done():
+            return None
+        task = self._running[name] = asyncio.create_task(work(), name=name)
+        await asyncio.wait({task}, timeout=ASIDE_S)
+        return task.result() if task.done() else None
+
+
+def _decided(entry: NotificationLogEntry) -> tuple[object, ...]:
+    """Return what tells one decision about a message from another."""
+    return entry.version, entry.reason, entry.digest
+
+
+def _delivered(results: Mapping[str, _Pass | None]) -> Delivered:
+    failed, entries, silent = [], [], {}
+    for channel, result in results.items():
+        errors: list[Exception] = [*result.failures, *result.limits] if result else [Unfinished()]
+        failed += [f"{channel}: {error}" for error in errors]
+        entries += result.entries if result else []
+        if result and errors and not result.entries:
+            silent[channel] = errors[0]
+    return Delivered(tuple(entries), tuple(failed), silent)
 
 
 def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, str]:
-    """Return the surface and the bare channel of `slack:C02FIN`; raise `Unavailable` when nothing serves it."""
+    """Return the surface and the bare channel of `slack:C02FIN`; raise `Undeliverable` when nothing serves it."""
     name, _, channel = address.partition(":")
     if name not in surfaces:
         raise Undeliverable(f"no surface here is called '{name}', so {address} is not notified; check TRNBOT_ROUTE")
@@ -167,8 +254,8 @@ class Undeliverable(Refused):
     """Mean that a channel has no surface."""
 
 
-def _urgency(notification: Notification) -> tuple[int, bool, float]:
-    """Order notifications: firsts before edits, critical before others, dearest before cheap."""
-    critical = any(a.severity is Severity.CRITICAL and a.firing for a in notification.alerts)
-    per_hour = sum(float(a.waste.per_hour) for a in notification.alerts if a.waste and a.firing)
-    return (0 if notification.reason is Reason.FIRST else 1, not critical, -per_hour)
+class Unfinished(Unanswered):
+    """Mean that a channel's messages are still being sent when the tick goes on."""
+
+    def __init__(self) -> None:
+        super().__init__("Messages are still being sent.")

@@ -48,10 +48,10 @@ def group(
 def _open_entries(
     alerts: Sequence[Alert], entries: Sequence[NotificationLogEntry], channel: str
 ) -> dict[str, NotificationLogEntry]:
-    """Return the channel's entries of incidents that are not over, or of which an alert fires again."""
+    """Return the channel's entries of incidents that are not over, not shown to be so, or of which an alert fires again."""
     firing = {alert.id for alert in alerts if alert.firing}
     theirs = (entry for entry in entries if entry.channel == channel)
-    return {entry.id: entry for entry in theirs if not (entry.over and firing.isdisjoint(entry.alerts))}
+    return {entry.id: entry for entry in theirs if entry.pending or not (entry.over and firing.isdisjoint(entry.alerts))}
 
 
 def group_key(alert: Alert) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -21,9 +22,20 @@ _GROWN, _SHRUNK = 1.2, 0.8
 
 
 def notification_of(incident: Incident, policy: Policy, now: datetime) -> Notification | None:
-    """Return the notification that an incident calls for now, None for none."""
-    reason = _reason(incident, policy, now)
-    return Notification(incident.id, incident.channel, reason, now, incident.alerts) if reason else None
+    """Return the notification that an incident calls for now: what is new, else what its message does not show yet; or None."""
+    entry = incident.entry
+    if reason := _reason(incident, policy, now):
+        return Notification(incident.id, incident.channel, reason, now, incident.alerts)
+    if entry is None or not entry.pending or not (entry.message or sendable(incident.alerts, now)):
+        return None
+    return Notification(incident.id, incident.channel, entry.reason, now, incident.alerts, owed=True)
+
+
+def sendable(alerts: Sequence[Alert], now: datetime) -> bool:
+    """Return whether an incident without a message is still worth one: one of its alerts speaks, or it ended not long ago."""
+    if any(alert.firing for alert in alerts):
+        return any(alert.firing and not alert.muted_by for alert in alerts)
+    return not too_late(alerts, now)
 
 
 def log_entry_of(notification: Notification, message: str) -> NotificationLogEntry:
@@ -40,17 +52,27 @@ def log_entry_of(notification: Notification, message: str) -> NotificationLogEnt
         digest=_decided(notification.alerts),
         message=message,
         over=notification.reason is Reason.OVER,
+        pending=not message,
     )
+
+
+def decided_entry(notification: Notification, before: NotificationLogEntry | None) -> NotificationLogEntry:
+    """Return the entry to write before anything is sent; one that is only owed stays as it was decided."""
+    if before is None:
+        return log_entry_of(notification, "")
+    if notification.owed:
+        return before
+    return replace(log_entry_of(notification, before.message), pending=True, version=before.version + 1)
 
 
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     entry, alerts = incident.entry, incident.alerts
     speaking = [alert for alert in alerts if alert.firing and not alert.muted_by]
     over = not any(alert.firing for alert in alerts)
-    if entry is None or not entry.message:  # the end of an unsent message is notified of: it may have been sent, after all
-        return Reason.FIRST if speaking else Reason.OVER if entry and over and not too_late(alerts, now) else None
-    if over:
-        return Reason.OVER
+    if entry is None or (entry.over and not entry.message and not entry.pending):  # nobody was ever notified of it
+        return Reason.FIRST if speaking else None
+    if over:  # also of a message that is not sent yet: it may have been, after all
+        return None if entry.over or not (entry.message or sendable(alerts, now)) else Reason.OVER
     if entry.over:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:

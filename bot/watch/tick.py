@@ -62,9 +62,9 @@ class TickResult:
         before = {alert.id: alert for alert in self.state.alerts}
         changed = [alert for alert in self.outcome.alerts if before.get(alert.id) != alert]
         alerts = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
-        unsent = [entry for entry in self.state.notification_log if not entry.message and not entry.over]
+        unsent = [entry for entry in self.state.notification_log if entry.pending and not entry.message]
         pointless = [e for e in unsent if too_late([alerts[name] for name in e.alerts if name in alerts], self.reading.now)]
-        return StateUpdate(alerts=changed, notification_log=[replace(entry, over=True) for entry in pointless])
+        return StateUpdate(alerts=changed, notification_log=[replace(e, over=True, pending=False) for e in pointless])
 
 
 class Watch:

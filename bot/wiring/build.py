@@ -58,12 +58,12 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
     def fill(now: datetime) -> None:
         replay(opened.ports(replayed, settings.policy), CONSOLE, now)
 
-    return replace(stores, alerts=ReplayedStore(replayed.alerts, fill), persistent=False)
+    return replace(stores, alerts=ReplayedStore(replayed.alerts, fill), outbox=replayed.outbox, persistent=False)
 
 
 def stores_in(store: SqlStore) -> Stores:
     """Return the stores of a database, which keeps everything."""
-    return Stores(store, store, store)
+    return Stores(store, store, store, store)
 
 
 @dataclass(frozen=True)

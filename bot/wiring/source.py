@@ -246,7 +246,7 @@ def memory_stores() -> Stores:
     from adapters.store.memory import MemoryStore
 
     store = MemoryStore()
-    return Stores(store, store, store)
+    return Stores(store, store, store, store)
 
 
 def _detector() -> Detector:

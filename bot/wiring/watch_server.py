@@ -103,6 +103,8 @@ class WatchServer:
             self._task.cancel()
         if self._timer:
             await self._timer.stop()
+        if self.app:
+            await self.app.settle()
 
     async def tick(self, at: datetime) -> None:
         """Tick while leading; raise `Standby` when another process has taken over."""

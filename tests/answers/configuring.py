@@ -25,7 +25,7 @@ SET = "config set idle.below 15% for 10m cluster=tiny"
 
 
 def app(opened: OpenedSource, store: Any, **more: Any) -> App:
-    ports = with_parts(opened.ports(Stores(store, store, store), settings_of({}).policy), **more)
+    ports = with_parts(opened.ports(Stores(store, store, store, store), settings_of({}).policy), **more)
     return App(ports, ports.site.channels, Access((ADMIN, "chat:U3")), time.monotonic)
 
 

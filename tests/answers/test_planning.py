@@ -43,7 +43,7 @@ class Asking:
         settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
         self.opened = OpenedSource(settings.source, settings)
         store = open_store(f"sqlite:///{database}")
-        self.ports = self.opened.ports(Stores(store, store, store), settings.policy)
+        self.ports = self.opened.ports(Stores(store, store, store, store), settings.policy)
         self.app = App(self.ports, (), Access(), lambda: 0.0)
         self.at = self.opened.end()
 

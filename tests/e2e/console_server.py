@@ -119,7 +119,7 @@ async def filled(console: WebSurface) -> str:
     """Post the sample messages and return the id of the last."""
     await console.post("alerts", samples.over_card(), "k0")
     idle = await console.post("alerts", samples.idle_card(), "k1")
-    await console.reply("alerts", idle, samples.good_card())
+    await console.reply("alerts", idle, samples.good_card(), "")
     return await console.post("alerts", samples.alert_card(), "k2")
 
 

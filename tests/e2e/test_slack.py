@@ -99,7 +99,7 @@ async def test_a_notice_is_posted_found_edited_and_answered_in_its_thread(slack)
     assert await surface.find(FINANCE, "incident-1") == ts
     assert await surface.find(FINANCE, "incident-2") == ""
     assert await surface.edit(FINANCE, ts, samples.over_card(), "incident-1") == ts
-    await surface.reply(FINANCE, ts, samples.good_card())
+    await surface.reply(FINANCE, ts, samples.good_card(), "k1")
     edited, reply = await server.messages(FINANCE)
     assert edited["text"].startswith("⚪ OVER after 1 h 10 min")
     assert reply["thread_ts"] == ts

@@ -110,10 +110,12 @@ class Chat:
         self.messages[message] = card
         return message
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         self.threads.append(card.title)
+        self.keys[key] = f"{message}.{len(self.threads)}"
+        return self.keys[key]
 
-    async def find(self, channel: str, key: str) -> str:
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
         return self.keys.get(key, "")
 
 

@@ -101,7 +101,7 @@ async def slack(url: str) -> None:
         return  # looking up a name that nobody has takes a while each time
     await _told(
         made.edit("C2", "1.1", CARD, "k"),
-        made.reply("C3", "1.1", CARD),
+        made.reply("C3", "1.1", CARD, "k1"),
         made.find("C4", "k"),
         made.belongs("U1", "S1"),
         made.start(),
@@ -137,7 +137,7 @@ async def teams(url: str) -> None:
     await _told(made.post("19:c", CARD, "k"), made.edit("19:c", "m1", CARD, "k"), made.belongs("29:u", "owners:X"))
     credentials: Any = made._client._credentials
     credentials._token, credentials._until = f"bearer-{SECRET}", 1e12
-    await _told(made.post("19:c", CARD, "k"), made.reply("19:c", "m1", CARD), made.post("29:u", CARD, "k"))
+    await _told(made.post("19:c", CARD, "k"), made.reply("19:c", "m1", CARD, "k1"), made.post("29:u", CARD, "k"))
     await made.stop()
 
 

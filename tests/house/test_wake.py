@@ -23,8 +23,9 @@ class Threads(Chat):
         super().__init__()
         self.lines: list[Card] = []
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         self.lines.append(card)
+        return key
 
 
 async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:

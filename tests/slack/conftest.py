@@ -34,7 +34,7 @@ class FakeSlack:
 
     def __init__(self):
         self.calls, self.failing, self.history, self.url, self.pages = [], {}, [], "", []
-        self.tokens, self.granted = [], {}
+        self.tokens, self.granted, self.replies = [], {}, []
         """Which token each call showed; what each code of an installation is answered with."""
         self.groups, self.admins, self.profile = {}, set(), {}
         self.people, self.channels, self.home = {}, {}, {"team_id": "T1"}
@@ -80,6 +80,7 @@ class FakeSlack:
             "views.open": {"view": {"id": "V1"}},
             "views.push": {"view": {"id": "V2"}},
             "conversations.history": {"messages": self.history},
+            "conversations.replies": {"messages": self.replies},
             "files.getUploadURLExternal": {"upload_url": f"{self.url}upload", "file_id": f"F{len(self.calls)}"},
             "files.completeUploadExternal": {"files": [json.loads(body.get("files", "[{}]"))[0]]},
         }.get(method, {})

@@ -1,6 +1,7 @@
 """Messages are posted, replaced and found again; what Slack refuses becomes one sentence."""
 
 import asyncio
+import contextlib
 
 import pytest
 from aiohttp import web
@@ -9,7 +10,7 @@ from adapters.slack.config import SlackConfig
 from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Tone, text
-from bot.errors import Unanswered, Unavailable, WrongInput
+from bot.errors import Limited, Unanswered, Unavailable, WrongInput
 from bot.model.delays import Delays
 from tests.slack.conftest import ports
 
@@ -74,7 +75,7 @@ async def test_an_answer_that_is_none_of_slacks_may_have_been_heard(surface, sla
 
 
 async def test_a_reply_goes_into_the_thread(surface, slack):
-    await surface.reply("C1", "1.1", OVER)
+    await surface.reply("C1", "1.1", OVER, "k1")
     assert slack.sent("chat.postMessage")[0]["thread_ts"] == "1.1"
 
 
@@ -96,18 +97,63 @@ async def test_a_refusal_says_what_to_do(surface, slack, code, advice):
     assert "xoxb" not in str(caught.value)
 
 
-async def test_a_rate_limit_is_waited_out(surface, slack):
-    slack.failing["chat.postMessage"] = ["429"]
-    assert await surface.post("C1", OVER, "k") == "2.0001"
+@pytest.mark.parametrize("doing", ["post", "edit", "reply", "find"])
+async def test_a_rate_limit_is_given_back_at_once_with_its_seconds(surface, slack, doing):
+    method = {"edit": "chat.update", "find": "conversations.history"}.get(doing, "chat.postMessage")
+    slack.failing[method] = ["429 30"]
+    asked = {
+        "post": lambda: surface.post("C1", ALERT, "k"),
+        "edit": lambda: surface.edit("C1", "1.1", ALERT, "k"),
+        "reply": lambda: surface.reply("C1", "1.1", ALERT, "k"),
+        "find": lambda: surface.find("C1", "k"),
+    }[doing]
+    began = asyncio.get_running_loop().time()
+    for _ in range(2):
+        with pytest.raises(Limited) as caught:
+            await asked()
+        assert 29 < caught.value.seconds <= 30
+    assert asyncio.get_running_loop().time() - began < 5
+    assert len(slack.sent(method)) == 1
+
+
+async def test_an_answer_waits_for_a_brief_limit_and_for_no_long_one(slack, workspace):
+    slack.failing = {"response": ["400"], "chat.postEphemeral": ["429 1", "429 1"]}
+    await workspace.command("cost")
+    assert len(slack.sent("chat.postEphemeral")) == 3
+    slack.failing = {"response": ["400"], "chat.postEphemeral": ["429 30"]}
+    await workspace.command("cost")
+    assert len(slack.sent("chat.postEphemeral")) == 4
+
+
+async def test_a_limit_that_two_channels_meet_is_the_workspaces(surface, slack):
+    slack.failing["chat.postMessage"] = ["429 30", "429 30"]
+    for channel in ("C1", "C2", "C3"):
+        with pytest.raises(Limited):
+            await surface.post(channel, OVER, "k")
+    assert len(slack.sent("chat.postMessage")) == 2, "the third channel was not asked any more"
+    assert await surface.edit("C1", "1.1", OVER, "k"), "another method is open"
+
+
+async def test_a_line_is_found_in_its_thread_by_its_key(surface, slack):
+    await surface.reply("C1", "1.1", OVER, "n1-2-over")
+    (body,) = slack.sent("chat.postMessage")
+    slack.replies = [{"ts": "1.1", "text": "the message"}, {"ts": "2.2", "metadata": body["metadata"]}]
+    assert await surface.find("C1", "n1-2-over", "1.1") == "2.2"
+    assert await surface.find("C1", "n1-3-over", "1.1") == ""
+    assert slack.sent("conversations.replies")[0]["ts"] == "1.1"
+    slack.failing["conversations.replies"] = ["internal_error"]
+    with pytest.raises(Unanswered):
+        await surface.find("C1", "n1-2-over", "1.1")
 
 
 async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface, slack, workspace):
-    slack.failing = {"chat.postMessage": ["429", "429"], "chat.update": ["429"], "response": ["429"]}
+    slack.failing = {"chat.postMessage": ["429 1"], "chat.update": ["429 1"], "response": ["429 1"]}
     assert (surface.delays.seconds, surface.delays.waiting) == (0.0, 0)
     told = []
     for said in (surface.post("C1", OVER, "k"), surface.edit("C1", "1.1", OVER, "k"), workspace.command("cost")):
         before = surface.delays.seconds
-        await said
+        with contextlib.suppress(Limited):
+            await said
         told.append(surface.delays.seconds > before)
     assert (told, surface.delays.waiting) == ([True] * 3, 0)
 
@@ -119,7 +165,7 @@ async def test_a_channel_that_slack_closes_for_minutes_holds_up_no_other_and_is_
             await surface.post("C1", OVER, "k")
     assert len(slack.sent("chat.postMessage")) == 1
     with pytest.raises(Unavailable, match=r"retried in 1[12]\d s"):
-        await surface.reply("C1", "1.1", OVER)
+        await surface.reply("C1", "1.1", OVER, "k1")
     assert await surface.post("C2", OVER, "k")
 
 
@@ -128,7 +174,7 @@ async def test_messages_that_wait_for_their_turn_are_counted():
     pace, counts = Pace(0.01, delays), []
 
     async def send():
-        async with pace.turn("C1"):
+        async with pace.turn("C1", "chat.postMessage"):
             await asyncio.sleep(0)
             counts.append(delays.waiting)
 
@@ -181,7 +227,7 @@ async def test_messages_of_one_channel_keep_their_distance_and_order():
     pace, loop, times = Pace(0.05), asyncio.get_running_loop(), []
 
     async def send(n):
-        async with pace.turn("C1"):
+        async with pace.turn("C1", "chat.postMessage"):
             times.append((n, loop.time()))
 
     await asyncio.gather(*(send(n) for n in range(3)))

@@ -142,8 +142,8 @@ store.save(StateUpdate(decisions=[Decision("kept", "a", DecisionKind.USEFUL, "u"
 store.put("before", "k", {})
 
 from adapters.store import sql
-dying = sql._add
-sql._add = lambda *args: (dying(*args), os._exit(7))
+dying = sql.add
+sql.add = lambda *args: (dying(*args), os._exit(7))
 store.save(StateUpdate(decisions=[Decision("lost", "a", DecisionKind.USEFUL, "u", "u", now)]))
 """
 

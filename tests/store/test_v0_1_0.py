@@ -149,10 +149,11 @@ class Slack:
         self.edited[message] = card
         return message
 
-    async def reply(self, channel: str, message: str, card: Card) -> None:
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         """Take the line of the thread."""
+        return f"line.{key}"
 
-    async def find(self, channel: str, key: str) -> str:
+    async def find(self, channel: str, key: str, thread: str = "") -> str:
         return self.held.get(key, "")
 
 

@@ -59,6 +59,8 @@ class SlackSide:
                 return self._update(channel, body)
             case "conversations.history":
                 return self._history(channel, body)
+            case "conversations.replies":
+                return self._replies(channel, body)
             case "files.getUploadURLExternal":
                 number = next(self._numbers)
                 return {"ok": True, "upload_url": f"{self.url}/upload/F{number}", "file_id": f"F{number}"}
@@ -92,6 +94,14 @@ class SlackSide:
             page = [{name: value for name, value in m.items() if name != "metadata"} for m in page]
         following = str(begin + limit) if begin + limit < len(every) else ""
         return {"ok": True, "messages": page, "response_metadata": {"next_cursor": following}}
+
+    def _replies(self, channel: str, body: Json) -> Json:
+        """Give a message and its thread, the oldest first."""
+        ts = str(body["ts"])
+        if ts not in self.messages[channel]:
+            return {"ok": False, "error": "thread_not_found"}
+        every = [m for m in self.messages[channel].values() if ts in (m["ts"], m.get("thread_ts"))]
+        return {"ok": True, "messages": sorted(every, key=lambda m: str(m["ts"])), "response_metadata": {"next_cursor": ""}}
 
     def heads(self, channel: str) -> list[Json]:
         """Return the messages outside threads."""

@@ -106,6 +106,7 @@ class World:
     slack: SlackSide
     teams: TeamsSide
     plans: dict[str, Plan]
+    database: str
 
 
 @asynccontextmanager
@@ -123,7 +124,8 @@ async def world(
     made.add_routes([*slack.routes(), *teams.routes()])
     url = await _served(runner)
     slack.url = url
-    store: Any = open_store(f"sqlite:///{folder}/storm.db")
+    database = f"sqlite:///{folder}/storm.db"
+    store: Any = open_store(database)
     surfaces = _surfaces(url, store)
     door = web.AppRunner(heard := web.Application(), access_log=None, shutdown_timeout=0.1)
     heard.add_routes(surfaces["teams"].routes())
@@ -134,7 +136,7 @@ async def world(
     ports = app(Incidents(found), surfaces["slack"], store, fleet=Charted()).ports  # type: ignore[arg-type]
     bot = App(with_parts(ports, base=base, surfaces=surfaces), CHANNELS, Access(admins), stopwatch=lambda: 0.0)
     try:
-        yield World(bot, slack, teams, found)
+        yield World(bot, slack, teams, found, database)
     finally:
         for surface in surfaces.values():
             await surface.stop()

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from adapters.teams.pace import Pace
 from bot.cards.card import Card, Tone, text
-from bot.errors import Unavailable
+from bot.errors import Limited, Unavailable
 
 CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
 ID = "19:c@thread.tacv2"
@@ -68,13 +68,13 @@ async def test_edit_of_a_deleted_message_posts_a_fresh_one(met: Any, connector: 
 
 
 async def test_reply_goes_to_the_thread(met: Any, connector: Any) -> None:
-    await met.surface.reply(ID, "m1", ALERT)
+    await met.surface.reply(ID, "m1", ALERT, "k1")
     assert connector.calls[0][1] == f"/v3/conversations/{ID};messageid=m1/activities/m1"
 
 
 async def test_reply_in_a_chat_without_threads_goes_to_the_chat(bot: Any, connector: Any) -> None:
     await bot.hear("hello")
-    await bot.surface.reply("a:personal", "m1", ALERT)
+    await bot.surface.reply("a:personal", "m1", ALERT, "k1")
     assert connector.calls[-1][1] == "/v3/conversations/a:personal/activities"
 
 
@@ -107,7 +107,7 @@ async def test_a_conversation_that_teams_closes_for_minutes_is_left_alone_until_
         with pytest.raises(Unavailable, match="it will be retried in 120 s"):
             await met.surface.post(ID, ALERT, "k")
     assert len(connector.calls) == 1
-    met.watch.now += 95
+    met.watch.now += 117
     assert await met.surface.post(ID, ALERT, "k") == "m2"
     assert met.watch.now == 120
 
@@ -145,8 +145,12 @@ async def test_a_conversation_is_paced_to_its_limits() -> None:
     watch = Watch()
     pace = Pace(watch, watch.sleep)
     sent = []
-    for _ in range(130):
-        await pace.turn("c")
+    while len(sent) < 130:
+        try:
+            await pace.turn("c")
+        except Limited as limit:  # whoever delivers comes again
+            watch.now += limit.seconds
+            continue
         sent.append(watch.now)
     for most, span in ((7, 1.0), (8, 2.0), (60, 30.0)):
         assert all(later - first >= span for first, later in zip(sent, sent[most:], strict=False))

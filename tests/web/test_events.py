@@ -25,7 +25,7 @@ async def test_an_open_page_hears_posts_edits_and_replies(open_console):
         assert "FIRING 25 min" in heard["html"]
         await console.edit("alerts", posted, Card("OVER after 1 h", Tone.OVER), "k")
         assert "OVER after 1 h" in (await read_event(stream, "message"))["html"]
-        await console.reply("alerts", posted, samples.good_card())
+        await console.reply("alerts", posted, samples.good_card(), "")
         assert "1 reply" in (await read_event(stream, "message"))["html"]
 
 
