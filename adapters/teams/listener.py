@@ -12,7 +12,7 @@ from botbuilder.core import ActivityHandler, InvokeResponse, TurnContext
 from botbuilder.schema import Activity
 
 from adapters.teams.belonging import Belongings
-from adapters.teams.conversations import conversation_of
+from adapters.teams.conversations import Conversation, conversation_of
 from adapters.teams.forms import pressed_line, stands
 from adapters.teams.manifest import by_worth
 from adapters.teams.parser import action_of, parse_line
@@ -73,13 +73,15 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         await self._leave(turn_context.activity)
 
     async def on_conversation_update_activity(self, turn_context: TurnContext) -> None:
-        """Greet when the bot itself was added, forget when it was removed."""
+        """Greet when the bot itself was added, forget when it was removed, and remember where it is told of anything else."""
         activity = turn_context.activity
         bot = activity.recipient.id
-        if any(member.id == bot for member in activity.members_added or []):
-            await self._greet(activity)
         if any(member.id == bot for member in activity.members_removed or []):
             await self._leave(activity)
+        elif any(member.id == bot for member in activity.members_added or []):
+            await self._greet(activity)
+        else:
+            await self._learn(activity)
 
     async def _again(self, activity: Activity) -> bool:
         """Return whether this very message or press came before: sent again by Teams, or by who recorded it."""
@@ -90,14 +92,18 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         self._greeted.discard(gone)
         await self._conversations.forget(gone)
 
+    async def _learn(self, activity: Activity) -> Conversation | None:
+        """Remember a place, and return it, where a member tells of it; None for anybody else."""
+        try:
+            return (await self._belongings.admit(activity))[0]
+        except (NotAllowed, Unavailable) as error:
+            log.info("teams: a place was not remembered: %s", error)
+            return None
+
     async def _greet(self, activity: Activity) -> None:
         """Remember and greet the place that a member added the bot to."""
-        try:
-            here, _ = await self._belongings.admit(activity)
-        except (NotAllowed, Unavailable) as error:
-            log.info("teams: nobody was greeted: %s", error)
-            return
-        if here.id in self._greeted or here.greeted:
+        here = await self._learn(activity)
+        if here is None or here.id in self._greeted or here.greeted:
             return
         self._greeted.add(here.id)  # installation and conversation update arrive together
         await self._conversations.remember(replace(here, greeted=True))
