@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import time
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from adapters.aws.api import responses
 from adapters.aws.files import blocks
+from adapters.aws.metrics.parquet import _connect_locked
 from adapters.aws.problems import Problems
 from bot.model.limits import LINE_BYTES
 
@@ -40,3 +43,13 @@ def test_a_response_that_unpacks_to_too_much_is_skipped(tmp_path: Path, monkeypa
     path.write_bytes(gzip.compress(b"[" + b" " * 5_000 + b"{}]"))
     with pytest.raises(OSError, match="over 1,000 bytes"):
         responses._pages(path)
+
+
+def test_parquet_is_read_by_a_database_that_reaches_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "it's").mkdir()
+    (tmp_path / "it's" / "a.csv").write_text("a\n1\n")
+    with closing(_connect_locked([tmp_path / "it's" / "a.parquet"])) as db:
+        assert db.execute("FROM read_csv(?)", [str(tmp_path / "it's" / "a.csv")]).fetchall() == [(1,)]
+        for query in ("FROM read_text('/etc/passwd')", "LOAD httpfs", "INSTALL httpfs", "SET enable_external_access = true"):
+            with pytest.raises(duckdb.Error):
+                db.execute(query)
