@@ -200,19 +200,16 @@ class EventListener:
         return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
 
     async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
-        if await self._seen.again(body.get("trigger_id", "")):
-            return
         line = parse_line(body.get("text") or "")
-        if requester := await self._admitted(parse_claim(body, body.get("channel_id", "")), line, context):
+        requester = await self._admitted(parse_claim(body, body.get("channel_id", "")), line, context)
+        if requester and not await self._seen.again(body.get("trigger_id", "")):
             await (await self._workspace(context)).responder.respond(line, requester)
 
     async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
         action = (body.get("actions") or [{}])[0]
-        if await self._seen.again(body.get("trigger_id", "")):
-            return
         line, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
         requester = await self._admitted(parse_presser(body), line, context)
-        if requester is None:
+        if requester is None or await self._seen.again(body.get("trigger_id", "")):
             return
         responder, view = (await self._workspace(context)).responder, body.get("view") or {}
         if action.get("type", "button") != "button" or not line:
@@ -258,7 +255,7 @@ class EventListener:
         return await self._of(context.team_id or "")
 
     async def _admitted(self, claim: Claim, line: str, context: AsyncBoltContext) -> Requester | None:
-        """Return who asks, None for a stranger: they are told once an hour, alone, what the bot answers strangers."""
+        """Return who asks, None for a stranger: they are told once an hour, alone, and nothing else of theirs is kept."""
         workspace = await self._workspace(context)
         requester = await workspace.belongings.requester(claim)
         if not requester.stranger:
@@ -282,10 +279,9 @@ class EventListener:
 
     async def _answer_message(self, body: Json, context: AsyncBoltContext, thread: str) -> None:
         event = body.get("event") or {}
-        if await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
-            return
         line = parse_line(without_mention(event.get("text") or ""))
-        if requester := await self._admitted(parse_author(body, thread), line, context):
+        requester = await self._admitted(parse_author(body, thread), line, context)
+        if requester and not await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
             await (await self._workspace(context)).responder.respond(line, requester)
 
 
