@@ -12,7 +12,7 @@ import pytest
 
 from adapters.aws.api import responses
 from adapters.aws.files import blocks
-from adapters.aws.metrics.parquet import _connect_locked
+from adapters.aws.metrics.parquet_files import connect_locked
 from adapters.aws.problems import Problems
 from bot.model.limits import LINE_BYTES
 
@@ -48,7 +48,7 @@ def test_a_response_that_unpacks_to_too_much_is_skipped(tmp_path: Path, monkeypa
 def test_parquet_is_read_by_a_database_that_reaches_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "it's").mkdir()
     (tmp_path / "it's" / "a.csv").write_text("a\n1\n")
-    with closing(_connect_locked([tmp_path / "it's" / "a.parquet"])) as db:
+    with closing(connect_locked([tmp_path / "it's" / "a.parquet"])) as db:
         assert db.execute("FROM read_csv(?)", [str(tmp_path / "it's" / "a.csv")]).fetchall() == [(1,)]
         for query in ("FROM read_text('/etc/passwd')", "LOAD httpfs", "INSTALL httpfs", "SET enable_external_access = true"):
             with pytest.raises(duckdb.Error):

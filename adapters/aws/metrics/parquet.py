@@ -20,6 +20,7 @@ from adapters.aws.metrics.parquet_files import (
     Names,
     ParquetFile,
     by_layout,
+    connect_locked,
     dimensions,
     grouped_for_queries,
     picked,
@@ -174,29 +175,11 @@ def _filled(column: Any) -> Any:
     return np.ma.filled(column.astype(np.float64), np.nan)
 
 
-def _connect_locked(paths: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-    """Return a connection that reads the folders of these files, and reaches no other file, no network and no extension."""
-    folders = sorted({str(path.resolve().parent) for path in paths})
-    allowed = ", ".join("'" + folder.replace("'", "''") + "'" for folder in folders)
-    connection = duckdb.connect()
-    for setting, value in (
-        ("enable_progress_bar", "false"),
-        ("autoinstall_known_extensions", "false"),
-        ("autoload_known_extensions", "false"),
-        ("python_enable_replacements", "false"),
-        ("allowed_directories", f"[{allowed}]"),
-        ("enable_external_access", "false"),
-        ("lock_configuration", "true"),
-    ):
-        connection.execute(f"SET {setting} = {value}")
-    return connection
-
-
 def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems: Problems) -> None:
     """Gather the points of all files, some files of one layout in one query."""
     if not files:
         return
-    with closing(_connect_locked([path for path, _ in files])) as connection:
+    with closing(connect_locked([path for path, _ in files])) as connection:
         for columns, alike in by_layout(connection, files, problems).items():
             try:
                 source = f"(SELECT {picked(dict(columns))} FROM read_parquet(?))"  # noqa: S608  column names, quoted

@@ -107,6 +107,24 @@ class _Chunk:
         return self.nulls == self.values or (self.nulls == 0 and self.low is not None and self.low == self.high)
 
 
+def connect_locked(paths: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+    """Return a connection that reads the folders of these files, and reaches no other file, no network and no extension."""
+    folders = sorted({str(path.resolve().parent) for path in paths})
+    allowed = ", ".join("'" + folder.replace("'", "''") + "'" for folder in folders)
+    connection = duckdb.connect()
+    for setting, value in (
+        ("enable_progress_bar", "false"),
+        ("autoinstall_known_extensions", "false"),
+        ("autoload_known_extensions", "false"),
+        ("python_enable_replacements", "false"),
+        ("allowed_directories", f"[{allowed}]"),
+        ("enable_external_access", "false"),
+        ("lock_configuration", "true"),
+    ):
+        connection.execute(f"SET {setting} = {value}")
+    return connection
+
+
 def by_layout(
     connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[Path, str]], problems: Problems
 ) -> Mapping[ParquetColumns, Sequence[ParquetFile]]:
