@@ -47,8 +47,8 @@ class Limits:
     """Rows that one question to the bill may return."""
     lanes: Mapping[Lane, LaneLimits] = field(
         default_factory=lambda: {
-            Lane.QUICK: LaneLimits(running=8, waiting=32, at_once=4, seconds=20),
-            Lane.HEAVY: LaneLimits(running=3, waiting=12, at_once=2, seconds=120),
+            Lane.QUICK: LaneLimits(running=4, waiting=32, at_once=4, seconds=20),
+            Lane.HEAVY: LaneLimits(running=2, waiting=12, at_once=2, seconds=120),
         }
     )
 

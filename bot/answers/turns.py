@@ -36,7 +36,8 @@ class Turns:
         except OverBudget:
             self._loads[lane].refused += 1
             raise
-        work = Work(self._limits.rows)
+        ahead = [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
+        work = Work(self._limits.rows, ahead)
         answering = asyncio.create_task(self._work(lane, person, used, work, job))
         try:
             return await self._waited(answering, work, lane, asker, changes=bool(command and command.changes))

@@ -6,14 +6,18 @@ interrupted; only what reads does either, so a change that has begun to be writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
+from time import sleep
 
 from bot.errors import OutOfTime, OverBudget
+
+_PAUSE_S = 0.01
+"""How long a step of a heavy line waits while quick ones work: about as long as the step itself takes."""
 
 
 class Lane(StrEnum):
@@ -37,6 +41,8 @@ class LaneLoad:
     """Lines that took too long, or whose asker left."""
     waiting: int = 0
     """Lines that wait for a turn now."""
+    running: int = 0
+    """Threads of it that work now."""
     seconds: float = 0.0
     """Time that its threads worked."""
 
@@ -44,9 +50,9 @@ class LaneLoad:
 class Work:
     """Hold what one line does in threads: how many run, for how long they have, and whether they are to stop."""
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-        """The most rows that one question to the bill may return."""
+    def __init__(self, rows: int, ahead: Sequence[LaneLoad] = ()) -> None:
+        self.rows, self._ahead = rows, ahead
+        """The most rows that one question to the bill may return, and the lanes that go first."""
         self.seconds = 0.0
         self._reason = ""
         self._running = 0
@@ -65,6 +71,11 @@ class Work:
         """Raise `OutOfTime` where the line is to stop."""
         if self._reason:
             raise OutOfTime(self._reason)
+
+    def give_way(self) -> None:
+        """Let threads of the lanes that go first have the interpreter, which all threads share."""
+        if any(lane.running for lane in self._ahead):
+            sleep(_PAUSE_S)
 
     @contextmanager
     def interruptible(self, interrupt: Callable[[], object]) -> Iterator[None]:
@@ -154,8 +165,9 @@ def asked_by(asker: Asker | None) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise `OutOfTime` where the line that is worked on here is to stop."""
+    """Give way to quicker lines, and raise `OutOfTime` where the line that is worked on here is to stop."""
     if work := WORK.get():
+        work.give_way()
         work.check()
 
 

@@ -38,12 +38,15 @@ class LanedExecutor(ThreadPoolExecutor):
     def _counted(self, lane: Lane, work: Work | None, call: Callable[[], Any]) -> Any:
         if work:
             work.thread_began()
-        started = time.monotonic()
+        load, started = self._loads[lane], time.monotonic()
+        with self._counting:
+            load.running += 1
         try:
             return call()
         finally:
             seconds = time.monotonic() - started
             with self._counting:
-                self._loads[lane].seconds += seconds
+                load.running -= 1
+                load.seconds += seconds
             if work:
                 work.thread_ended(seconds)

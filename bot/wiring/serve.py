@@ -25,6 +25,8 @@ from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
 
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter from another that waits: a quick answer takes it back many times."""
 log = logging.getLogger("trnbot")
 
 
@@ -41,6 +43,7 @@ def run(options: Options, plan: ServePlan) -> int:
     level = logging.DEBUG if "verbose" in options.switches else logging.INFO
     start_log(level)
     settings = settings_of(_with_defaults(options, plan))
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
         runner.run(_serve(settings, plan))
         _end()

@@ -11,6 +11,7 @@ import numpy as np
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch
 from adapters.aws.metrics.points import Ints
+from adapters.aws.recent import Recent
 from bot.model.fleet import FileSystem, Instance, Inventory, Volume
 from bot.model.labels import Labels
 
@@ -51,7 +52,7 @@ class JoinedInventory:
 
     def __init__(self, snapshots: Snapshots, nodes: MetricGrid | None, seen: LastSeen | None) -> None:
         self._snapshots, self._nodes, self._last_seen = snapshots, nodes, seen
-        self._cached: tuple[tuple[object, ...], Inventory] | None = None
+        self._recent = Recent[Inventory]()
 
     def at(self, now: datetime, end: int) -> Inventory:
         """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
@@ -59,10 +60,7 @@ class JoinedInventory:
         n_nodes = self._nodes.visible(end) if self._nodes else 0
         reporting = self._reporting(end, n_nodes)
         key = (described.key, n_nodes, reporting.tobytes())
-        cached = self._cached
-        if cached is None or cached[0] != key:
-            cached = self._cached = (key, self._joined(described.inventory, n_nodes, reporting, end))
-        return cached[1]
+        return self._recent.get(key, lambda: self._joined(described.inventory, n_nodes, reporting, end))
 
     def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return a mask of the first `n_nodes` that had a reading within the last day."""

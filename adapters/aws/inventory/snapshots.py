@@ -12,6 +12,7 @@ from adapters.aws.api.responses import Pages, ResponseInfo, Responses, newest_at
 from adapters.aws.inventory import ownership, resources
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
+from adapters.aws.recent import Recent
 from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Quota, Reservation, Volume
 from bot.model.labels import Labels
 
@@ -93,7 +94,7 @@ class Snapshots:
         self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
         self.types, self._history = types, history
         self._account = AccountInventory(responses)
-        self._cached: Described | None = None
+        self._recent = Recent[Described]()
         self._births = sorted(self._born())
 
     def at(self, now: datetime) -> Described:
@@ -105,10 +106,7 @@ class Snapshots:
             *self._reservations,
         )
         key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._account.key(now))
-        cached = self._cached
-        if cached is None or cached.key != key:
-            cached = self._cached = Described(key, self._inventory(now))
-        return cached
+        return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""

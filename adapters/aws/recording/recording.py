@@ -19,6 +19,7 @@ from adapters.aws.metrics.runs import TrainingRuns
 from adapters.aws.metrics.time_grid import TimeGrid
 from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
+from adapters.aws.recent import Recent
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -66,7 +67,7 @@ class Recording:
         self._runs = TrainingRuns(feeding.get("run", []), grid)
         nodes = self._grids.get("node")
         self._inventories = JoinedInventory(snapshots, nodes, last_seen(nodes) if nodes else None)
-        self._named: tuple[Inventory | None, dict[str, tuple[Labels, ...]]] = (None, {})
+        self._named = Recent[tuple[Inventory, tuple[Labels, ...]]]()
         self._building = Lock()
 
     def read(self, now: datetime) -> Reading:
@@ -117,13 +118,8 @@ class Recording:
 
     def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
         """Return all labels of each thing of a kind, kept while the inventory stays the same."""
-        named_for, named = self._named
-        if named_for is not inventory:
-            named = {}
-            self._named = (inventory, named)
-        if kind not in named:
-            named[kind] = labelled(self._grids[kind], inventory)
-        return named[kind]
+        # The inventory is kept beside its labels, so that no other one has its id meanwhile.
+        return self._named.get((kind, id(inventory)), lambda: (inventory, labelled(self._grids[kind], inventory)))[1]
 
 
 def _first_bin(feeding: Sequence[SeriesBatch], grid: TimeGrid) -> int:

@@ -1,0 +1,288 @@
+"""Nobody is held up by another: shares, lanes, limits of time and of size, and work that ends when its asker leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from statistics import quantiles
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, ClientTimeout, web
+
+from adapters.http import application
+from adapters.store.memory import MemoryStore
+from adapters.web.config import Console, WebConfig
+from adapters.web.surface import WebSurface
+from bot.answers import budgets
+from bot.answers.budgets import Bucket, LaneLimits, Limits, Shares, lane_of
+from bot.answers.line import attempted, effect_of, understand
+from bot.answers.turns import Turns
+from bot.cards.card import Card
+from bot.errors import OverBudget, WrongInput
+from bot.model.request import LOCAL, Request, User
+from bot.ports.work import LANE, Lane, LaneLoad, checkpoint, within
+from bot.wiring.lanes import LanedExecutor
+from tests.house.fakes import NOON, Chat, Script, app
+
+OWN = {"X-Trnbot": "1", "Sec-Fetch-Site": "same-origin"}
+TAGS = ",".join(f"tag:a{n}" for n in range(300))
+
+
+def asked(line: str, user: str = "chat:U1") -> Request:
+    return Request(line, User(user), NOON, "chat", LOCAL)
+
+
+class Bill:
+    """A bill that works for `seconds`, in steps between which it may be stopped."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.steps, self.running = seconds, 0, 0
+
+    async def answer(self, _: Request) -> Card:
+        return await asyncio.to_thread(self._work)
+
+    def _work(self) -> Card:
+        self.running += 1
+        try:
+            end = time.monotonic() + self.seconds
+            while time.monotonic() < end:
+                self.steps += 1
+                checkpoint()
+                time.sleep(0.01)
+        finally:
+            self.running -= 1
+        return Card("done")
+
+
+class Bot:
+    """The turns of a bot whose heavy lines are a slow bill and whose quick lines answer at once."""
+
+    def __init__(self, bill: Bill, limits: Limits = budgets.LIMITS) -> None:
+        self.bill, self.loads = bill, {lane: LaneLoad() for lane in Lane}
+        self.turns = Turns(time.monotonic, self.loads, limits)
+        asyncio.get_running_loop().set_default_executor(LanedExecutor(self.loads))
+
+    async def answer(self, request: Request) -> Card:
+        heavy = lane_of(attempted(request.line)) is Lane.HEAVY
+
+        async def job() -> Card:
+            return await (self.bill.answer(request) if heavy else asyncio.to_thread(Card, "quick"))
+
+        try:
+            return await self.turns.take(request, job)
+        except (OverBudget, Exception) as error:  # as App.answer does
+            return Card("That did not work", data={"error": str(error)})
+
+
+@asynccontextmanager
+async def console(answer: Callable[[Request], Any]) -> AsyncIterator[str]:
+    """Serve the console on loopback."""
+    surface = WebSurface(WebConfig(), Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of), MemoryStore())
+    runner = web.AppRunner(application([surface]), handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await surface.stop()
+        await runner.cleanup()
+
+
+def test_a_line_of_300_tags_is_refused_in_words() -> None:
+    with pytest.raises(WrongInput, match="'by' takes 4 values at most; got 300"):
+        understand(f"cost 7d by {TAGS}", NOON)
+
+
+@pytest.mark.parametrize(
+    ("line", "refusal"),
+    [
+        ("cost 9999d", "A window is 1,830 days long at most; '9999d' has 9,999."),
+        ("cost 7d " + " ".join(f"team=a{n}" for n in range(21)), "A line takes 20 filters at most; got 21."),
+        ("cost 7d team=" + ",".join("x" * 51), "A filter takes 50 values at most; team got 51."),
+    ],
+)
+def test_a_line_that_asks_for_too_much_names_the_limit(line: str, refusal: str) -> None:
+    with pytest.raises(WrongInput) as refused:
+        understand(line, NOON)
+    assert str(refused.value) == refusal
+
+
+async def test_16_askers_of_300_tags_do_not_stop_fleet() -> None:
+    bot = Bot(Bill(3))
+    pestering = [asyncio.create_task(bot.answer(asked(f"cost 7d by {TAGS}", f"chat:U{n}"))) for n in range(16)]
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    assert (await bot.answer(asked("fleet", "chat:U99"))).title == "quick"
+    assert time.monotonic() - began < 1
+    assert bot.bill.running == budgets.LIMITS.lanes[Lane.HEAVY].running
+    refused = [task.result() for task in pestering if task.done()]
+    assert refused
+    assert all("ask again in a minute" in card.data["error"] for card in refused)
+    for task in pestering:
+        task.cancel()
+    await asyncio.gather(*pestering, return_exceptions=True)
+
+
+async def test_work_ends_after_the_asker_left() -> None:
+    bot = Bot(Bill(30))
+    async with console(bot.answer) as url, ClientSession(timeout=ClientTimeout(total=0.5)) as session:
+        with pytest.raises(TimeoutError):
+            await session.post(f"{url}/ask", data={"line": "cost 7d"}, headers=OWN)
+        async with asyncio.timeout(2):
+            while bot.bill.running:
+                await asyncio.sleep(0.01)
+        steps = bot.bill.steps
+        await asyncio.sleep(0.1)
+        assert bot.bill.steps == steps
+        assert bot.loads[Lane.HEAVY].stopped == 1
+
+
+async def test_a_change_goes_on_after_the_asker_left() -> None:
+    changed = asyncio.Event()
+    turns = Turns(time.monotonic, {lane: LaneLoad() for lane in Lane})
+
+    async def change() -> Card:
+        await asyncio.sleep(0.3)
+        changed.set()
+        return Card("done")
+
+    async def answer(request: Request) -> Card:
+        return await turns.take(request, change)
+
+    async with console(answer) as url, ClientSession(timeout=ClientTimeout(total=0.1)) as session:
+        with pytest.raises(TimeoutError):
+            await session.post(f"{url}/ask", data={"line": "ack 7"}, headers=OWN)
+        async with asyncio.timeout(2):
+            await changed.wait()
+
+
+async def test_a_line_that_takes_too_long_is_stopped_in_words_and_its_share_is_kept_until_it_ends() -> None:
+    limits = Limits(lanes={lane: LaneLimits(1, 1, 1, 0.2) for lane in (Lane.QUICK, Lane.HEAVY)})
+    ending = threading.Event()
+
+    class Deaf(Bill):
+        def _work(self) -> Card:
+            ending.wait(5)
+            return Card("done")
+
+    bot = Bot(Deaf(0), limits)
+    card = await bot.answer(asked("cost 7d"))
+    assert card.data["error"] == "This took longer than 0.2 s and was stopped; ask for less at once."
+    card = await bot.answer(asked("cost 7d"))
+    assert card.data["error"] == "A long line of yours is still worked on; wait for the answer, then ask."
+    ending.set()
+    await asyncio.sleep(0.1)
+    assert (await bot.answer(asked("cost 7d"))).title == "done"
+
+
+async def test_200_askers_of_the_worst_lines_hold_up_neither_the_tick_nor_fleet() -> None:
+    bot, ticks, waits = Bot(Bill(0.3)), [], []
+    watching = app(Script(*[None] * 50), Chat())
+    until = time.monotonic() + 3
+
+    async def tick() -> None:
+        while time.monotonic() < until:
+            began = time.monotonic()
+            with within(Lane.WATCH):
+                await watching.tick(NOON)
+            ticks.append(time.monotonic() - began)
+            await asyncio.sleep(0.1)
+
+    async def rely() -> None:
+        while time.monotonic() < until:
+            began = time.monotonic()
+            assert (await bot.answer(asked("fleet", "chat:RELY"))).title == "quick"
+            waits.append(time.monotonic() - began)
+            await asyncio.sleep(0.1)
+
+    async def pester(n: int) -> list[str]:
+        words = []
+        while time.monotonic() < until:
+            card = await bot.answer(asked(f"cost 7d by {TAGS}", f"chat:U{n}"))
+            words.append(card.data.get("error", "") if card.data else "")
+            await asyncio.sleep(0.5)
+        return words
+
+    *answers, _, _ = await asyncio.gather(*(pester(n) for n in range(200)), tick(), rely())
+    assert max(ticks) < 1
+    assert quantiles(waits, n=20)[-1] < 1
+    assert bot.loads[Lane.HEAVY].refused > 100
+    assert {word.partition(";")[2] for words in answers for word in words if word} == {" ask again in a minute."}
+
+
+class Seconds:
+    """A clock that stands until it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_person_asks_60_lines_a_minute_and_is_told_when_to_ask_again() -> None:
+    seconds = Seconds()
+    shares = Shares(budgets.LIMITS, seconds)
+    for _ in range(60):
+        shares.begin("chat:U1", "chat", Lane.QUICK)
+        shares.end("chat:U1", Lane.QUICK, 0)
+    with pytest.raises(OverBudget, match=r"^You asked 60 lines in this minute; ask again in 2 s\.$"):
+        shares.begin("chat:U1", "chat", Lane.QUICK)
+    shares.begin("chat:U2", "chat", Lane.QUICK)
+    seconds.now = 2
+    shares.begin("chat:U1", "chat", Lane.QUICK)
+
+
+def test_who_worked_for_long_waits_for_more() -> None:
+    seconds = Seconds()
+    shares = Shares(budgets.LIMITS, seconds)
+    shares.begin("chat:U1", "chat", Lane.HEAVY)
+    shares.end("chat:U1", Lane.HEAVY, 90)
+    with pytest.raises(OverBudget, match="worked for 60 s without a pause; ask again in 61 s"):
+        shares.begin("chat:U1", "chat", Lane.HEAVY)
+    seconds.now = 61
+    assert shares.begin("chat:U1", "chat", Lane.HEAVY) == pytest.approx(59.5)
+
+
+def test_many_strange_names_take_no_memory_and_free_nobody_of_lines_under_way() -> None:
+    seconds = Seconds()
+    shares = Shares(Limits(people=10), seconds)
+    shares.begin("chat:BUSY", "chat", Lane.HEAVY)
+    for n in range(1_000):
+        shares.begin(f"chat:U{n}", "chat", Lane.QUICK)
+        shares.end(f"chat:U{n}", Lane.QUICK, 0)
+    assert len(shares._people) <= 10
+    shares.end("chat:BUSY", Lane.HEAVY, 1)
+
+
+def test_a_bucket_fills_evenly_and_never_over() -> None:
+    bucket = Bucket(10, 60, 0)
+    bucket.take(15, 0)
+    assert bucket.left(1) == -4
+    assert bucket.seconds_until(0, 1) == 4
+    assert bucket.left(1_000) == 10
+
+
+async def test_the_watch_uses_threads_of_its_own() -> None:
+    loads = {lane: LaneLoad() for lane in Lane}
+    asyncio.get_running_loop().set_default_executor(LanedExecutor(loads))
+    ending = threading.Event()
+    quick = [asyncio.create_task(asyncio.to_thread(ending.wait, 5)) for _ in range(100)]
+    await asyncio.sleep(0)
+    with within(Lane.WATCH):
+        async with asyncio.timeout(1):
+            assert await asyncio.to_thread(lambda: threading.current_thread().name.startswith("watch"))
+            assert await asyncio.to_thread(LANE.get) is Lane.WATCH
+    ending.set()
+    await asyncio.gather(*quick)
+    assert loads[Lane.WATCH].seconds >= 0
+
+
+def test_metrics_count_refused_waiting_and_work_by_lane() -> None:
+    lines = app(Script(), Chat()).health.exposition()
+    for name in ("lines_refused_total", "lines_stopped_total", "lines_waiting", "work_seconds_total"):
+        assert f'trnbot_{name}{{lane="heavy"}} 0' in lines
