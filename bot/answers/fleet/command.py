@@ -52,7 +52,8 @@ async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only thi
     mine = _of_cluster(rows, cluster)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
-    return fleet_card(mine, cluster, reading, await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at), notes)
+    spread = await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at)
+    return await asyncio.to_thread(fleet_card, mine, cluster, reading, spread, notes)
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
