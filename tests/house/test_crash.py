@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import random
 import re
 import signal
@@ -13,8 +14,11 @@ import threading
 import time
 import urllib.request
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -36,6 +40,9 @@ from tests.storm.faults import Faults
 from tests.storm.slackside import SlackSide
 
 HANDOVER_S = 30
+EVERY_KILL = os.environ.get("TRNBOT_KILLS") == "all"
+END = datetime(2026, 11, 17, 5, tzinfo=UTC)
+"""By then the recording's one incident is over."""
 
 
 def ended(bot: Product, end: str) -> bool:
@@ -79,9 +86,9 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url:
 
 
 @contextmanager
-def slack_side() -> Iterator[SlackSide]:
+def slack_side(faults: Faults | None = None) -> Iterator[SlackSide]:
     """Be Slack's Web API on loopback, in a thread of its own."""
-    loop, side = asyncio.new_event_loop(), SlackSide(Faults(0, 0, 0))
+    loop, side = asyncio.new_event_loop(), SlackSide(faults or Faults(0, 0, 0))
     runner = web.AppRunner(made := web.Application(), access_log=None)
     made.add_routes(side.routes())
     thread = threading.Thread(target=loop.run_forever)
@@ -190,3 +197,94 @@ def wait_for(look: Callable[[], bool], longest_s: float = 60) -> None:
     while not look():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.02)
+
+
+KILLS = 100
+"""Kills from outside the process; all of them by TRNBOT_KILLS=all, a tenth in `make test-all`, a few in `make test`."""
+RECORDED_S = 4 * 3600
+"""From the first tick of the recording to the end of its incident, and a little more."""
+LONGEST_LIFE_S = 3.0
+FAILING = ("429", "500", "reset", "done, then 500", "done, then reset")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [2, pytest.param(KILLS if EVERY_KILL else KILLS // 10, marks=pytest.mark.slow)])
+def test_killed_from_outside_at_random_all_is_said_once_on_sqlite(tmp_path: Path, kills: int) -> None:
+    url = f"sqlite:///{tmp_path}/trnbot.db"
+    assert _played(tmp_path / "killed", url, kills, 1) == _played(tmp_path / "whole", f"{url}.whole", 0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_from_outside_at_random_two_replicas_say_all_once(
+    tmp_path: Path, postgres_url: str, request: pytest.FixtureRequest
+) -> None:
+    kills = KILLS if EVERY_KILL else KILLS // 10
+    whole = _played(tmp_path / "whole", f"sqlite:///{tmp_path}/whole.db", 0, 1)
+    assert _played(tmp_path / "killed", postgres_url, kills, 2) == whole
+
+
+def _played(folder: Path, url: str, kills: int, replicas: int) -> dict[str, Any]:
+    """Play a recording to its end with so many kills, and return what people and the database hold of it."""
+    dice = random.Random(11)
+    speed = min(600.0, max(150.0, RECORDED_S / (max(1, kills) * LONGEST_LIFE_S / 2)))
+    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": f"{speed:.0f}", "TRNBOT_DATABASE_URL": url}
+    environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
+    faults = Faults(5, 0, float("inf"), FAILING, 0.95) if kills else None
+    with slack_side(faults) as side, ExitStack() as stack:
+        environment["SLACK_API_URL"] = f"{side.url}/api/"
+        start = partial(_replica, stack, folder, environment)
+        running = [start(n) for n in range(replicas)]
+        for kill in range(kills):
+            time.sleep(dice.uniform(0.05, LONGEST_LIFE_S))
+            _press_once(side, running)
+            victim = kill % replicas
+            running[victim].process.send_signal(signal.SIGKILL)
+            running[victim].process.wait(timeout=10)
+            running[victim] = start(victim)
+        wait_for(lambda: _press_once(side, running) and _settled(url), 300)
+        assert not side.door.hasty
+        return _held(side, url)
+
+
+def _replica(stack: ExitStack, folder: Path, environment: dict[str, str], number: int) -> Product:
+    (place := folder / f"{number}").mkdir(parents=True, exist_ok=True)
+    return stack.enter_context(product(place, free_port(), environment))
+
+
+def _press_once(side: SlackSide, running: list[Product]) -> bool:
+    """Acknowledge the incident as soon as its message stands there, until the message shows it; return whether it does."""
+    heads = side.heads(FINANCE)
+    if heads and "cknowledged by" not in str(heads[0]) and (button := re.search(r"\back a\w+", str(heads[0]))):
+        with suppress(OSError, AssertionError):
+            press(running[0], side, button[0])
+    return bool(heads) and "cknowledged by" in str(heads[0])
+
+
+def _settled(url: str) -> bool:
+    """Return whether the incident is over and everything about it was sent."""
+    store = open_store(url)
+    state = store.load(END)
+    store.close()
+    return (str(state.ticked_at or "") >= f"{END}") and not state.lines and not any(e.pending for e in state.notification_log)
+
+
+def _held(side: SlackSide, url: str) -> dict[str, Any]:
+    """Return messages and lines by their keys, and alerts with their acknowledgements, but for the times of people's presses."""
+    store = open_store(url)
+    alerts = store.history(EVER, Labels())
+    held = {
+        "alerts": {one.id: (one.opened, one.closed, one.waste) for one in alerts},
+        "acknowledged": {one.id: [(d.doing, d.by) for d in store.decisions(one.id)] for one in alerts},
+        "messages": Counter(str(m["metadata"]["event_payload"]["key"]) for m in side.heads(FINANCE)),
+        "shown": {re.sub(r" after .* ·", "", str(m["text"])) for m in side.heads(FINANCE)},
+        "lines": [_bare(m) for m in side.messages[FINANCE].values() if "thread_ts" in m],
+    }
+    store.close()
+    return held
+
+
+def _bare(line: dict[str, Any]) -> tuple[str, str]:
+    """Return of a line whose message it belongs to and why it was said; the acknowledgement's own id differs by run."""
+    notification, _, reason, _ = str(line["metadata"]["event_payload"]["key"]).split("-")
+    return notification, reason

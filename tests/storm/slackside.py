@@ -68,6 +68,10 @@ class SlackSide:
                 return {"ok": True, "files": json.loads(body["files"])}
             case "conversations.open":
                 return {"ok": True, "channel": {"id": f"D{body['users']}"}}
+            case "users.info":
+                return {"ok": True, "user": {"id": body["user"], "name": "dana", "team_id": "T1"}}
+            case "conversations.info":
+                return {"ok": True, "channel": {"id": channel, "is_channel": True, "is_member": True}}
         return {"ok": True, "user_id": "U0BOT", "team_id": "T1"}
 
     def _post(self, channel: str, body: Json) -> str:
