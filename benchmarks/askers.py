@@ -145,7 +145,7 @@ async def _plays(session: ClientSession, started: Product) -> bool:
     for _ in range(4):
         async with session.get(f"{started.url}/healthz") as response:
             health = await response.json()
-        if health["now"] == health["ticked_at"]:
+        if health["now"] <= (health["ticked_at"] or health["now"]):
             await asyncio.sleep(0.5)
             return False
         await asyncio.sleep(0.2)

@@ -36,11 +36,14 @@ class Turns:
         except OverBudget:
             self._loads[lane].refused += 1
             raise
+        if command is None:  # it is refused in words, which takes no thread and no turn
+            self._shares.end(person, lane, 0)
+            return await job()
         ahead = [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
         work = Work(self._limits.rows, ahead)
         answering = asyncio.create_task(self._work(lane, person, used, work, job))
         try:
-            return await self._waited(answering, work, lane, asker, changes=bool(command and command.changes))
+            return await self._waited(answering, work, lane, asker, changes=command.changes)
         except OverBudget:
             self._loads[lane].refused += 1
             raise
