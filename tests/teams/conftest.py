@@ -19,6 +19,7 @@ from bot.answers.line import effect_of
 from bot.cards.card import Card, Tone, text
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
+from tests.teams.signing import APP, SECRET, Login, cloud
 
 assert ANSWERS
 BOT = "28:bot"
@@ -218,3 +219,16 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
 @pytest.fixture
 async def bot(new_bot: NewBot) -> Bot:
     return await new_bot()
+
+
+@pytest.fixture
+async def login(serve: Any) -> Login:
+    made = Login()
+    routes = [web.get("/configuration", made.configuration), web.get("/keys", made.keys)]
+    made.url = await serve([*routes, web.post("/{tenant}/oauth2/v2.0/token", made.token)])
+    return made
+
+
+@pytest.fixture
+async def signed(new_bot: Any, login: Login) -> Any:
+    return await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))

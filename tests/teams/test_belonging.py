@@ -10,9 +10,7 @@ from aiohttp import web
 
 from bot.model.request import Standing
 from tests.guarded import Guarded, guarded
-from tests.teams.test_trust import APP, SECRET, cloud, login, token
-
-assert login, "a fixture of the tests of trust"
+from tests.teams.signing import APP, SECRET, cloud, token
 
 KNOWN = {"app_id": APP, "app_password": SECRET, "tenant_id": "T1", "development": False}
 DANA = "29:dana"

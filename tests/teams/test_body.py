@@ -10,10 +10,7 @@ import pytest
 from aiohttp import ClientSession
 from yarl import URL
 
-from tests.teams.test_trust import login, signed, token
-
-assert login, "fixtures of the tests of trust"
-assert signed
+from tests.teams.signing import token
 
 
 @pytest.mark.parametrize(

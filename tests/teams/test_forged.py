@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.guarded import Guarded, guarded
-from tests.teams.test_trust import APP, BAD, SECRET, cloud, login, token
-
-assert login, "a fixture of the tests of trust"
+from tests.teams.signing import APP, SECRET, cloud, token
+from tests.teams.test_trust import BAD
 
 
 @pytest.fixture

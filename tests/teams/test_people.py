@@ -9,9 +9,7 @@ import pytest
 from aiohttp import web
 
 from bot.errors import Unavailable
-from tests.teams.test_trust import APP, SECRET, cloud, login, token
-
-assert login
+from tests.teams.signing import APP, SECRET, cloud, token
 
 TEAM = "0a1b2c3d-0000-4000-8000-00000000beef"
 DANA, KIM = "aaaaaaaa-0000-4000-8000-000000000001", "AAAAAAAA-0000-4000-8000-000000000002"

@@ -10,9 +10,7 @@ from bot.cards.card import Card, Facts, Tone, text
 from bot.errors import Unavailable
 from bot.model.request import Request
 from tests.teams.test_belonging import CHANNEL, CHAT, PERSON, SHARED, THEIRS, THERE, hear, press, signed
-from tests.teams.test_trust import login
 
-assert login, "fixtures of the tests of belonging and trust"
 assert signed
 
 

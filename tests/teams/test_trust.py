@@ -3,75 +3,17 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import jwt
 import pytest
 from aiohttp import web
-from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adapters.teams.config import PUBLIC, Cloud, TeamsConfig, on_loopback
+from adapters.teams.config import PUBLIC, TeamsConfig, on_loopback
 from bot.errors import Unavailable, WrongInput
-
-APP = "11111111-2222-3333-4444-555555555555"
-SECRET = "s3cr3t-value"
-ISSUER = "https://api.botframework.com"
-KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
-@dataclass
-class Login:
-    """Play Microsoft's key and token service."""
-
-    url: str = ""
-    asked: list[str] = field(default_factory=list)
-    down: bool = False
-    refuses: bool = False
-    endorsements: list[str] = field(default_factory=lambda: ["msteams"])
-
-    async def configuration(self, request: web.Request) -> web.Response:
-        self.asked.append("configuration")
-        return web.Response(status=500) if self.down else web.json_response({"jwks_uri": f"{self.url}/keys"})
-
-    async def keys(self, request: web.Request) -> web.Response:
-        key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
-        return web.json_response({"keys": [key | {"kid": "k1", "endorsements": self.endorsements}]})
-
-    async def token(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        self.asked.append(f"token {form['client_id']} {form['client_secret']} {request.match_info['tenant']}")
-        if self.refuses:
-            return web.json_response({"error": "invalid_client", "error_description": f"bad {SECRET}"}, status=401)
-        return web.json_response({"access_token": "bearer-of-the-bot", "expires_in": 3600})
-
-
-@pytest.fixture
-async def login(serve: Any) -> Login:
-    made = Login()
-    routes = [web.get("/configuration", made.configuration), web.get("/keys", made.keys)]
-    made.url = await serve([*routes, web.post("/{tenant}/oauth2/v2.0/token", made.token)])
-    return made
-
-
-def cloud(login: Login) -> Cloud:
-    keys = f"{login.url}/configuration"
-    return replace(PUBLIC, channel_keys=keys, emulator_keys=keys, login=login.url, services=("http://127.0.0.1",))
-
-
-@pytest.fixture
-async def signed(new_bot: Any, login: Login) -> Any:
-    return await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))
-
-
-def token(bot: Any, *, key: Any = KEY, algorithm: str = "RS256", kid: str = "k1", **claims: Any) -> str:
-    """Return a token as the Bot Connector writes it, unless told otherwise."""
-    now = int(time.time())
-    usual = {"iss": ISSUER, "aud": APP, "nbf": now - 60, "exp": now + 600, "serviceurl": bot.service_url}
-    return jwt.encode(usual | claims, key, algorithm=algorithm, headers={"kid": kid})
+from tests.teams.signing import APP, ISSUER, KEY, OTHER, SECRET, Login, cloud, token
 
 
 def lacking(bot: Any, *names: str) -> str:
