@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -21,10 +21,10 @@ from bot.cards.charts import alert_chart
 from bot.cards.share import LONGEST_SHARED, with_share
 from bot.cards.thread import thread_line
 from bot.costs.reconcile import remember_estimate
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, WrongInput
 from bot.model.alert import Notification
 from bot.model.reading import Reading
-from bot.model.request import Manner, Request, Role
+from bot.model.request import Effect, Manner, Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
@@ -111,8 +111,9 @@ class App:
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
         try:
-            answered = self.run(request) if self._turns is None else self._turns.take(request, partial(self.run, request))
-            return (await answered)[1]
+            if self._turns is None:
+                return (await self.run(request))[1]
+            return (await self._turns.take(request, partial(self.run, request), equal_of(request)))[1]
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
@@ -204,6 +205,20 @@ class App:
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
                     log.info("admins were not notified at %s: %s", address, error)
+
+
+def equal_of(request: Request) -> Hashable | None:
+    """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
+
+    Permission is part of it: what everyone may ask is refused or answered alike to those who belong alike.
+    """
+    try:
+        read = read_line(request.line)
+    except WrongInput:
+        return None
+    if read.effect in (Effect.CHANGES, Effect.SHARES) or read.runs.who is not Role.ANYONE or read.runs.audited:
+        return None
+    return read.text, request.surface, request.channel, request.belonging, request.manner
 
 
 def error_card(sentence: str) -> Card:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.answers.registry import Command, Needs
 from bot.errors import OverBudget
@@ -39,7 +39,7 @@ class Limits:
     """Seconds in which the lines of one person work, in threads, until that person waits for more."""
     work_a_minute: float = 30
     """Seconds of work that a person gets back in each minute."""
-    surface_lines: float = 1_200
+    surface_lines: float = 6_000
     """Lines of one surface a minute."""
     people: int = 2_000
     """Persons and surfaces whose use is remembered; whoever asked longest ago is forgotten first."""
@@ -54,6 +54,12 @@ class Limits:
 
 
 LIMITS = Limits()
+
+
+def limits_for(cores: int) -> Limits:
+    """Return the limits on a machine of so many cores: heavy lines leave half of them to the watch and to quick lines."""
+    heavy = replace(LIMITS.lanes[Lane.HEAVY], running=min(4, max(1, cores // 2)))
+    return replace(LIMITS, lanes={**LIMITS.lanes, Lane.HEAVY: heavy})
 
 
 def lane_of(command: Command | None) -> Lane:

@@ -1,9 +1,13 @@
-"""Answer lines in turns: each within its person's share, in the lane of its command, and for as long as somebody waits."""
+"""Answer lines in turns: each within its person's share, in the lane of its command, and for as long as somebody waits.
+
+Equal lines that are asked while one of them is worked on are answered by its answer, and take no turn.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,8 +18,22 @@ from bot.model.request import Request
 from bot.ports.work import ASKER, Asker, Lane, LaneLoad, Work, within
 
 T = TypeVar("T")
+Equal = Hashable | None
+"""Equal for lines that have one answer whoever asks, None for a line that is answered for its own person."""
 Job = Callable[[], Awaitable[T]]
 _LEFT = "Nobody waits for this answer any more."
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Hold a line that is to be answered."""
+
+    lane: Lane
+    person: str
+    used: float
+    """Seconds of work that the person used lately."""
+    work: Work
+    equal: Equal
 
 
 class Turns:
@@ -25,8 +43,9 @@ class Turns:
         self._limits, self._loads = limits, loads
         self._shares = Shares(limits, seconds)
         self._queues = {lane: Queue(of) for lane, of in limits.lanes.items()}
+        self._ahead: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def take(self, request: Request, job: Job[T]) -> T:
+    async def take(self, request: Request, job: Job[T], equal: Equal = None) -> T:
         """Do the work of a line in its turn; raise `OverBudget`, `OutOfTime`, or `Unanswered` for a change that goes on."""
         command = attempted(request.line)
         asker = ASKER.get() or Asker()
@@ -41,7 +60,7 @@ class Turns:
             return await job()
         ahead = [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
         work = Work(self._limits.rows, ahead)
-        answering = asyncio.create_task(self._work(lane, person, used, work, job))
+        answering = asyncio.create_task(self._along(_Line(lane, person, used, work, equal), job))
         try:
             return await self._waited(answering, work, lane, asker, changes=command.changes)
         except OverBudget:
@@ -71,27 +90,53 @@ class Turns:
                 work.stop(_LEFT)
                 answering.cancel()
 
-    async def _work(self, lane: Lane, person: str, used: float, work: Work, job: Job[T]) -> T:
+    async def _along(self, line: _Line, job: Job[T]) -> T:
+        """Answer a line by the answer of an equal one that is worked on, else work on it."""
+        while line.equal is not None and (ahead := self._ahead.get(line.equal)):
+            try:
+                await asyncio.wait([ahead])
+            except asyncio.CancelledError:
+                self._shares.end(line.person, line.lane, 0)
+                raise
+            if not ahead.cancelled() and not isinstance(ahead.exception(), OutOfTime | OverBudget):
+                self._shares.end(line.person, line.lane, 0)
+                answer: T = ahead.result()
+                return answer
+        return await self._first(line, job)
+
+    async def _first(self, line: _Line, job: Job[T]) -> T:
+        """Work on a line, and let equal ones wait for its answer."""
+        if line.equal is None:
+            return await self._work(line, job)
+        current = asyncio.current_task()
+        assert current
+        self._ahead[line.equal] = current
+        try:
+            return await self._work(line, job)
+        finally:
+            del self._ahead[line.equal]
+
+    async def _work(self, line: _Line, job: Job[T]) -> T:
         """Wait for a turn, work, and keep turn and share occupied until the last thread has ended."""
-        load = self._loads[lane]
+        load, work = self._loads[line.lane], line.work
         load.waiting += 1
         try:
-            await self._queues[lane].turn(used)
+            await self._queues[line.lane].turn(line.used)
         except BaseException:
-            self._shares.end(person, lane, 0)
+            self._shares.end(line.person, line.lane, 0)
             raise
         finally:
             load.waiting -= 1
         try:
-            with within(lane, work):
+            with within(line.lane, work):
                 return await job()
         finally:
-            over = partial(self._over, lane, person, work)
+            over = partial(self._over, line)
             work.close(partial(asyncio.get_running_loop().call_soon_threadsafe, over))
 
-    def _over(self, lane: Lane, person: str, work: Work) -> None:
-        self._shares.end(person, lane, work.seconds)
-        self._queues[lane].next()
+    def _over(self, line: _Line) -> None:
+        self._shares.end(line.person, line.lane, line.work.seconds)
+        self._queues[line.lane].next()
 
 
 def _retrieved(answering: asyncio.Task[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from bot.answers.access import Access
+from bot.answers.budgets import limits_for
 from bot.answers.line import effect_of
 from bot.answers.turns import Turns
 from bot.app import App
@@ -142,7 +144,7 @@ def _serving_app(
     )
     admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])
-    turns = Turns(time.monotonic, watched.lanes)
+    turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
 
 

@@ -18,7 +18,7 @@ from bot.__main__ import main
 from bot.answers.all import ANSWERS
 from bot.answers.line import understand
 from bot.answers.registry import COMMANDS, Needs
-from bot.app import App
+from bot.app import App, equal_of
 from bot.errors import TrnbotError
 from bot.model.request import Request, User
 from bot.ports import Ports, StateUpdate
@@ -82,6 +82,13 @@ def calls_of(bot: App, line: str) -> list[str]:
     return calls
 
 
+class NoOne:
+    """Fails whoever asks who asks."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"the answer depends on the person's {name}")
+
+
 @pytest.fixture(scope="module")
 def alerted(opened: OpenedSource) -> App:
     """Remember an alert that fires on the recording's cluster, so that examples find what they name."""
@@ -96,6 +103,17 @@ def alerted(opened: OpenedSource) -> App:
 def calls(alerted: App) -> Mapping[str, list[str]]:
     """Answer every example of every command, over a cluster that there is."""
     return {line: calls_of(alerted, line.replace("llama", TINY.cluster)) for line in EXAMPLES}
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(alerted: App, line: str) -> None:
+    line, at = line.replace("llama", TINY.cluster), end(alerted)
+    request = Request(line, User(ADMIN, "dana"), at, "chat", MEMBER, "chat:ops")
+    if equal_of(request) is None:
+        pytest.skip("it is answered for its own person")
+    call = understand(line, at)
+    with contextlib.suppress(TrnbotError):
+        asyncio.run(call.command.handler(alerted.ports, replace(request, user=NoOne()), **call.arguments))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", EXAMPLES)

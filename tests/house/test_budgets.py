@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from statistics import quantiles
 from typing import Any
 
@@ -18,14 +19,16 @@ from adapters.store.memory import MemoryStore
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.answers import budgets
-from bot.answers.budgets import Bucket, LaneLimits, Limits, Shares, lane_of
+from bot.answers.budgets import Bucket, LaneLimits, Limits, Shares, lane_of, limits_for
 from bot.answers.line import attempted, effect_of, understand
 from bot.answers.turns import Turns
+from bot.app import equal_of
 from bot.cards.card import Card
 from bot.errors import OverBudget, WrongInput
 from bot.model.request import LOCAL, Request, User
 from bot.ports.work import LANE, Lane, LaneLoad, checkpoint, within
 from bot.wiring.lanes import LanedExecutor
+from tests.belonging import STRANGER
 from tests.house.fakes import NOON, Chat, Script, app
 
 OWN = {"X-Trnbot": "1", "Sec-Fetch-Site": "same-origin"}
@@ -286,3 +289,62 @@ def test_metrics_count_refused_waiting_and_work_by_lane() -> None:
     lines = app(Script(), Chat()).health.exposition()
     for name in ("lines_refused_total", "lines_stopped_total", "lines_waiting", "work_seconds_total"):
         assert f'trnbot_{name}{{lane="heavy"}} 0' in lines
+
+
+class Reading:
+    """Reads for a moment, and counts how often."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = 0, asyncio.Event()
+
+    async def __call__(self) -> Card:
+        self.begun += 1
+        await self.goes_on.wait()
+        return Card(f"reading {self.begun}")
+
+
+async def test_equal_lines_asked_at_once_are_answered_by_one_reading_and_take_one_turn() -> None:
+    bot, read = Bot(Bill(0)), Reading()
+    asking = [asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet")) for n in range(200)]
+    await asyncio.sleep(0.05)
+    other = await bot.turns.take(asked("alerts", "chat:U999"), lambda: asyncio.to_thread(Card, "quick"), "alerts")
+    read.goes_on.set()
+    assert other.title == "quick"
+    assert {card.title for card in await asyncio.gather(*asking)} == {"reading 1"}
+
+
+async def test_where_the_first_asker_gives_up_the_next_one_is_answered_all_the_same() -> None:
+    bot, read = Bot(Bill(0)), Reading()
+    first, second = (asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet")) for n in range(2))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    await asyncio.sleep(0.05)
+    read.goes_on.set()
+    assert (await second).title == "reading 2"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("fleet", "/trn fleet", True),
+        ("fleet", "alerts", False),
+        ("ack a1", "ack a1", False),
+        ("share fleet", "share fleet", False),
+        ("backtest tiny", "backtest tiny", False),
+        ("fleet", "not a command", False),
+    ],
+)
+def test_only_what_reads_and_everyone_may_ask_is_answered_once(one: str, other: str, alike: bool) -> None:
+    ours, theirs = equal_of(asked(one, "chat:U1")), equal_of(asked(other, "chat:U2"))
+    assert (ours is not None and ours == theirs) is alike
+
+
+def test_who_belongs_otherwise_or_asks_elsewhere_is_answered_for_themselves() -> None:
+    here = asked("fleet")
+    strange = replace(here, belonging=STRANGER)
+    assert len({equal_of(one) for one in (here, strange, replace(here, channel="chat:C2"), replace(here, surface="web"))}) == 4
+
+
+@pytest.mark.parametrize(("cores", "running"), [(1, 1), (2, 1), (4, 2), (64, 4)])
+def test_heavy_lines_leave_half_of_the_machine(cores: int, running: int) -> None:
+    assert limits_for(cores).lanes[Lane.HEAVY].running == running
