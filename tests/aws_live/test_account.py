@@ -94,6 +94,9 @@ class Ticks:
     def leave(self):
         self.at.append("left")
 
+    async def settle(self):
+        self.at.append("settled")
+
 
 @pytest.mark.parametrize("leads", [True, False])
 async def test_only_the_leader_ticks(leads):
@@ -103,4 +106,4 @@ async def test_only_the_leader_ticks(leads):
     await play.start()
     await asyncio.sleep(0.2)
     await play.stop()
-    assert app.at == [*([now.replace(minute=0)] if leads else []), "left"]
+    assert app.at == [*([now.replace(minute=0)] if leads else []), "left", "settled"]
