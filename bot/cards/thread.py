@@ -37,9 +37,9 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     snooze = next((silence for silence in silences if alert.muted_by == f"silence:{silence.id}"), None)
     if snooze is None or (ack and ack.at > entry.at):
         return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
-    who, why = snooze.who, f": {snooze.reason}" if snooze.reason else ""
     if snooze.pattern:
-        return f"Muted as not an anomaly by {who}{why}"
+        return f"Muted as not an anomaly by {snooze.who} until {snooze.ends:%Y-%m-%d}"
+    who, why = snooze.who, f": {snooze.reason}" if snooze.reason else ""
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
     return f"Snoozed by {who} until {clock(snooze.ends)} UTC{ceiling}{why}"
 

@@ -1,4 +1,4 @@
-"""Let local-slack's page show what Slack shows and it does not: uploaded pictures, instants, and code blocks."""
+"""Let local-slack's page show what Slack shows and it does not: uploaded pictures, instants, code blocks, what an input begins with."""
 
 AS_SLACK_SHOWS = """async channel => {
   const said = (await (await fetch(`/_control/messages/${channel}`)).json()).messages;
@@ -25,3 +25,29 @@ AS_SLACK_SHOWS = """async channel => {
   await Promise.all(loaded);
 }"""
 """Run with a channel's id, before a picture is taken."""
+
+BEGINS_WITH = r"""
+const beginsWith = view => Object.fromEntries((view?.blocks ?? []).filter(one => one.type === "input").map(one => {
+  const {type, action_id, initial_value, initial_option, initial_options} = one.element;
+  if (initial_value !== undefined) return [one.block_id, {[action_id]: {type, value: initial_value}}];
+  if (initial_option !== undefined) return [one.block_id, {[action_id]: {type, selected_option: initial_option}}];
+  if (initial_options !== undefined) return [one.block_id, {[action_id]: {type, selected_options: initial_options}}];
+  return [one.block_id, {}];
+}));
+const reads = [
+  ["get:(R,L)=>{var P;return(P=g[R])==null?void 0:P[L]}", "get:(R,L)=>g[R]?.[L]??beginsWith(m)[R]?.[L]"],
+  [",[g]);return m?", ",[g,m]);return m?"],
+  ["onClick:()=>f6(a,g)", "onClick:()=>f6(a,{...beginsWith(m),...g})"],
+];
+const asSlackBegins = page => {
+  const shown = reads.reduce((text, [read, instead]) => {
+    if (text.split(read).length !== 2) throw Error(`another version of the page, which does not read ${read}`);
+    return text.replace(read, () => instead);
+  }, page);
+  return shown.replace("<head>", () => `<head><script>window.beginsWith = ${beginsWith}</script>`);
+};
+"""
+"""Defines a function of the page's text: its windows begin with their initial values and send them untouched, as Slack's do.
+
+`reads` is where the page of the pinned version reads what was filled in: to draw an input, and to send them all.
+"""

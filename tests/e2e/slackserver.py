@@ -13,12 +13,23 @@ import aiohttp
 import pytest
 import yaml
 
+from tests.e2e.slackpage import BEGINS_WITH
+
 PACKAGE = "local-slack-linux-x64@0.1.8"
 CACHE = Path(__file__).parents[2] / "var" / "e2e"
 BINARY = CACHE / "node_modules" / "local-slack-linux-x64" / "bin" / "local-slack"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-test-token", "xapp-test-token", "test-signing-secret"
 ALICE, BOB, GENERAL, FINANCE = "U01ALICE", "U02BOB", "C01GEN", "C02FIN"
-_LOOPBACK = 'const serve = Bun.serve; Bun.serve = (options) => serve({ ...options, hostname: "127.0.0.1" });\n'
+_PRELOAD = f"""{BEGINS_WITH}
+const serve = Bun.serve;
+const served = fetch => async (...asked) => {{
+  const answer = await fetch(...asked);
+  if (!answer?.headers.get("content-type")?.startsWith("text/html")) return answer;
+  return new Response(asSlackBegins(await answer.text()), {{ status: answer.status, headers: {{ "content-type": "text/html" }} }});
+}};
+Bun.serve = options => serve({{ ...options, fetch: served(options.fetch), hostname: "127.0.0.1" }});
+"""
+"""Runs in the server before it starts: it binds loopback, and its page does what Slack's does."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,8 @@ def slack_server(mode, folder, app_port=0):
     port = free_port()
     config = folder / f"slack-{mode}.yaml"
     config.write_text(yaml.safe_dump(workspace(mode, app_port)))
-    preload = folder / "loopback.js"
-    preload.write_text(_LOOPBACK)
+    preload = folder / "preload.js"
+    preload.write_text(_PRELOAD)
     command = [str(_installed()), "--config", str(config), "--port", str(port), "--base-host", "127.0.0.1"]
     environment = os.environ | {"BUN_OPTIONS": f"--preload={preload}"}
     with (folder / f"slack-{mode}.log").open("wb") as log:

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,7 @@ async def decide_in_teams(teams: Screen) -> None:
     await teams.press("Acknowledge")
     await teams.sees("Acknowledged by")
     await teams.shot("acknowledged")
+    await judge_in_teams(teams)
     await teams.press("Snooze…")
     await teams.page.get_by_placeholder("for example 500").fill("5000")
     await teams.page.get_by_placeholder("shown to everyone").fill("moving the data to FSx")
@@ -199,6 +201,21 @@ async def decide_in_teams(teams: Screen) -> None:
     await ask(teams.page, "silences")
     await teams.sees("moving the data to FSx")
     await teams.shot("silences")
+
+
+async def judge_in_teams(teams: Screen) -> None:
+    """Mute as not an anomaly for as long as is usual, without a choice, and take it back."""
+    await teams.press("Not an anomaly…")
+    await teams.sees("Mute them for")
+    await teams.shot("judge")
+    await teams.press("Mute")
+    await teams.sees("Muted as not an anomaly by")
+    await teams.sees(f"muted until {datetime.fromisoformat(STARVED) + timedelta(days=30):%Y-%m-%d}")
+    await teams.shot("judged")
+    await teams.press("Undo")
+    await teams.sees("is taken back; its alerts are sent again")
+    alert = teams.page.locator(".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…"))
+    await alert.get_by_text("Muted as not an anomaly by").wait_for(state="hidden", timeout=SOON_MS)
 
 
 async def configure_in_teams(teams: Screen) -> None:

@@ -1,4 +1,4 @@
-"""Presses in the real Slack client: a preview that takes longer than Slack waits is applied in its window; alerts are judged."""
+"""Presses in the real clients: a preview that takes longer than Slack waits is applied in its window; alerts are judged."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from bot.settings.settings import read_settings
 from bot.wiring.build import Database, running_bot
 from bot.wiring.source import OpenedSource
 from tests.builders import with_parts
-from tests.e2e.product import recording
-from tests.e2e.slackserver import FINANCE, SlackServer, slack_server
-from tests.e2e.test_life import SOON_MS, Screen, newest, say, screen
-from tests.e2e.test_product import message, slack_settings
+from tests.e2e.product import product, recording
+from tests.e2e.slackserver import FINANCE, SlackServer, free_port, slack_server
+from tests.e2e.test_life import FAST, SOON_MS, STARVED, STILL, Screen, newest, say, screen
+from tests.e2e.test_product import message, reached, slack_settings, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+USUAL = "30d"
+"""How long a judgement mutes where nobody chooses."""
 LONG_S = 4.0
 """Longer than the three seconds that Slack waits for what a window shall do next."""
 IDLE, END = datetime(2026, 11, 17, 3, 55, tzinfo=UTC), datetime(2026, 11, 17, 6, 0, tzinfo=UTC)
@@ -96,7 +98,10 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await slack.page.get_by_text("finops-alerts").first.click()
             alert = slack.page.locator(".msg").first
             await alert.get_by_role("button", name="Not an anomaly").click(timeout=SOON_MS)
-            await slack.page.locator(".modal").get_by_role("button", name="Mute", exact=True).click(timeout=SOON_MS)
+            window = slack.page.locator(".modal")
+            await window.get_by_text("Mute them for").wait_for(timeout=SOON_MS)
+            assert await window.locator("select.bk-select").input_value() == USUAL
+            await window.get_by_role("button", name="Mute", exact=True).click(timeout=SOON_MS)
             await alert.get_by_text("Muted as not an anomaly by").wait_for(timeout=SOON_MS)
             await say(slack, "/trn feedback")
             await slack.sees("0 useful, 1 wrong")
@@ -108,3 +113,23 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await slack.sees("1 useful, 0 wrong")
             await say(slack, "/trn silences")
             await slack.sees("Nobody has muted anything")
+
+
+async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(tmp_path: Path) -> None:
+    settings = {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
+    with product(tmp_path, free_port(), settings | FAST) as bot:
+        await until(lambda: reached(bot, STARVED), "the starved hours")
+    with product(tmp_path, free_port(), settings | STILL) as bot:
+        async with screen(bot.url, "console") as console:
+            await console.press("Not an anomaly…")
+            asked = console.page.locator("dialog[open]")
+            assert await asked.locator("select").input_value(timeout=SOON_MS) == USUAL
+            await asked.get_by_role("button", name="Mute", exact=True).click()
+            await console.sees(
+                f"Muted as not an anomaly by you until {datetime.fromisoformat(STARVED) + timedelta(days=30):%Y-%m-%d}"
+            )
+            await console.press("Undo")
+            await console.sees("is taken back; its alerts are sent again")
+            alert = console.page.locator("#messages .live .card", has=console.page.get_by_role("button", name="Acknowledge"))
+            assert await alert.get_by_text("Muted as not an anomaly by").count() == 0
+            await console.sees("Open again")

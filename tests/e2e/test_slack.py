@@ -161,3 +161,15 @@ async def test_a_button_opens_a_form_in_a_modal_and_its_answer_is_private(slack,
     assert private["ephemeral_to"] == ALICE
     typed = 'snooze a1 for=1d ceiling=$5,000 reason="moving \\"data\\" to &lt;FSx&gt;"'
     assert typed in private["blocks"][1]["text"]["text"]
+
+
+async def test_what_nobody_chose_in_a_form_is_sent_as_it_began(slack, page):
+    server, surface = slack
+    await surface.post(FINANCE, samples.alert_card(), "incident-1")
+    await page.get_by_role("button", name="Snooze…").click()
+    await page.get_by_text("Snooze this alert").wait_for()
+    assert await page.locator("select.bk-select").input_value() == "2h"
+    await page.locator("input.bk-plain-input").nth(1).fill("disks move")
+    await page.get_by_role("button", name="Snooze", exact=True).click()
+    private = await message(server, FINANCE, "snooze done")
+    assert 'snooze a1 for=2h reason="disks move" others=false' in private["blocks"][1]["text"]["text"]

@@ -174,7 +174,7 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     assert "Muted as not an anomaly by" in repr(chat.messages["m0"].blocks)
     await bot.tick(NOON + FIVE)
     undone = await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
-    assert undone.title == "The judgement of dana is taken back; its alerts are sent again"
+    assert undone.title == "The judgement by dana is taken back; its alerts are sent again"
     later = NOON + 2 * FIVE
     await bot.tick(later)
     assert store.load(later).silences == ()

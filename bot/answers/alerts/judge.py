@@ -93,7 +93,7 @@ async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(No
         raise WrongInput(f"No pattern is called '{name}'{nearest(name, [one.id for one in standing], most=8)}.")
     judged = await asyncio.to_thread(_judged, ports, silence)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(silence, ended_at=request.at)]))
-    words = f"The judgement of {silence.who} is taken back; its alerts are sent again"
+    words = f"The judgement by {silence.who} is taken back; its alerts are sent again"
     if judged is None:
         return Card(words, Tone.GOOD, (), {"silence": silence.id})
     return await decide(ports, request, judged, DecisionKind.UNJUDGED, words=words)
