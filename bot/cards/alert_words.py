@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
+from bot.cards.axis import figure
 from bot.cards.card import Block, Strong, Style, Text, When, text
 from bot.cards.words import about
 from bot.model.alert import Alert, Pattern, Silence, Waste
@@ -134,8 +135,8 @@ def pattern_words(pattern: Pattern) -> str:
     parts = []
     if pattern.low is not None and pattern.high is not None:
         ratio = pattern.unit in {"ratio", "%"}
-        low, high = ((max(0.0, x) * 100 if ratio else x) for x in (pattern.low, pattern.high))
-        parts.append(f"at {low:,.4g} to {high:,.4g} {'%' if ratio else pattern.unit}".rstrip())
+        low, high = (round(max(0.0, x) * 100 if ratio else x, 6) for x in (pattern.low, pattern.high))
+        parts.append(f"at {figure(low, '')} to {figure(high, '%' if ratio else pattern.unit)}")
     if pattern.usd_per_hour is not None:
         parts.append(f"at most {usd(pattern.usd_per_hour)} an hour")
     return " and ".join(parts)

@@ -12,7 +12,10 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.answers.access import Access
 from bot.app import App
+from bot.cards.alert_words import pattern_words
 from bot.cards.card import Buttons, Form, Tone
+from bot.model.alert import Pattern
+from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.request import Belonging, Request, Standing
 from bot.ports import NoFiles, Ports
@@ -183,6 +186,19 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     assert "judgement withdrawn by dana" in repr((await bot.answer(ask(f"why {alert.id}", at=later))).blocks)
     again = await bot.answer(ask(buttons_of(card)["Undo"], at=later))
     assert "No pattern is called" in str(again.data["error"])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "words"),
+    [
+        (0.09869, 0.2961, "ratio", "at 9.9 to 29.6 %"),
+        (9.869, 29.61, "GB/s", "at 9.9 to 29.6 GB/s"),
+        (0.1, 0.3, "%", "at 10 to 30 %"),
+        (12345.6, 99999.9, "steps", "at 12,346 to 100,000 steps"),
+    ],
+)
+def test_the_level_of_a_pattern_is_written_in_few_digits(low: float, high: float, unit: str, words: str) -> None:
+    assert pattern_words(Pattern("starved", Labels(), unit, low, high)) == words
 
 
 async def test_a_snooze_has_an_undo_too(store) -> None:
