@@ -4,6 +4,7 @@ TrnbotError
 +-- WrongInput       the line, setting or file a person gave is wrong (exit 2)
 |   +-- NotAllowed   the person may not do this
 +-- Unavailable      something outside failed or is missing (exit 1)
+    +-- StoreFailed  the bot's own database failed
     +-- Refused      it will go on failing until a person does something
     +-- Unanswered   it may have done what was asked
     +-- OverBudget   a person, a surface or the whole bot is asked for more than its share; later it works
@@ -38,6 +39,10 @@ class NotAllowed(WrongInput):
 
 class Unavailable(TrnbotError):
     """Report a failure outside the bot, and the remedy."""
+
+
+class StoreFailed(Unavailable):
+    """Report that the database in which the bot keeps its state failed."""
 
 
 class Refused(Unavailable):

@@ -8,7 +8,7 @@ from json import JSONDecodeError
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from bot.errors import Unavailable
+from bot.errors import StoreFailed
 
 _SPACE = "free some space on its disk"
 _RESTORE = "stop trnbot and restore a backup, or move the file away to begin anew"
@@ -40,10 +40,10 @@ def explained(name: str) -> Iterator[None]:
     try:
         yield
     except (JSONDecodeError, UnicodeDecodeError) as error:
-        raise Unavailable(f"The database {name} failed: {_UNREADABLE}; {_RESTORE}.") from error
+        raise StoreFailed(f"The database {name} failed: {_UNREADABLE}; {_RESTORE}.") from error
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)
-        raise Unavailable(f"The database {name} failed: {reason}{remedy(reason)}.") from error
+        raise StoreFailed(f"The database {name} failed: {reason}{remedy(reason)}.") from error
 
 
 def reason_of(error: SQLAlchemyError | OSError) -> str:

@@ -56,6 +56,7 @@ def _sqlite(address: URL) -> tuple[Engine, Engine, Lead]:
     engine = create_engine(address, hide_parameters=True)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
+    event.listen(engine, "checkin", _forget)
     return engine, engine.execution_options(writes=True), FileLead(lock)
 
 
@@ -67,6 +68,12 @@ def prepare(connection: Any, _record: object) -> None:
         _use_wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA secure_delete=ON")  # zeroes over what is dropped, so that no token stays in a free page
+
+
+def _forget(connection: Any, _record: object) -> None:
+    """Keep no page between transactions: a file that was damaged or replaced is noticed by whoever reads it next."""
+    if connection is not None:  # it was given up
+        connection.execute("PRAGMA shrink_memory")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bot.cards.card import Card
-from bot.errors import Limited, Refused, TrnbotError, Unanswered
+from bot.errors import Limited, Refused, StoreFailed, TrnbotError, Unanswered
 from bot.model.alert import Line, NotificationLogEntry, Receipt
 from bot.model.codec import decode
 from bot.ports import AlertStore, Outbox, StateUpdate, Surface
@@ -56,6 +56,8 @@ class _Pass:
     failures: list[Exception] = field(default_factory=list)
     limits: list[Limited] = field(default_factory=list)
     tried: list[Parcel] = field(default_factory=list)
+    broken: StoreFailed | None = None
+    """The failure of the bot's own database, which is no fault of the channel."""
 
 
 class Delivery:
@@ -78,14 +80,20 @@ class Delivery:
         self._unsent.update(keys)
 
     async def send(self, parcels: Sequence[Parcel], patience_s: float) -> Delivered:
-        """Send the parcels, dearest first, for as long as `patience_s`; the rest goes on beside what follows."""
+        """Send the parcels, dearest first, for as long as `patience_s`; the rest goes on beside what follows.
+
+        Raises `StoreFailed` where the database failed meanwhile, so that the tick fails too.
+        """
         for parcel in sorted(parcels, key=lambda one: one.urgency):
             known = self._waiting[parcel.channel].get(parcel.id)
             self._waiting[parcel.channel][parcel.id] = known if known and not parcel.card else parcel
         passes = {channel: self._begin(channel) for channel in dict.fromkeys(one.channel for one in parcels)}
         if passes:
             await asyncio.wait(passes.values(), timeout=patience_s)
-        return _delivered({channel: one.result() if one.done() else None for channel, one in passes.items()})
+        results = {channel: one.result() if one.done() else None for channel, one in passes.items()}
+        if broken := next((one.broken for one in results.values() if one and one.broken), None):
+            raise broken
+        return _delivered(results)
 
     async def settle(self, patience_s: float = TICK_S) -> None:
         """Begin nothing more, and let what is being sent be finished."""
@@ -108,7 +116,7 @@ class Delivery:
         """Try each of a channel's parcels once, the most urgent first."""
         outcome, waiting = _Pass(), self._waiting[channel]
         async with self._free:
-            while len(outcome.failures) < ENOUGH:
+            while len(outcome.failures) < ENOUGH and not outcome.broken:
                 untried = [one for one in waiting.values() if all(one is not other for other in outcome.tried)]
                 if not untried:
                     break
@@ -143,6 +151,7 @@ class Delivery:
             log.info("notice %s to %s waits: %s", parcel.id, parcel.channel, limit)
         except (TrnbotError, OSError, TimeoutError) as error:
             outcome.failures.append(error)
+            outcome.broken = error if isinstance(error, StoreFailed) else None
             log.warning("notice %s to %s was not delivered: %s", parcel.id, parcel.channel, error)
         else:
             outcome.entries += [entry] if entry else []

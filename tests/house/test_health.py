@@ -17,7 +17,7 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from adapters.timer import Attempts, Timer
 from bot.cards.card import Card
-from bot.errors import Unavailable
+from bot.errors import StoreFailed, Unavailable
 from bot.model.anomaly import Detection
 from bot.model.labels import Labels
 from bot.model.window import EVER, Window
@@ -35,7 +35,7 @@ from tests.house.fakes import Chat, Script, app
 from tests.house.test_crash import OF_A_PAGE
 from tests.house.test_kill import Incidents
 
-FULL = Unavailable("The database x failed: database or disk is full; free some space on its disk.")
+FULL = StoreFailed("The database x failed: database or disk is full; free some space on its disk.")
 HOUR = timedelta(hours=1)
 
 
@@ -57,7 +57,7 @@ class Disk(MemoryStore):
         return super().load(now)
 
     def save(self, changes: StateUpdate) -> None:
-        self._fail("ticked" if changes.ticked_at else "save")
+        self._fail("ticked" if changes.ticked_at else "receipts" if changes.receipts else "save")
         self.ticked = changes.ticked_at or self.ticked
         super().save(changes)
 
@@ -94,10 +94,10 @@ def live(disk: Disk, script: Script | None = None, chat: Chat | None = None) -> 
     return server
 
 
-@pytest.mark.parametrize("where", ["load", "save", "ticked", "lead"])
+@pytest.mark.parametrize("where", ["load", "save", "receipts", "ticked", "lead"])
 async def test_healthz_is_false_wherever_a_tick_fails_and_true_again_after_it(where: str) -> None:
-    disk = Disk(where)
-    server = live(disk, Script(anomaly(), anomaly()))
+    disk, chat = Disk(where), Chat()
+    server = live(disk, Script(anomaly(), anomaly()), chat)
     assert server.app
     with pytest.raises(Unavailable):
         await server.tick(NOON)
@@ -107,7 +107,7 @@ async def test_healthz_is_false_wherever_a_tick_fails_and_true_again_after_it(wh
     disk.failing = ()
     await server.tick(NOON)
     facts = server.app.health.facts()
-    assert (facts["ok"], facts["problem"], facts["ticks"]) == (True, "", 1)
+    assert (facts["ok"], facts["problem"], facts["ticks"], len(chat.messages)) == (True, "", 1, 1)
     assert "\ntrnbot_ok 1\n" in server.app.health.exposition()
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from adapters.store import open
 from adapters.store.open import masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
-from bot.errors import Unavailable, WrongInput
+from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
@@ -241,3 +241,15 @@ def test_a_stored_body_that_was_damaged_is_named(url):
     with pytest.raises(Unavailable, match="A stored notification log entry cannot be read: NotificationLogEntry: "):
         store.load(NOW)
     store.close()
+
+
+def test_a_file_that_is_damaged_is_noticed_by_a_connection_that_has_read_it_before(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path}/now.db")
+    store.save(StateUpdate(alerts=[alert("a1")], ticked_at=NOW))
+    assert len(store.load(NOW).alerts) == 1
+    for name, begin in (("now.db", 0), ("now.db-wal", 32)):
+        with (tmp_path / name).open("r+b") as file:
+            file.seek(begin)
+            file.write(b"\xa5" * ((tmp_path / name).stat().st_size - begin))
+    with pytest.raises(StoreFailed, match="; stop trnbot and restore a backup"):
+        store.load(NOW)
