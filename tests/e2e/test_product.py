@@ -46,10 +46,10 @@ async def message(server: SlackServer, channel: str, words: str, seconds: float 
 
 async def answered(server: SlackServer, line: str, words: str) -> dict[str, Any]:
     """Type a line until it is answered: Slack drops what comes before the bot's socket is open, and a person types it again."""
-    for _ in range(3):
+    for _ in range(20):
         await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text=line)
         with contextlib.suppress(AssertionError):
-            return await message(server, GENERAL, words, 25)
+            return await message(server, GENERAL, words, 4)  # the idle hour lasts six seconds: a long wait would miss it
     return await message(server, GENERAL, words)
 
 
