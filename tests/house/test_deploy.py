@@ -76,7 +76,7 @@ def test_every_pin_has_hashes_and_no_address(lock):
     assert all("--hash=sha256:" in pin for pin in re.split(r"\n(?=\S)", text.strip()))
 
 
-@pytest.mark.parametrize("line", ["help", "about", "--source simulator:7 cost 1d"])
+@pytest.mark.parametrize("line", ["help", "about", "--source simulator:7/tiny cost 1d"])
 def test_the_forest_s_library_is_imported_only_where_a_forest_is_grown(line):
     program = (
         "import sys; from bot.__main__ import main\n"
