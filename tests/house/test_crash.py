@@ -126,7 +126,7 @@ def press(bot: Product, side: SlackSide, value: str) -> None:
     ts = side.heads(FINANCE)[0]["ts"]
     payload = {"type": "block_actions", "actions": [action], "team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}}
     payload |= {"channel": {"id": FINANCE}, "container": {"type": "message", "message_ts": ts}, "message": {"ts": ts}}
-    payload |= {"trigger_id": value, "response_url": f"{side.url}/api/response"}
+    payload |= {"trigger_id": f"{value}-{bot.process.pid}", "response_url": f"{side.url}/api/response"}
     body, stamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
     signed = hmac.new(SECRET.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
     headers = {"X-Slack-Signature": f"v0={signed}", "X-Slack-Request-Timestamp": stamp}
@@ -227,7 +227,7 @@ def test_killed_from_outside_at_random_two_replicas_say_all_once(
 def _played(folder: Path, url: str, kills: int, replicas: int) -> dict[str, Any]:
     """Play a recording to its end with so many kills, and return what people and the database hold of it."""
     dice = random.Random(11)
-    speed = min(600.0, max(150.0, RECORDED_S / (max(1, kills) * LONGEST_LIFE_S / 2)))
+    speed = min(300.0, max(150.0, RECORDED_S / (max(1, kills) * LONGEST_LIFE_S / 2)))
     environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": f"{speed:.0f}", "TRNBOT_DATABASE_URL": url}
     environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
     faults = Faults(5, 0, float("inf"), FAILING, 0.95) if kills else None
@@ -236,13 +236,12 @@ def _played(folder: Path, url: str, kills: int, replicas: int) -> dict[str, Any]
         start = partial(_replica, stack, folder, environment)
         running = [start(n) for n in range(replicas)]
         for kill in range(kills):
-            time.sleep(dice.uniform(0.05, LONGEST_LIFE_S))
-            _press_once(side, running)
+            _live(dice.uniform(0.05, LONGEST_LIFE_S), side, running, url)
             victim = kill % replicas
             running[victim].process.send_signal(signal.SIGKILL)
             running[victim].process.wait(timeout=10)
             running[victim] = start(victim)
-        wait_for(lambda: _press_once(side, running) and _settled(url), 300)
+        wait_for(lambda: _press_once(side, running, url) and _settled(url), 300)
         assert not side.door.hasty
         return _held(side, url)
 
@@ -252,13 +251,34 @@ def _replica(stack: ExitStack, folder: Path, environment: dict[str, str], number
     return stack.enter_context(product(place, free_port(), environment))
 
 
-def _press_once(side: SlackSide, running: list[Product]) -> bool:
-    """Acknowledge the incident as soon as its message stands there, until the message shows it; return whether it does."""
+def _live(seconds: float, side: SlackSide, running: list[Product], url: str) -> None:
+    """Let the replicas work, and press as soon as there is a button: the incident lasts for seconds only."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        _press_once(side, running, url)
+        time.sleep(min(0.1, left))
+
+
+def _press_once(side: SlackSide, running: list[Product], url: str) -> bool:
+    """Acknowledge the incident as soon as its message stands there, until the message shows it; return whether it does.
+
+    A press that a kill swallowed before it was kept is pressed again, as a person would; one that was kept is not.
+    """
     heads = side.heads(FINANCE)
     if heads and "cknowledged by" not in str(heads[0]) and (button := re.search(r"\back a\w+", str(heads[0]))):
-        with suppress(OSError, AssertionError):
-            press(running[0], side, button[0])
+        for bot in running if not _kept(url, button[0].removeprefix("ack ")) else ():
+            with suppress(OSError, AssertionError):
+                press(bot, side, button[0])
+                break
     return bool(heads) and "cknowledged by" in str(heads[0])
+
+
+def _kept(url: str, alert: str) -> bool:
+    store = open_store(url)
+    try:
+        return bool(store.decisions(alert))
+    finally:
+        store.close()
 
 
 def _settled(url: str) -> bool:
