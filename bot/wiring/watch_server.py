@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class Reported:
         self._sentence, self._count = "", 0
 
 
-class WatchServer:
+class WatchServer(ABC):
     """Implement `bot.ports.Listener`: the watch, by the one process that leads."""
 
     def __init__(self, store: Leading) -> None:
@@ -130,13 +131,13 @@ class WatchServer:
                 await self._timer.stop()
             self._timer = None
 
+    @abstractmethod
     async def _watch(self, since: datetime | None) -> None:
         """Tick after the last tick that was saved, by whomever, until the lead is lost."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _stand_by(self, ticked_at: datetime | None) -> None:
         """Note how far the leader is."""
-        raise NotImplementedError
 
     async def _wait_for_lead(self) -> datetime | None:
         """Ask for the lead until it is this process's, and return the last tick that was saved."""
