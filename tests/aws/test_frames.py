@@ -3,6 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from adapters.aws.metrics.believed import value_ranges
+from adapters.aws.metrics.catalogue import standard
+from bot.model.reading import NODE_METRICS
+
 UTILIZATION = "node_neuroncore_utilization"
 RATIO = "neuroncore_utilization_ratio"
 NODE = {"ClusterName": "llama", "InstanceId": "i-1", "NodeName": "ip-1"}
@@ -184,6 +188,35 @@ def test_latency_is_silent_while_nothing_executes(build, at):
     build.node("node_neuron_execution_latency", dict.fromkeys((3, 4, 5, 21), (1, 0.5)))
     values = series(build.open(), at(40), "neuron_execution_latency_seconds")
     assert np.isfinite(values).tolist() == [True, True, False, False, True, False, False, False]
+
+
+def test_a_latency_of_zero_is_no_reading(build, at):
+    """The agent writes 0 for latency, not nothing, while no runtime is loaded."""
+    build.node(UTILIZATION, dict.fromkeys(range(20), (32, 0)))
+    build.node("node_neuron_execution_latency", {**dict.fromkeys(range(10), (1, 0)), **dict.fromkeys(range(10, 20), (1, 0.5))})
+    values = series(build.open(), at(20), "neuron_execution_latency_seconds")
+    assert np.isfinite(values).tolist() == [False, False, True, True]
+    assert series(build.open(), at(20), RATIO)[-1] == 0, "a utilization of 0 is a reading"
+
+
+@pytest.mark.parametrize("value", [1e30, -1.0])
+def test_values_beyond_physics_are_refused_and_named_once(build, at, value):
+    build.node(UTILIZATION, dict.fromkeys(range(20), (32, 320)))
+    build.node(
+        "node_neurondevice_hw_ecc_events_total", {**dict.fromkeys(range(20), (16, 0)), 12: (16, 16 * value), 13: (16, 16 * value)}
+    )
+    recording = build.open()
+    assert np.nansum(series(recording, at(20), "neuron_hardware_ecc_events_count")) == 0
+    (problem,) = recording.problems()
+    assert problem == (
+        "metrics: 2 points of ContainerInsights node_neurondevice_hw_ecc_events_total beyond 0 to 1e+09"
+        f" (the first is {value:g}, of i-1); left out, as no real value is that."
+    )
+
+
+def test_every_metric_of_the_table_has_its_range():
+    targets = {target.metric for targets in standard().shapes.values() for target in targets}
+    assert targets | set(NODE_METRICS) == set(value_ranges())
 
 
 def test_a_thing_shows_only_once_it_has_reported(build, at):

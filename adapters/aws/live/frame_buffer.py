@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from adapters.aws.live.poller import NewPoints
 from adapters.aws.metrics.batch import batches
+from adapters.aws.metrics.believed import believed
 from adapters.aws.metrics.catalogue import Catalogue, standard
 from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch, build_grid, series_batches
 from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
@@ -118,6 +119,11 @@ class FrameBuffer:
         self._heads = self._tail = self._of_runs = Points.joined([])
         self._spoke: dict[int, int] = {}
         self._horizon = 0
+        self._refused: dict[str, str] = {}
+
+    def refused(self) -> tuple[str, ...]:
+        """Return one sentence for each metric that had values beyond belief."""
+        return tuple(self._refused.values())
 
     def absorb(self, read: NewPoints, end: int, cores: Cores) -> None:
         """Take in new points, and older ones of history; `end` is the bin of now.
@@ -128,8 +134,8 @@ class FrameBuffer:
         # Never back behind the last one: points from before are no longer at hand, and what a new series says of then fills.
         horizon = self._horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step, self._horizon)
         since = horizon * self.grid.step - _MARGIN_SECONDS
-        new = Points.joined(read.points)
-        past = spread(Points.joined(read.older), self.series, new, self._heads)
+        new = self._believed(read.points)
+        past = spread(self._believed(read.older), self.series, new, self._heads)
         self._remember(new, past, since)
         if not len(self._heads.series):
             return
@@ -146,6 +152,13 @@ class FrameBuffer:
         self._fill(Points.joined([past, new.take(new.seconds < edge)]), horizon, cores_by_instance)
         self.runs = TrainingRuns(feeding.get("run", []), self.grid)
         self._see(end)
+
+    def _believed(self, parts: list[Points]) -> Points:
+        """Return what is a reading; of each metric with others the first sentence stays."""
+        points, refused = believed(Points.joined(parts), self.series, self.catalogue)
+        for one in refused:
+            self._refused.setdefault(one.name, str(one))
+        return points
 
     def _fill(self, past: Points, horizon: int, cores_by_instance: Mapping[str, int]) -> None:
         """Write the values before the horizon where nothing is known yet."""

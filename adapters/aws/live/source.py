@@ -113,7 +113,7 @@ class Live:
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
         troubles = dict.fromkeys((*self.calls.states.troubles(), *self._account.left_out, *self._unlogged))
-        return (*troubles, *self.metrics.unread(), *self._problems.sentences())
+        return (*troubles, *self.metrics.unread(), *self._buffer.refused(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""

@@ -11,6 +11,7 @@ from adapters.aws.config import ReadingConfig
 from adapters.aws.files import MetricForm, form_of
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.logs.logbook import node_names, read_logs
+from adapters.aws.metrics.believed import believe
 from adapters.aws.metrics.catalogue import Catalogue
 from adapters.aws.metrics.jsonl import read_jsonl
 from adapters.aws.metrics.neuron_monitor import read_reports
@@ -31,6 +32,7 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
         raise WrongInput(f"There is no recording at {folder}; name a folder that has metrics/ in it.")
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
+    believe(gatherer, problems)
     if not gatherer.parts:
         first = next(iter(problems.sentences()), "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.")
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")

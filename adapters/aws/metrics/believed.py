@@ -1,0 +1,130 @@
+"""Leave out points that are no reading: values beyond what a metric can be, and the value that an agent writes for none.
+
+The facts are rows of `values.csv`, by the bot's own metric and in its unit; they hold for one sample of a statistic set.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from adapters.aws.metrics.catalogue import Catalogue
+from adapters.aws.metrics.points import Gatherer, MetricSeries, Points
+from adapters.aws.problems import Problems
+from bot.model.frame import Doubles
+
+_ROUNDING = 1e-9
+"""Share by which a bound may be passed: a sum that was divided again is not exact."""
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """Hold what one sample of a metric may be, in its unit; `unread` is written where nothing was read, nan = no value is."""
+
+    lowest: float
+    highest: float
+    unread: float = np.nan
+
+
+_ANY = ValueRange(-np.inf, np.inf)
+
+
+@cache
+def value_ranges() -> Mapping[str, ValueRange]:
+    """Return the range of each metric that has one."""
+    rows = files(__package__).joinpath("values.csv").read_text(encoding="utf-8").splitlines()
+    return {
+        row["metric"]: ValueRange(float(row["lowest"]), float(row["highest"]), float(row["unread"] or "nan"))
+        for row in csv.DictReader(rows)
+    }
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Count the points of one metric, as its source names it, that were beyond belief, and keep the first."""
+
+    name: str
+    times: int
+    value: float
+    thing: str
+    bounds: tuple[float, float]
+
+    def __str__(self) -> str:
+        """Return the sentence that names them."""
+        low, high = self.bounds
+        points = "a point" if self.times == 1 else f"{self.times:,} points"
+        return (
+            f"{points} of {self.name} beyond {low:g} to {high:g} (the first is {self.value:g}, of {self.thing});"
+            " left out, as no real value is that."
+        )
+
+
+def believe(gatherer: Gatherer, problems: Problems) -> None:
+    """Leave out of what was gathered all that is no reading, and name each metric that had values beyond belief."""
+    if gatherer.parts:
+        points, refused = believed(Points.joined(gatherer.parts), list(gatherer.numbers), gatherer.catalogue)
+        gatherer.parts[:] = [points] if len(points.series) else []
+        for one in refused:
+            problems.add("metrics", str(one))
+
+
+def believed(points: Points, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Points, tuple[Refused, ...]]:
+    """Return the points that are readings, and those metrics whose values were refused; `series` are numbered by the points.
+
+    A largest sample beyond belief is only forgotten: the mean of the set was believed.
+    """
+    lowest, highest, unread = (bounds[points.series] for bounds in _bounds(series, catalogue))
+    mean = points.total / np.maximum(points.count, 1)
+    slack = _ROUNDING * np.abs(highest)
+    beyond = (mean < lowest) | (mean > highest + slack)
+    left_out = beyond | (mean == unread)
+    loud = points.peak > highest + slack
+    kept = replace(points, peak=np.where(loud, np.nan, points.peak)) if loud.any() else points
+    refused = _refused(points.take(beyond), mean[beyond], series, catalogue) if beyond.any() else ()
+    return (kept.take(~left_out) if left_out.any() else kept), refused
+
+
+def _bounds(series: Iterable[MetricSeries], catalogue: Catalogue) -> tuple[Doubles, Doubles, Doubles]:
+    """Return the lowest, the highest and the unread value of each series, in the unit of its source."""
+    by_shape: dict[tuple[str, str, tuple[str, ...]], tuple[float, float, float]] = {}
+    rows = []
+    for one in series:
+        shape = (one.namespace, one.metric, one.names)
+        if shape not in by_shape:
+            by_shape[shape] = _bounds_of(shape, catalogue)
+        rows.append(by_shape[shape])
+    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]
+
+
+def _bounds_of(shape: tuple[str, str, tuple[str, ...]], catalogue: Catalogue) -> tuple[float, float, float]:
+    """Return the bounds of a shape; what it becomes is one quantity, whatever the number of its targets."""
+    targets = catalogue.targets(*shape)
+    one = value_ranges().get(targets[0].metric, _ANY) if targets else _ANY
+    scale = targets[0].scale if targets else 1.0
+    return one.lowest / scale, one.highest / scale, one.unread / scale
+
+
+def _refused(points: Points, values: Doubles, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Refused, ...]:
+    """Return one for each metric, by its first point."""
+    first: dict[str, tuple[MetricSeries, float]] = {}
+    times: Counter[str] = Counter()
+    for number, value in zip(points.series.tolist(), values.tolist(), strict=True):
+        one = series[number]
+        name = f"{one.namespace} {one.metric}"
+        first.setdefault(name, (one, value))
+        times[name] += 1
+    return tuple(_refused_metric(name, times[name], *first[name], catalogue) for name in first)
+
+
+def _refused_metric(name: str, times: int, one: MetricSeries, value: float, catalogue: Catalogue) -> Refused:
+    dimensions = dict(one.dimensions)
+    thing = dimensions.get("InstanceId") or next(iter(dimensions.values()), "")
+    lowest, highest, _ = _bounds_of((one.namespace, one.metric, one.names), catalogue)
+    return Refused(name, times, value, thing, (lowest, highest))
