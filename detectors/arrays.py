@@ -1,4 +1,4 @@
-"""Name the kinds of arrays that detectors pass to each other: by element, as each docstring states the shape."""
+"""Name the kinds of arrays that detectors pass to each other, by element, as each docstring states the shape; and their mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from bot.model.frame import Floats, Mask
 
-__all__ = ["Counts", "Floats", "Mask", "Numbers", "Rows"]
+__all__ = ["Counts", "Floats", "Mask", "Numbers", "Rows", "mean_of"]
 
 Numbers = npt.NDArray[np.float64]
 """Thresholds, sums, scores: what is computed rather than read."""
@@ -15,3 +15,8 @@ Counts = npt.NDArray[np.intp]
 """Numbers of steps or of things."""
 Rows = npt.NDArray[np.intp]
 """Positions along an axis: rows of nodes, or steps."""
+
+
+def mean_of(values: Floats) -> float:
+    """Return the mean of what was read, 0 where nothing was."""
+    return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0

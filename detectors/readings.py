@@ -17,7 +17,7 @@ from bot.model.reading import Reading
 from detectors.arrays import Floats, Mask, Numbers
 from detectors.limits import Limits
 from detectors.roster import Roster
-from detectors.usual import Usual, utilization_of
+from detectors.usual import Usual, worked_of
 
 
 @dataclass
@@ -63,9 +63,7 @@ class Readings:
     @cached_property
     def utilization(self) -> Floats:
         """Return the utilization of the accelerator, 0..1; a node that says it has no runtime does nothing."""
-        read = np.ascontiguousarray(utilization_of(self.window))
-        none = np.isnan(read) & (self.metric("neuron_runtime_loaded_ratio") == 0)
-        return np.where(none, np.float32(0), read) if none.any() else read
+        return np.ascontiguousarray(worked_of(self.window))
 
     @cached_property
     def cpu(self) -> Floats:

@@ -36,6 +36,20 @@ def _lasted(holds: Mask, unknown: Mask | None) -> Counts:
     return sure
 
 
+def seen_within(holds: Mask, steps: Counts) -> Counts:
+    """Return in how many of its last `steps` each thing was seen to hold: steps without a reading count for nothing, (n,)."""
+    n_steps = holds.shape[1]
+    return np.asarray((holds & (np.arange(n_steps) >= (n_steps - steps)[:, None])).sum(axis=1), dtype=np.intp)
+
+
+def gaps_up_to(unknown: Mask, steps: int) -> Mask:
+    """Keep the gaps of up to `steps`, and the one that still goes on: longer ones part what was before from what came after."""
+    if not unknown.any():
+        return unknown
+    now = unknown & (np.arange(unknown.shape[1]) >= (unknown.shape[1] - since_last(~unknown))[:, None])
+    return np.asarray((unknown & ~sustained(unknown, steps + 1)) | now)
+
+
 def since_last(holds: Mask) -> Counts:
     """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never; (n, n_steps) -> (n,)."""
     n_steps = holds.shape[1]

@@ -125,6 +125,13 @@ def utilization_of(frame: Frame) -> Floats:
     return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
 
 
+def worked_of(frame: Frame) -> Floats:
+    """Return the same, where a node that says that it has no runtime does nothing, (n, n_steps)."""
+    read = utilization_of(frame)
+    none = np.isnan(read) & (frame.of("neuron_runtime_loaded_ratio") == 0)
+    return np.where(none, np.float32(0), read) if none.any() else read
+
+
 def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> None:
     """Blank the strange spans in place: they are not learnt from."""
     for things, start, end in strange:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.labels import Labels
-from detectors.arrays import Counts, Mask, Numbers, Rows
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.compile_signs import LogStates, compiling, states_in_log
 from detectors.readings import Readings
 from detectors.roster import scope_of
-from detectors.streak import since_last, sustained, trailing
-from detectors.usual import utilization_of
+from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
+from detectors.usual import utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
+GAP = timedelta(minutes=15)
+"""How long readings may be missing within one state; an agent's upgrade takes about as long."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
@@ -107,7 +109,7 @@ class View(Readings):
     @cached_property
     def compile_steps(self) -> Counts:
         """Return how long a node has been compiling, (n,)."""
-        return trailing(self.compiling, self.unknown)
+        return trailing(self.compiling, self.gap)
 
     @cached_property
     def lost_share(self) -> Numbers:
@@ -131,11 +133,34 @@ class View(Readings):
                 mask[self.roster.rows_of(alert.anomaly.things)] = True
         return mask
 
-    def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
-        """Return how long the nodes at `rows` have been so: since an open alert of the rules began, else by their streaks."""
+    @cached_property
+    def gap(self) -> Mask:
+        """Tell where nothing was read for a moment only: what was seen before and after it is one state."""
+        return gaps_up_to(self.unknown, self.window.steps(GAP))
+
+    def streak(self, holds: Mask) -> tuple[Counts, Counts]:
+        """Return how many steps ago a state began that still holds, and in how many steps since it was seen, each (n,)."""
+        steps = trailing(holds, self.gap)
+        return steps, seen_within(holds, steps) if steps.any() else steps
+
+    def since(self, steps: Numbers, rows: Rows, *rules: str) -> datetime:
+        """Return when the state of the nodes at `rows` began: when an open alert of the rules did, or their longest streak.
+
+        A streak that is shorter than the window was interrupted: only what came after is of this state.
+        """
+        longest = float(steps[rows].max())
+        start = self.time_of(longest)
         alert = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
-        seen = float(steps[rows].max()) * self.window.step
-        return max(seen, self.now - alert.anomaly.window.start) if alert else seen
+        return min(start, alert.anomaly.window.start) if alert and longest >= self.window.n_steps else start
+
+    def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:
+        """Return the utilization of the nodes at `rows` over all of their state, (len(rows), n_steps)."""
+        return worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
+
+    def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
+        """Return how long the nodes at `rows` were seen to be so: time in which none of them was read is not counted."""
+        read = ~np.isnan(self.stretch(steps, rows, *rules)).all(axis=0)
+        return max(1, int(read.sum())) * self.window.step
 
     def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""

@@ -50,7 +50,7 @@ def find(view: View) -> RuleMatch:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
-    cause, reason = _cause(view, rows, longest)
+    cause, reason = _cause(view, rows, view.now - view.since(match.steps, rows, *FAMILY))
     nodes = counted(len(rows), "node")
     waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]

@@ -8,9 +8,8 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from detectors.arrays import Floats, Rows
+from detectors.arrays import Floats, Rows, mean_of
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.streak import trailing
 from detectors.view import View
 from detectors.words import lasted, percent
 
@@ -23,22 +22,21 @@ LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: wit
 
 def find(view: View) -> RuleMatch:
     """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
-    steps = trailing(view.resting, view.unknown)
+    steps, seen = view.streak(view.resting)
     if not steps.any():
         return no_match(view)
     needed = view.steps("idle.for")
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)
-    hit = (view.eligible & (steps >= needed)) | (view.roster.running & stays)
+    hit = (view.eligible & (seen >= needed)) | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many nodes do nothing, and since when."""
     longest = view.lasting(match.steps, rows, Cause.IDLE.value)
-    level = view.recent(view.utilization)[rows]
-    value = float(np.nanmean(level)) if np.isfinite(level).any() else 0.0
+    value = mean_of(view.stretch(match.steps, rows, Cause.IDLE.value))
     runtime = "no runtime is loaded" if (view.held[rows] == 0).any() else "whether a runtime is loaded is not known"
     reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
     evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]

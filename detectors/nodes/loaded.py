@@ -6,11 +6,11 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from detectors.arrays import Counts, Floats, Mask, Rows
+from detectors.arrays import Counts, Mask, Rows, mean_of
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.streak import share_before, since_last, trailing
+from detectors.streak import share_before, since_last
 from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, View
 from detectors.words import lasted, percent, size
@@ -28,10 +28,10 @@ def find_unused(view: View) -> RuleMatch:
 
     A server matches only at an hour when it usually has requests, or after a whole day without any.
     """
-    steps = trailing(view.holding, view.unknown)
+    steps, seen = view.streak(view.holding)
     if not steps.any():
         return no_match(view)
-    begins = view.eligible & (steps >= view.steps("allocated_unused.for"))
+    begins = view.eligible & (seen >= view.steps("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     hit = begins | (view.roster.running & stays)
@@ -44,16 +44,16 @@ def find_hung(view: View) -> RuleMatch:
     Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
     the same step again and again; or it stands high although no execution is finished and EFA is silent, or at its very end.
     """
-    still = trailing(view.holding, view.unknown)
-    spinning = trailing(_spinning(view), view.unknown)
-    bare = trailing(_pinned_bare(view), view.unknown)
+    still, seen_still = view.streak(view.holding)
+    spinning, seen_spinning = view.streak(_spinning(view))
+    bare, seen_bare = view.streak(_pinned_bare(view))
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
         return no_match(view)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    begins = (still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
-    begins = (begins & _stopped_together(view, begins, still)) | (spinning >= view.steps("hung.for"))
-    begins |= bare >= _BARE * view.steps("hung.for")
+    begins = (seen_still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
+    begins = (begins & _stopped_together(view, begins, still)) | (seen_spinning >= view.steps("hung.for"))
+    begins |= seen_bare >= _BARE * view.steps("hung.for")
     stays = view.held_open(Cause.HUNG.value) & (steps > 0)
     hit = (view.eligible & begins) | (view.roster.running & stays)
     return RuleMatch(hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
@@ -64,7 +64,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     held = view.recent(view.memory)[rows]
     memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
-    value = _mean(view.recent(view.utilization)[rows])
+    value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
     return Explanation(
         why=f"Runtime loaded on {counted(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
@@ -79,7 +79,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain that the work stopped, when, and which signs of life remain."""
     longest = view.lasting(match.steps, rows, Cause.HUNG.value)
-    value = _mean(view.recent(view.utilization)[rows])
+    value = mean_of(view.stretch(match.steps, rows, Cause.HUNG.value))
     usual = view.levels[2][rows]
     before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
     stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
@@ -179,10 +179,6 @@ def _band(view: View, rows: Rows) -> tuple[float, float] | None:
     if not np.isfinite(low).any() or not np.isfinite(high).any():
         return None
     return float(np.nanmedian(low)), float(np.nanmedian(high))
-
-
-def _mean(values: Floats) -> float:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
 
 
 HUNG = Rule(Cause.HUNG, find_hung, explain_hung)

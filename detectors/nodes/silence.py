@@ -37,7 +37,7 @@ def find(view: View) -> RuleMatch:
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
-    longest = view.lasting(match.steps, rows, Cause.NO_DATA.value)
+    longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
     if alive.any() and not alive.all():
