@@ -8,9 +8,11 @@ from decimal import Decimal
 
 from bot.cards.axis import figure
 from bot.cards.card import Block, Strong, Style, Text, When, text
-from bot.cards.words import about
+from bot.cards.words import about, plural, quantity
 from bot.model.alert import Alert, Pattern, Silence, Waste
+from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
+from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import cents, usd
 
@@ -34,9 +36,39 @@ def where(alert: Alert) -> str:
     labels, things = alert.anomaly.labels, alert.anomaly.things
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
     name = money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
-    kind = labels.instance_type or ("nodes" if alert.anomaly.kind == "node" else "things")
-    count = f"{len(things)} x {kind}" if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
+    several = f"{len(things)} x {labels.instance_type}" if labels.instance_type else things_in(alert.anomaly)
+    count = several if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
     return ", ".join(part for part in (name, count if count != name else "", labels.region) if part)
+
+
+_NOUNS: Mapping[str, str] = {
+    "node": "node",
+    "run": "node",
+    "pod": "pod",
+    "volume": "volume",
+    "file_system": "file system",
+    "reservation": "reservation",
+    "spend": "item of the bill",
+    "spend_hour": "item of the bill",
+}
+"""The noun for the things of an anomaly, by the kind of frame that shows it; a run's things are its nodes."""
+_COUNTED: Mapping[str, str] = {
+    "neuron_execution_errors_count": "execution error",
+    "neuron_hardware_ecc_events_count": "ECC event",
+    "": "instance",
+}
+"""The noun for what a metric counts; what has no metric counts instances of a reservation."""
+
+
+def things_in(anomaly: Anomaly) -> str:
+    """Count the things of an anomaly: `16 volumes`."""
+    noun = _NOUNS.get(anomaly.kind, "resource")
+    return counted(len(anomaly.things), noun, plural(noun))
+
+
+def counted_in(anomaly: Anomaly) -> str:
+    """Name what the value of an anomaly counts."""
+    return _COUNTED.get(anomaly.metric, "event")
 
 
 def money_line(waste: Waste) -> Text:
@@ -134,9 +166,11 @@ def pattern_words(pattern: Pattern) -> str:
     """Describe the alerts that fit a pattern: their level, and the most that an hour may cost; "" where any fits."""
     parts = []
     if pattern.low is not None and pattern.high is not None:
-        ratio = pattern.unit in {"ratio", "%"}
-        low, high = (round(max(0.0, x) * 100 if ratio else x, 6) for x in (pattern.low, pattern.high))
-        parts.append(f"at {figure(low, '')} to {figure(high, '%' if ratio else pattern.unit)}")
+        low, high = (max(0.0, x) for x in (pattern.low, pattern.high))
+        if pattern.unit in {"ratio", "%"}:
+            parts.append(f"at {figure(round(100 * low, 6), '')} to {figure(round(100 * high, 6), '%')}")
+        else:
+            parts.append(f"at {quantity(low, pattern.unit).removesuffix(' events')} to {quantity(high, pattern.unit)}")
     if pattern.usd_per_hour is not None:
         parts.append(f"at most {usd(pattern.usd_per_hour)} an hour")
     return " and ".join(parts)

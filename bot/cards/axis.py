@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.cards.card import Chart, ChartKind
+from bot.cards.words import figures
 
 _STEPS = tuple(timedelta(minutes=m) for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200))
 _PREFIXES = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
@@ -76,8 +77,8 @@ def figure(value: float, unit: str) -> str:
 def span(low: float, high: float, unit: str) -> str:
     """Write a range with its unit once: `85-95 %`, `$3-5/h`."""
     if unit.startswith("$"):
-        return f"${low:,.4g}-{high:,.4g}{unit[1:]}"
-    return f"{low:.4g}-{high:.4g} {unit}".rstrip()
+        return f"${figures(low)}-{figures(high)}{unit[1:]}"
+    return f"{figures(low)}-{figures(high)} {unit}".rstrip()
 
 
 def tick_labels(marks: Sequence[float], unit: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     if not np.isfinite(values).any():
         return None
     unit, scale = unit_of(anomaly.metric)
-    band = _band(anomaly.usual, scale)
+    band = _band(anomaly.usual, scale) if _same_quantity(anomaly) else None
     name = _name(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
@@ -64,6 +64,12 @@ def unit_of(metric: str) -> tuple[str, float]:
         if metric.endswith(ending):
             return _UNITS[ending]
     return "", 1.0
+
+
+def _same_quantity(anomaly: Anomaly) -> bool:
+    """Return whether the usual of an anomaly is of what its chart shows: a share of the memory is no number of bytes."""
+    unit = anomaly.unit.partition(" ")[0].lower()
+    return anomaly.metric.endswith({"%": "_ratio"}.get(unit, f"_{unit}"))
 
 
 def belongs(thing: Labels, anomaly: Anomaly) -> bool:

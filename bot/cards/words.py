@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from bot.model.durations import rounded_duration
+from bot.model.durations import duration_text, rounded_duration
 from bot.model.money import usd
 from bot.model.window import Window, month_of
 
@@ -35,6 +35,33 @@ def clock(at: datetime) -> str:
 def about(amount: Decimal) -> str:
     """Write an estimate to three digits, since more would be pretence: `$272,000`."""
     return usd(Decimal(f"{amount:.3g}"))
+
+
+def quantity(value: float, unit: str, noun: str = "event") -> str:
+    """Write a value of an anomaly with its unit: `20 %`, `4 h 32 min`, `$4,130 a day`, `16 ECC events`, `0.62`."""
+    if unit in {"ratio", "%"}:
+        return f"{100 * value:.0f} %"
+    if unit == "seconds":
+        return duration_text(timedelta(seconds=value)) if value >= 60 else f"{figures(value)} s"
+    if unit.startswith("USD"):
+        per = " an hour" if unit.endswith("hour") else " a day"
+        return f"{usd(Decimal(str(round(value, 2))))}{per}"
+    if unit == "count":
+        return f"{figures(value)} {noun if value == 1 else plural(noun)}"
+    return f"{figures(value)} {'' if unit == 'score' else unit}".rstrip()
+
+
+def plural(noun: str) -> str:
+    """Write the plural of a noun of ours: `volumes`, `items of the bill`."""
+    head, of, rest = noun.partition(" of ")
+    return f"{head}s{of}{rest}"
+
+
+def figures(value: float) -> str:
+    """Write a number to three digits or as a whole one, never with an exponent: `16,320`, `0.62`, `0.0004`."""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):.10f}".rstrip("0").rstrip(".")
 
 
 def _midnight(at: datetime) -> bool:

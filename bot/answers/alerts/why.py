@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words
+from bot.cards.alert_words import alert_data, counted_in, decided, headline, money_line, price_words
 from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
+from bot.cards.words import quantity
 from bot.model.alert import Alert, Decision, Silence
+from bot.model.anomaly import Anomaly
 
 
 def why_card(
@@ -46,26 +48,20 @@ def _muted(alert: Alert) -> Text:
 def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     anomaly = alert.anomaly
     rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
-    usual = _range(anomaly.usual, anomaly.unit) if anomaly.usual else "not known"
+    usual = _range(anomaly.usual, anomaly) if anomaly.usual else "not known"
     return (
         ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
         ("Other causes", rivals),
-        ("Now", _amount(anomaly.value, anomaly.unit)),
+        ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
         ("Usually", usual),
         ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
         ("Rule", anomaly.rule),
     )
 
 
-def _amount(value: float, unit: str) -> str:
-    if unit in {"ratio", "%"}:
-        return f"{value * 100:.0f} %"
-    return f"{value:,.4g} {unit}".strip()
-
-
-def _range(ends: tuple[float, float], unit: str) -> str:
-    low, high = (_amount(end, unit) for end in ends)
-    return f"{low.removesuffix(' %')} to {high}"
+def _range(ends: tuple[float, float], anomaly: Anomaly) -> str:
+    low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in ends)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def _decision(decision: Decision) -> Text:
