@@ -89,7 +89,8 @@ def price_words(alert: Alert) -> str:
     if waste is None:
         return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
-    return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}"
+    few = f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them" if waste.unpriced else ""
+    return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}{few}"
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:

@@ -27,6 +27,8 @@ class Waste:
     basis: str
     """Where the price of an hour comes from, in words, with its date."""
     priced_at: date | None = None
+    unpriced: int = 0
+    """Things of which no price is known: their waste is not in it."""
 
 
 @dataclass(frozen=True)

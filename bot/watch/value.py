@@ -36,13 +36,14 @@ def value(
     priced = _per_hour(alert.anomaly, price)
     if priced is None or alert.seen != now:
         return replace(alert, waste=_stopped(earlier) if alert.closed and earlier else earlier)
-    per_hour, weakest = priced
+    per_hour, weakest, unpriced = priced
     since = before.seen if before and earlier else alert.anomaly.window.start
     if before and before.closed and onset:
         since = max(since, onset)
     so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
     so_far = max(so_far, _lost(alert.anomaly, price))
-    return replace(alert, waste=_waste(alert.anomaly, per_hour, so_far, weakest, now))
+    waste = _waste(alert.anomaly, per_hour, so_far, weakest, now)
+    return replace(alert, waste=replace(waste, unpriced=unpriced))
 
 
 def _stopped(waste: Waste) -> Waste:
@@ -65,18 +66,19 @@ def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | 
     )
 
 
-def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tuple[Decimal, Price | None] | None:
-    """Return USD an hour and the least sure price it rests on; None when nothing has a price."""
+def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tuple[Decimal, Price | None, int] | None:
+    """Return USD an hour, the least sure price it rests on and how many things have none; None when nothing has a price."""
     if anomaly.usd_per_hour is not None:
-        return anomaly.usd_per_hour, None
-    total, weakest = Decimal(0), None
+        return anomaly.usd_per_hour, None, 0
+    total, weakest, unpriced = Decimal(0), None, 0
     for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False):
         price = price_of(thing)
         if price is None:
+            unpriced += 1
             continue
         total += price.usd_per_hour * Decimal(str(round(share, 6)))
         weakest = price if weakest is None or _rank(price) > _rank(weakest) else weakest
-    return (total, weakest) if weakest else None
+    return (total, weakest, unpriced) if weakest else None
 
 
 def _lost(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal:

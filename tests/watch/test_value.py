@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from bot.cards.alert_words import price_words
 from bot.model.price import Basis
 from bot.watch.value import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
@@ -112,3 +113,13 @@ def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> No
     assert later.waste is not None
     assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (0, Decimal(40), Decimal(40))
     assert later.waste.so_far == Decimal(40)
+
+
+def test_things_without_a_price_are_counted_and_named() -> None:
+    """Nodes that no inventory knows cost something too: dollars that leave them out say so."""
+    known = nodes(4)[:3]
+    found = alert(anomaly(wasted_shares=(1.0,) * 4))
+    valued = value(found, None, lambda thing: price("20.00") if thing in known else None, NOON)
+    assert valued.waste is not None
+    assert (valued.waste.per_hour, valued.waste.unpriced) == (Decimal("60.00"), 1)
+    assert "1 of 4 nodes left out, as no price is known for them" in price_words(valued)
