@@ -25,6 +25,8 @@ STEADY = timedelta(minutes=15)
 """The newest time that a settled drop is described by."""
 DIVERTED = 0.4
 """Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
+STILL = 0.005
+"""Pace under which a run's steps stand still: it would read as 0.00x."""
 
 SENT = "efa_tx_bytes_per_second"
 FAMILY = Family.DROP.rules
@@ -165,17 +167,20 @@ def middle_of(values: npt.NDArray[np.floating]) -> float:
 
 
 def _why(signs: Signs, cause: Cause, gauge: str) -> str:
+    """State the symptom; what was not read is not said."""
     parts = []
     if not np.isnan(signs.pace):
-        parts.append(f"steps go on at {signs.pace:.2f}x")
+        parts.append(f"steps go on at {signs.pace:.2f}x" if signs.pace >= STILL else "steps stand still")
     if not np.isnan(signs.cpu):
         parts.append(f"host CPU {percent(signs.cpu)}")
-    if cause is Cause.NETWORK_BOUND:
-        parts.append(f"EFA {rate(signs.efa)}, {percent(signs.efa_share)} of the NIC's limit")
+    if cause is Cause.NETWORK_BOUND and not np.isnan(signs.efa):
+        limit = "" if np.isnan(signs.efa_share) else f", {percent(signs.efa_share)} of the NIC's limit"
+        parts.append(f"EFA {rate(signs.efa)}{limit}")
     if cause is Cause.COLLECTIVE_PATH:
-        parts.append(f"possible wrong path of collectives: ENA {rate(signs.ena)}, EFA {rate(signs.efa)}")
-    rest = ", ".join(["Runtime loaded", *parts])
-    return f"{gauge} {percent(signs.level)}, usually {span(signs.low, signs.high)} at this hour. {rest}."
+        read = [f"{name} {rate(x)}" for name, x in (("ENA", signs.ena), ("EFA", signs.efa)) if not np.isnan(x)]
+        parts.append("possible wrong path of collectives" + (f": {', '.join(read)}" if read else ""))
+    usual = "" if np.isnan(signs.low) or np.isnan(signs.high) else f", usually {span(signs.low, signs.high)} at this hour"
+    return f"{gauge} {percent(signs.level)}{usual}. {', '.join(['Runtime loaded', *parts])}."
 
 
 def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
