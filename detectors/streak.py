@@ -50,6 +50,14 @@ def gaps_up_to(unknown: Mask, steps: int) -> Mask:
     return np.asarray((unknown & ~sustained(unknown, steps + 1)) | now)
 
 
+def lately(holds: Mask, steps: int) -> Mask:
+    """Tell where `holds` was true in the step or in one of the `steps` before it."""
+    kept = holds.copy()
+    for ago in range(1, min(steps, holds.shape[1] - 1) + 1):
+        kept[:, ago:] |= holds[:, :-ago]
+    return kept
+
+
 def since_last(holds: Mask) -> Counts:
     """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never; (n, n_steps) -> (n,)."""
     n_steps = holds.shape[1]

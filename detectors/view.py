@@ -11,10 +11,10 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
-from detectors.compile_signs import LogStates, compiling, states_in_log
+from detectors.compile_signs import LULL, LogStates, compiling, states_in_log
 from detectors.readings import Readings
 from detectors.roster import scope_of
-from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
+from detectors.streak import gaps_up_to, lately, seen_within, since_last, sustained, trailing
 from detectors.usual import utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)
@@ -110,6 +110,24 @@ class View(Readings):
     def compile_steps(self) -> Counts:
         """Return how long a node has been compiling, (n,)."""
         return trailing(self.compiling, self.gap)
+
+    @cached_property
+    def waiting(self) -> Mask:
+        """Tell which nodes may wait for a peer that compiles, (n,): their pod is there, and they rest since it began or so."""
+        if not self.compiling.any():
+            return np.zeros(self.n, dtype=bool)
+        scope = self.roster.scope
+        someone = np.zeros((len(self.roster.scopes), self.window.n_steps), dtype=bool)
+        np.logical_or.at(someone, scope, lately(self.compiling, self.window.steps(LULL)))
+        began, rest = trailing(someone)[scope], trailing(self.zero, self.gap)
+        pod = ~(self.recent(self.metric("neuroncore_reserved_count")) == 0)
+        near = (began > 0) & (rest < began + self.steps("idle.for"))
+        return np.asarray(near & pod & self.limits.on("compiling.on"))
+
+    def patience(self, key: str) -> Numbers:
+        """Return for how many steps each node may do nothing, (n,): as `key` says, as a compile where it may wait for one."""
+        needed = self.steps(key)
+        return np.where(self.waiting, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     @cached_property
     def lost_share(self) -> Numbers:

@@ -21,11 +21,14 @@ LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: wit
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes at or under `idle.below` for `idle.for`; one that never worked since its launch gets the compile grace too."""
+    """Return nodes at or under `idle.below` for `idle.for`.
+
+    One that never worked since its launch gets the compile grace too, and so does one that may wait for a peer that compiles.
+    """
     steps, seen = view.streak(view.resting)
     if not steps.any():
         return no_match(view)
-    needed = view.steps("idle.for")
+    needed = view.patience("idle.for")
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)

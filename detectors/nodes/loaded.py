@@ -31,7 +31,7 @@ def find_unused(view: View) -> RuleMatch:
     steps, seen = view.streak(view.holding)
     if not steps.any():
         return no_match(view)
-    begins = view.eligible & (seen >= view.steps("allocated_unused.for"))
+    begins = view.eligible & (seen >= view.patience("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     hit = begins | (view.roster.running & stays)
