@@ -167,11 +167,15 @@ def pattern_words(pattern: Pattern) -> str:
     """Describe the alerts that fit a pattern: their level, and the most that an hour may cost; "" where any fits."""
     parts = []
     if pattern.low is not None and pattern.high is not None:
-        low, high = (max(0.0, x) for x in (pattern.low, pattern.high))
-        if pattern.unit in {"ratio", "%"}:
-            parts.append(f"at {figure(round(100 * low, 6), '')} to {figure(round(100 * high, 6), '%')}")
-        else:
-            parts.append(f"at {quantity(low, pattern.unit).removesuffix(' events')} to {quantity(high, pattern.unit)}")
+        parts.append(_levels(max(0.0, pattern.low), max(0.0, pattern.high), pattern.unit))
     if pattern.usd_per_hour is not None:
         parts.append(f"at most {usd(pattern.usd_per_hour)} an hour")
     return " and ".join(parts)
+
+
+def _levels(low: float, high: float, unit: str) -> str:
+    """Write a range of levels with the unit once: `at 9.9 to 29.6 %`, `at 1 h to 4 h 32 min`."""
+    if unit == "seconds" or unit.startswith("USD"):
+        return f"at {quantity(low, unit)} to {quantity(high, unit)}"
+    factor, sign = (100, "%") if unit in {"ratio", "%"} else (1, {"count": "events", "score": ""}.get(unit, unit))
+    return f"at {figure(round(low * factor, 6), '')} to {figure(round(high * factor, 6), sign)}"
