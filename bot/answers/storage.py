@@ -141,7 +141,7 @@ def _unused(reading: Reading) -> Iterator[tuple[Volume | FileSystem, datetime]]:
     """Yield the storage that nobody used in the last hour that was read, and since when."""
     for volume in reading.inventory.volumes:
         if (since := detached_since(volume, reading.frame("volume"))) is not None:
-            yield volume, since
+            yield volume, min(since, reading.now)
     for system in reading.inventory.file_systems:
         own = own_frame(reading.frame("file_system"), system.labels.resource)
         if own is not None:

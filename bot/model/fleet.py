@@ -129,6 +129,8 @@ class Volume:
     attached_to: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     launched_by: Launcher | None = None
+    detached_at: datetime | None = None
+    """When it was first described as attached to nothing, after it was attached or unknown; None where nobody tells."""
 
 
 @dataclass(frozen=True)

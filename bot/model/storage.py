@@ -20,14 +20,17 @@ _ATTACHED = ("ebs_read_bytes", "ebs_write_bytes", "ebs_idle_seconds")
 
 
 def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
-    """Return since when a volume is surely attached to nothing, None where it is: EBS has metrics only while attached."""
+    """Return since when a volume is surely attached to nothing, None where it is.
+
+    EBS has metrics only while attached; a volume that was never measured is detached since it was first described so.
+    """
     if volume.state != "available" or volume.attached_to:
         return None
     own = own_frame(frame, volume.labels.resource)
-    if own is None:
-        return volume.created_at
-    read = np.flatnonzero(np.any([~np.isnan(own.of(name)[0]) for name in _ATTACHED], axis=0))
-    return max(volume.created_at, own.start + (int(read[-1]) + 1) * own.step) if len(read) else volume.created_at
+    read = [] if own is None else np.flatnonzero(np.any([~np.isnan(own.of(name)[0]) for name in _ATTACHED], axis=0))
+    if own is not None and len(read):
+        return max(volume.created_at, own.start + (int(read[-1]) + 1) * own.step)
+    return max(volume.created_at, volume.detached_at or volume.created_at)
 
 
 def quiet_steps(own: Frame) -> tuple[Mask, Mask]:

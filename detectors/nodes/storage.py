@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from bot.model.fleet import FileSystem, Reservation
+from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
 from detectors.rule import Explanation, Subject, anomaly_of
@@ -26,7 +26,7 @@ _CLIENTS = "fsx_client_connections_count"
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
-        since = detached_since(volume, view.reading.frame("volume"))
+        since = _detached(view, volume)
         if since is not None and _long_enough(view, volume.labels, since):
             name = f"Volume of {volume.size_gib:,} GiB"
             yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing"))
@@ -97,6 +97,13 @@ def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
     policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
     return policy.on("orphaned_storage.on") and view.now - since >= policy.duration("orphaned_storage.for")
+
+
+def _detached(view: View, volume: Volume) -> datetime | None:
+    """Return since when a volume is attached to nothing; what an open alert knows is not forgotten."""
+    since = detached_since(volume, view.reading.frame("volume"))
+    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=volume.labels.resource)))
+    return min(since, alert.anomaly.window.start) if since and alert else since
 
 
 def _idle_since(view: View, system: FileSystem) -> datetime | None:

@@ -79,7 +79,7 @@ async def test_each_is_listed_with_its_dollars_a_month(ask, at):
     found = {one["resource"]: one for one in card.data["storage"]}
     assert set(found) == {"vol-0a", "vol-0b", FSX["FileSystemId"]}
     assert found["vol-0a"]["usd_per_month"] == Decimal("40.00")
-    assert found["vol-0a"]["unused_since"] == at(-9000)
+    assert found["vol-0a"]["unused_since"] == at(0)  # the first answer: it may have been attached just before
     assert found[FSX["FileSystemId"]]["usd_per_month"] == Decimal("174.00")
     assert found["vol-0b"]["usd_per_month"] is None
     assert card.data["usd_per_month"] == Decimal("214.00")
@@ -87,6 +87,16 @@ async def test_each_is_listed_with_its_dollars_a_month(ask, at):
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert [(row[0], row[4], row[5]) for row in table.rows] == [
         (FSX["FileSystemId"], "–", "$174"), ("vol-0a", "search", "$40.00"), ("vol-0b", "–", "?")]  # fmt: skip
+
+
+async def test_a_volume_is_unused_since_it_was_last_seen_attached_not_since_it_was_made(ask, build, at):
+    for minute, names in ((60, ["vol-0a"]), (70, ["vol-0a", "vol-0n"])):
+        volumes = {"Volumes": [volume(name, at(65 if name == "vol-0n" else -9000)) for name in names]}
+        volumes["Volumes"].append(volume("vol-0c", at(-9000)))
+        answered(build, "ec2", "describe_volumes", volumes, at(minute), "DescribeVolumes")
+    found = {one["resource"]: one["unused_since"] for one in (await ask()).data["storage"]}
+    # Seen attached at 0 and not at 60; loose in every answer; made between two answers, so never attached.
+    assert (found["vol-0c"], found["vol-0a"], found["vol-0n"]) == (at(60), at(0), at(65))
 
 
 async def test_the_price_list_comes_before_the_dated_fallback(ask):

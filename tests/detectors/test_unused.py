@@ -25,8 +25,9 @@ def frame(kind, names, values, labels, step=HOUR):
     return Frame(kind, (labels,), START, step, tuple(names), every)
 
 
-def volume(state="available", attached=""):
-    return Volume(Labels(resource="vol-1", region="us-west-2"), 4000, "gp3", state, LONG_AGO, attached)
+def volume(state="available", attached="", detached_at=None):
+    labels = Labels(resource="vol-1", region="us-west-2")
+    return Volume(labels, 4000, "gp3", state, LONG_AGO, attached, detached_at=detached_at)
 
 
 @pytest.mark.parametrize(("one", "causes"), [(volume(), [Cause.ORPHANED_STORAGE]), (volume("in-use", "i-1"), [])])
@@ -42,6 +43,12 @@ def test_a_volume_that_was_attached_is_given_three_days(hour, told):
     found = world.at(hours(hour)).anomalies
     assert bool(found) is told
     assert not told or (found[0].window.start, found[0].wasted_shares) == (hours(24), (1.0,))
+
+
+@pytest.mark.parametrize(("hour", "told"), [(90, False), (100, True)])
+def test_a_volume_without_metrics_is_orphaned_since_it_was_seen_detached_after_its_grace(hour, told):
+    found = World(Fleet(2, days=5), inventory={"volumes": (volume(detached_at=hours(24)),)}).at(hours(hour)).anomalies
+    assert [a.window.start for a in found] == [hours(24)] * told
 
 
 @pytest.mark.parametrize(("quiet", "told"), [("all", True), ("used", False), ("unread", False)])

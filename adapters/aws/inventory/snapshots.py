@@ -89,7 +89,7 @@ class Snapshots:
             return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
 
         self._instances = [folded(x) for x in histories("ec2", "describe_instances", resources.instances)]
-        self._volumes = histories("ec2", "describe_volumes", resources.volumes)
+        self._volumes = [with_detachments(x) for x in histories("ec2", "describe_volumes", resources.volumes)]
         self._file_systems = histories("fsx", "describe_file_systems", resources.file_systems)
         self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
         self.types, self._history = types, history
@@ -166,3 +166,25 @@ def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[da
         instances = {**gone, **named}
         folded.append((at, instances))
     return folded
+
+
+def with_detachments(history: list[tuple[datetime, tuple[Volume, ...]]]) -> list[tuple[datetime, tuple[Volume, ...]]]:
+    """Return a history in which every volume that is attached to nothing says since which answer it is.
+
+    One that the first answer shows so may have been attached just before; one that a later answer adds never was.
+    """
+    told: list[tuple[datetime, tuple[Volume, ...]]] = []
+    before: dict[str, Volume] = {}
+    for at, described in history:
+        volumes = tuple(_detached(x, before.get(x.labels.resource), at, first=not told) for x in described)
+        before = {x.labels.resource: x for x in volumes}
+        told.append((at, volumes))
+    return told
+
+
+def _detached(volume: Volume, before: Volume | None, at: datetime, *, first: bool) -> Volume:
+    if volume.attached_to:
+        return volume
+    if before is None:
+        return replace(volume, detached_at=at) if first else volume
+    return replace(volume, detached_at=at if before.attached_to else before.detached_at)
