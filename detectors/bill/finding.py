@@ -15,7 +15,7 @@ from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
 from detectors.bill.explain import RootCause
-from detectors.bill.jump import HOURS, Jump, root_of
+from detectors.bill.growth import HOURS, Jump, root_of
 from detectors.bill.lines import DAY
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View

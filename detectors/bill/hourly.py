@@ -11,8 +11,10 @@ import numpy as np
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
-from detectors.bill.jump import HOURS, Jump, allowed, cause_of, is_fee, policy_of, used, usual_day
+from detectors.bill.growth import HOURS, Jump
+from detectors.bill.jump import allowed, cause_of, is_fee, never_billed, policy_of, usual_day
 from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines
+from detectors.bill.use import used
 from detectors.view import View
 
 DAYS, WEEKS = 7, 4
@@ -98,12 +100,12 @@ def _judge(bill: BillLines, hours: _HourRange, view: View) -> Jump | None:
         return None
     start, end = run
     series, first, last = bill.values[hours.row], int(hours.at[start]), int(hours.at[end - 1]) + 1
-    cause = cause_of(line, new=hours.new and not (np.nan_to_num(series[:first]) > 0.01).any())
+    cause = cause_of(line, new=hours.new and never_billed(bill, hours.row, first))
     jump = Jump(
         line, cause, bill.at(first), bill.at(last), float(np.nanmean(series[first:last])),
         float(hours.low[start:end].mean()), float(hours.high[start:end].mean()), bill.step, _parts(bill, hours.row, first, last),
     )  # fmt: skip
-    return jump if allowed(jump, policy, view, first // 24) and not _used(jump, view) else None
+    return jump if allowed(jump, policy, view, first // 24) and not _used(jump, bill, view) else None
 
 
 def _dearest_run(series: Numbers, hours: _HourRange, policy: Policy) -> tuple[int, int] | None:
@@ -144,7 +146,7 @@ def _parts(bill: BillLines, row: int, first: int, last: int) -> tuple[tuple[Labe
     return tuple((bill.things[i], float(n), float(u)) for i, n, u in zip(rows, now, usual, strict=True))
 
 
-def _used(jump: Jump, view: View) -> bool:
+def _used(jump: Jump, bill: BillLines, view: View) -> bool:
     """Tell whether busy nodes explain it; where the nodes are not known so far back, the settled day will tell."""
     unknown = bool(HOURS.search(jump.where.usage_type)) and jump.since - DAY < view.whole.start
-    return unknown or used(jump, view)
+    return unknown or used(jump, bill, view)

@@ -7,8 +7,9 @@ from bot.model.frame import Frame
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.commitment import commitment_findings
 from detectors.bill.finding import BillFinding, findings_of
+from detectors.bill.growth import Jump
 from detectors.bill.hourly import SettledDays, hour_jumps
-from detectors.bill.jump import Jump, day_jumps
+from detectors.bill.jump import day_jumps
 from detectors.bill.lines import DAY, BillLines, lay_out, settled_steps
 from detectors.bill.provider import with_provider
 from detectors.memo import Memo

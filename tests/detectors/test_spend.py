@@ -100,6 +100,65 @@ def test_a_scale_up_that_is_used_is_none(busy, told):
     assert (Cause.SPEND_JUMP in [a.cause for a in found]) is told
 
 
+def joined_at(day, busy=True, instance_type="trn1.32xlarge"):
+    """Return a cluster `lab` of team ads whose 4 nodes first report on a day, and work unless told otherwise."""
+    late = Fleet(4, days=10, cluster="lab", instance_type=instance_type).silence(START, START + day * DAY)
+    return late if busy else late.stop(START + day * DAY, START + 10 * DAY)
+
+
+def tagged_bill(now, *lines):
+    """Return a bill by days up to the day before `now` of (usage type, tags, USD a day, days of it until the end)."""
+    days = (now - FIRST) // DAY
+    values = np.full((len(lines), days, 1), np.nan, np.float32)
+    things = []
+    for i, (usage, tags, usd, lasts) in enumerate(lines):
+        service = "AmazonS3" if "Storage" in usage or "Requests" in usage else "AmazonEC2"
+        things.append(Labels(account="1", region="us-west-2", service=service, usage_type=usage, **tags))
+        values[i, :-1, 0] = np.where(np.arange(days - 1) >= days - 1 - lasts, usd, 0)
+    return Frame("spend", tuple(things), FIRST, DAY, (SPEND_METRIC,), values)
+
+
+HOURS_OF = "USW2-BoxUsage:trn1.32xlarge"
+
+
+@pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
+def test_a_new_cluster_in_use_is_no_jump_where_nothing_was_before(busy, told):
+    now = START + 9 * DAY
+    lines = [(HOURS_OF, {"cluster": "llama"}, 1000.0, 99), (HOURS_OF, {"cluster": "lab"}, 2060.0, 3)]
+    world = World(Fleet(2, days=10), joined_at(5, busy), frames={"spend": tagged_bill(now, *lines)})
+    assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
+
+
+@pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
+def test_a_new_type_is_not_new_spend_while_every_node_of_it_works(busy, told):
+    now = START + 9 * DAY
+    lines = [(HOURS_OF, {}, 1000.0, 99), ("USW2-BoxUsage:trn1n.32xlarge", {}, 2060.0, 3)]
+    world = World(Fleet(2, days=10), joined_at(5, busy, "trn1n.32xlarge"), frames={"spend": tagged_bill(now, *lines)})
+    assert (Cause.SPEND_NEW in [a.cause for a in world.at(now).anomalies]) is told
+
+
+@pytest.mark.parametrize(("usd", "told"), [(120.0, False), (900.0, True)])
+def test_storage_that_comes_along_with_a_new_cluster_in_use_is_no_jump(usd, told):
+    now = START + 9 * DAY
+    lines = [(HOURS_OF, {"cluster": "llama"}, 1000.0, 99), (HOURS_OF, {"cluster": "lab"}, 2060.0, 3),
+             ("TimedStorage-ByteHrs", {}, 150.0, 99), ("TimedStorage-ByteHrs", {"cluster": "lab"}, usd, 3)]  # fmt: skip
+    world = World(Fleet(2, days=10), joined_at(5), frames={"spend": tagged_bill(now, *lines)})
+    assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
+
+
+def test_nodes_that_end_do_not_hide_bytes_that_leave_their_route():
+    ended = usual(100.0, 5000.0)
+    found = judged(("AmazonEC2", HOURS_OF, ended), ("AmazonEC2", "USW2-NatGateway-Bytes", usual(600, 30.0)))
+    assert only(found).cause is Cause.TRANSFER_ROUTE
+
+
+def test_spot_hours_that_are_billed_on_demand_are_a_jump_and_nothing_new():
+    spot, demand = usual(0.0, 1300.0), np.zeros(20)
+    demand[-1] = 5000
+    found = judged(("AmazonEC2", "USW2-SpotUsage:trn1.32xlarge", spot), ("AmazonEC2", HOURS_OF, demand))
+    assert only(found).cause is Cause.SPEND_JUMP
+
+
 def test_a_young_bill_is_not_judged():
     frames = {"spend": bill(("AmazonS3", "Requests-Tier1", np.array([1.0, 1, 1, 500])), first=NOW - 5 * DAY)}
     assert World(Fleet(2, days=2.5), frames=frames).at(NOW).anomalies == ()

@@ -1,0 +1,187 @@
+"""Tell growth of the bill that busy nodes explain: a scale-up or a new cluster in use is no anomaly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from bot.model.causes import Cause
+from bot.model.labels import Labels
+from detectors.arrays import Numbers
+from detectors.bill.growth import HOURS, Jump
+from detectors.bill.lines import DAY, BillLines
+from detectors.usual import utilization_of
+from detectors.view import View
+
+SCOPES = ("cluster", "team", "region", "account")
+DEAREST = 2.5
+"""More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
+_ALONG = 0.1
+"""Storage and requests come along with new nodes in use, up to this share of the growth of the nodes' own price."""
+_MOST = 0.8
+"""Share of a growth that the things hold which say whose it is."""
+
+
+@dataclass(frozen=True)
+class _Use:
+    """Hold the busy node-hours of a place in a step of the bill, now and usually."""
+
+    now: float
+    before: float
+
+    @property
+    def more(self) -> float:
+        """Return the busy hours that came to the usual."""
+        return self.now - self.before
+
+
+def used(jump: Jump, bill: BillLines, view: View) -> bool:
+    """Tell whether more busy nodes explain the growth of a line: of their hours, or of what comes along with them."""
+    if jump.cause is Cause.TRANSFER_ROUTE:
+        return False
+    match = HOURS.search(jump.where.usage_type)
+    if not match:
+        return _comes_along(jump, bill, view)
+    rows = [i for i, x in enumerate(bill.line_of) if bill.lines[int(x)] == jump.where]
+    nodes = Labels(instance_type=match[1], region=jump.where.region)
+    return _priced_by_use(jump, bill, view, nodes, rows, jump.value - jump.high)
+
+
+def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
+    """Tell whether the busy nodes of a wide place grew by as much: storage, requests and transfer follow them."""
+    nodes = _place(tuple(thing for thing, _, _ in jump.parts))
+    use = _use(jump, view, nodes)
+    if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * 1.3:
+        return True
+    things = {thing for thing, _, _ in jump.parts}
+    rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type)]
+    hours = _growth(jump, bill, rows)
+    along = jump.value - jump.high - hours
+    return hours > 0 and along <= _ALONG * hours and _priced_by_use(jump, bill, view, nodes, rows, hours)
+
+
+def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
+    """Tell whether a growth is a small part of that of its team's or cluster's nodes, which are in use."""
+    place = _place(_growing(jump))
+    if not (place.team or place.cluster):
+        return False
+    rows = [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
+    hours = _growth(jump, bill, rows)
+    return jump.value - jump.high <= _ALONG * hours and _priced_by_use(jump, bill, view, place, rows, hours)
+
+
+def _priced_by_use(jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float) -> bool:
+    """Tell whether the growth of instance hours at `rows` is the price of the busy hours that came to the `nodes`."""
+    use = _use(jump, view, nodes)
+    if use is None or use.more <= 0:
+        return False
+    own = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
+    rate = own or _rate_elsewhere(jump, bill, view, rows)
+    if not rate:  # a type that nobody used before: its price is that of its nodes, as long as each is seen at work
+        return not any(_there(nodes, x.labels) for x in view.roster.mute) and _at_work(view, nodes, jump)
+    return growth <= DEAREST * rate * use.more
+
+
+def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]) -> float:
+    """Return the dearest USD of a usual busy hour of the same types in any region; 0 where none was used."""
+    own, rates = set(rows), [0.0]
+    types = {_type(bill.things[i]) for i in rows}
+    for name in sorted(types):
+        others = [i for i, x in enumerate(bill.things) if i not in own and _type(x) == name]
+        for region in sorted({bill.things[i].region for i in others}):
+            usual = float(_usually(jump, bill, [i for i in others if bill.things[i].region == region]).sum())
+            use = _use(jump, view, Labels(instance_type=name, region=region))
+            rates += [usual / use.before] if use and use.before > 0 else []
+    return max(rates)
+
+
+def _type(thing: Labels) -> str:
+    match = HOURS.search(thing.usage_type)
+    return match[1] if match else ""
+
+
+def _growing(jump: Jump) -> tuple[Labels, ...]:
+    """Return the fewest things of a jump that hold most of its growth."""
+    ranked = sorted(jump.parts, key=lambda x: (x[2] - x[1], str(x[0])))
+    reached = np.cumsum([max(0.0, now - usual) for _, now, usual in ranked])
+    n = int(np.argmax(reached >= _MOST * reached[-1])) + 1 if ranked else 0
+    return tuple(thing for thing, _, _ in ranked[:n])
+
+
+def _place(things: Sequence[Labels]) -> Labels:
+    return Labels.shared(things).only(SCOPES)
+
+
+def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:
+    """Return by how many USD a step the things at some rows grew."""
+    first, last = _steps(jump, bill)
+    newest = last - 1 if bill.step == DAY else first
+    now = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
+    return float((now - _usually(jump, bill, rows)).sum())
+
+
+def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
+    """Return the usual USD a step of the things at some rows, by the two weeks before the jump, (len(rows),)."""
+    first, _ = _steps(jump, bill)
+    before = bill.parts[list(rows), max(0, first - 14 * (DAY // bill.step)) : first]
+    return np.median(np.nan_to_num(before), axis=1) if before.size else np.zeros(len(rows))
+
+
+def _steps(jump: Jump, bill: BillLines) -> tuple[int, int]:
+    return (jump.since - bill.start) // bill.step, (jump.until - bill.start) // bill.step
+
+
+def _use(jump: Jump, view: View, nodes: Labels) -> _Use | None:
+    """Return the busy node-hours of the named nodes in a step of the bill; None where nobody knows."""
+    newest = _newest(jump)
+    now = busy_hours(view, nodes, jump.until - newest, jump.until)
+    before = _before(view, nodes, jump.since, newest)
+    scale = jump.step / newest
+    return None if np.isnan(now) or np.isnan(before) else _Use(now * scale, before * scale)
+
+
+def _newest(jump: Jump) -> timedelta:
+    return DAY if jump.step == DAY else jump.until - jump.since
+
+
+def _before(view: View, nodes: Labels, since: datetime, span: timedelta) -> float:
+    """Return the usual busy node-hours of as long a span on the seven days before; nan where nobody knows."""
+    days = [busy_hours(view, nodes, since - d * DAY, since - d * DAY + span) for d in range(1, 8)]
+    measured = [hours for hours in days if not np.isnan(hours)]
+    return float(np.median(measured)) if measured else float("nan")
+
+
+def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> float:
+    """Return the node-hours that the named nodes were used within the span; nan where the frame does not reach back so far.
+
+    A node that worked for half of what was seen of it was used all along, its start included. One that does not say where it
+    is counts as there; of another type it never is.
+    """
+    seen, busy = _seen_and_busy(view, nodes, start, end)
+    return float(np.where(2 * busy >= seen, seen, busy).sum()) if len(seen) else float("nan")
+
+
+def _at_work(view: View, nodes: Labels, jump: Jump) -> bool:
+    """Tell whether nearly all of the named nodes' hours of the newest step were used."""
+    start = jump.until - _newest(jump)
+    seen, _ = _seen_and_busy(view, nodes, start, jump.until)
+    return bool(busy_hours(view, nodes, start, jump.until) >= _MOST * seen.sum() > 0)
+
+
+def _seen_and_busy(view: View, nodes: Labels, start: datetime, end: datetime) -> tuple[Numbers, Numbers]:
+    """Return the hours that each of the named nodes was seen and was busy, each (n,); empty where nobody knows."""
+    whole = view.whole
+    rows = [i for i, x in enumerate(view.roster.labels) if _there(nodes, x)]
+    part = whole.until(end).since(start)
+    if not rows or part.n_steps < 0.8 * ((end - start) / whole.step):
+        return np.zeros(0), np.zeros(0)
+    level, hour = utilization_of(part.pick(rows)), whole.step / timedelta(hours=1)
+    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=1)
+    return (~np.isnan(level)).sum(axis=1) * hour, busy * hour
+
+
+def _there(nodes: Labels, node: Labels) -> bool:
+    return all(node.get(name) in ((value,) if name == "instance_type" else (value, "")) for name, value in nodes)
