@@ -27,9 +27,10 @@ def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
     if volume.state != "available" or volume.attached_to:
         return None
     own = own_frame(frame, volume.labels.resource)
-    read = [] if own is None else np.flatnonzero(np.any([~np.isnan(own.of(name)[0]) for name in _ATTACHED], axis=0))
-    if own is not None and len(read):
-        return max(volume.created_at, own.start + (int(read[-1]) + 1) * own.step)
+    if own is not None:
+        read = np.flatnonzero(np.any([~np.isnan(own.of(name)[0]) for name in _ATTACHED], axis=0))
+        if len(read):
+            return max(volume.created_at, own.start + (int(read[-1]) + 1) * own.step)
     return max(volume.created_at, volume.detached_at or volume.created_at)
 
 

@@ -56,11 +56,11 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     use = _use(jump, view, nodes)
     if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * 1.3:
         return True
-    things = {thing for thing, _, _ in jump.parts}
-    rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type)]
+    things, grown = {thing for thing, _, _ in jump.parts}, _place(_growing(jump))
+    rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type) and grown.selects(x)]
     hours = _growth(jump, bill, rows)
     along = jump.value - jump.high - hours
-    return hours > 0 and along <= _ALONG * hours and _priced_by_use(jump, bill, view, nodes, rows, hours)
+    return hours > 0 and along <= _ALONG * hours and _priced_by_use(jump, bill, view, grown, rows, hours)
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:

@@ -124,7 +124,18 @@ HOURS_OF = "USW2-BoxUsage:trn1.32xlarge"
 @pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
 def test_a_new_cluster_in_use_is_no_jump_where_nothing_was_before(busy, told):
     now = START + 9 * DAY
-    lines = [(HOURS_OF, {"cluster": "llama"}, 1000.0, 99), (HOURS_OF, {"cluster": "lab"}, 2060.0, 3)]
+    lines = [(HOURS_OF, {"cluster": "llama"}, 10000.0, 99), (HOURS_OF, {"cluster": "lab"}, 2060.0, 3),
+             ("USW2-EBS:VolumeUsage.gp3", {"cluster": "lab"}, 20.0, 3)]  # fmt: skip
+    world = World(Fleet(2, days=10), joined_at(5, busy), frames={"spend": tagged_bill(now, *lines)})
+    assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
+
+
+@pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
+def test_a_project_that_grew_by_a_new_cluster_in_use_is_no_jump(busy, told):
+    now = START + 9 * DAY
+    vega = {"project": "vega"}
+    lines = [(HOURS_OF, {"cluster": "llama"}, 10000.0, 99), (HOURS_OF, {"cluster": "old", **vega}, 700.0, 99),
+             (HOURS_OF, {"cluster": "lab", **vega}, 2060.0, 3)]  # fmt: skip
     world = World(Fleet(2, days=10), joined_at(5, busy), frames={"spend": tagged_bill(now, *lines)})
     assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
 
