@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 
 from bot.model.causes import Cause
@@ -26,14 +28,17 @@ _TRAFFIC = 1e8
 def find_unused(view: View) -> RuleMatch:
     """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
 
+    A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
     A server matches only at an hour when it usually has requests, or after a whole day without any.
     """
     steps, seen = view.streak(view.holding)
     if not steps.any():
         return no_match(view)
+    touched = _touched(view)
+    stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0) & ~_often(view, touched)
+    steps, seen = (np.minimum(streak, since_last(touched)) for streak in (steps, seen))
     begins = view.eligible & (seen >= view.patience("allocated_unused.for"))
     begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
-    stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
 
@@ -70,7 +75,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=value,
         unit="ratio",
         score=0.93,
-        evidence=(memory, "no executions"),
+        evidence=(memory, _executions(view, rows, longest)),
         runners_up=((Cause.HUNG, 0.1),),
         confidence=0.85,
     )
@@ -98,6 +103,26 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,
     )
+
+
+def _touched(view: View) -> Mask:
+    """Tell where something was executed although the mean of the step is next to nothing: a cell of a notebook."""
+    highest = view.metric("neuroncore_utilization_highest_ratio")
+    return np.asarray(view.holding & ((view.latency > 0) | (highest > view.number("idle.below")[:, None])))
+
+
+def _often(view: View, touched: Mask) -> Mask:
+    """Tell which nodes executed something in each quarter of the last hour, (n,)."""
+    quarter = view.window.steps(LOOKBACK / 4)
+    if touched.shape[1] < 4 * quarter:
+        return np.zeros(view.n, dtype=bool)
+    return np.asarray(touched[:, -4 * quarter :].reshape(view.n, 4, quarter).any(axis=2).all(axis=1))
+
+
+def _executions(view: View, rows: Rows, length: timedelta) -> str:
+    """Say how much of a stretch, as far as it is looked at, had executions."""
+    share = float(_touched(view)[rows, -view.window.steps(length) :].mean())
+    return f"executions in {percent(share)} of it" if share else "no executions"
 
 
 def _spinning(view: View) -> Mask:

@@ -37,6 +37,36 @@ def test_zero_with_memory_held_is_allocated_unused():
     assert world.at(hours(31)).states["i-llama000"] is NodeState.LOADED_IDLE
 
 
+def notebook(until):
+    """Return a node whose notebook runs a cell every quarter of an hour from 30:00 until a time, and holds its memory."""
+    fleet = (
+        Fleet(4)
+        .stop(hours(26), hours(30), slice(0, 1))
+        .set(hours(30), hours(40), slice(0, 1), **HELD, neuroncore_memory=0.3 * HBM)
+    )
+    for quarter in range(round((until - hours(30)) / timedelta(minutes=15))):
+        start = hours(30 + quarter / 4)
+        fleet.set(start, start + timedelta(minutes=5), slice(0, 1), neuroncore_utilization=0.015, neuron_execution_latency=0.02)
+    return World(fleet)
+
+
+def test_a_notebook_that_is_used_every_quarter_of_an_hour_is_not_unused():
+    world = notebook(until=hours(34))
+    assert not [a for h in (31, 32, 33, 34) for a in world.at(hours(h)).anomalies if a.cause is Cause.ALLOCATED_UNUSED]
+    unused = only(world.at(hours(35)))
+    assert (unused.cause, unused.window.start) == (Cause.ALLOCATED_UNUSED, hours(33.75) + timedelta(minutes=5))
+
+
+def test_a_notebook_that_is_used_again_every_quarter_of_an_hour_ends_its_alert():
+    fleet = notebook(until=hours(30)).fleets[0]
+    for quarter in range(8, 24):
+        start = hours(30 + quarter / 4)
+        fleet.set(start, start + timedelta(minutes=5), slice(0, 1), neuroncore_utilization=0.015, neuron_execution_latency=0.02)
+    world = World(fleet)
+    (alert,) = (a for a in world.run(hours(30), hours(36)) if a.cause is Cause.ALLOCATED_UNUSED)
+    assert hours(32) < alert.closed <= hours(33.5)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_a_job_that_stops_amid_its_work_is_hung(level):
     world = World(Fleet(4).set(hours(30), hours(40), **(HELD | {"neuroncore_utilization": level})))
