@@ -41,6 +41,19 @@ class BillFinding:
         return anomaly_of(view, self.cause, self.subject, self.explanation)
 
 
+def told_before(finding: BillFinding, view: View) -> bool:
+    """Tell whether the late bill only repeats what an alert about the reservation itself told, open or ended since."""
+    where, start = finding.subject.labels, finding.subject.start
+    return finding.cause is Cause.UNUSED_CAPACITY and any(
+        one.cause is Cause.UNUSED_CAPACITY
+        and one.anomaly.labels.resource
+        and one.anomaly.labels.region in ("", where.region)
+        and where.usage_type.endswith(f":{one.anomaly.labels.instance_type}")
+        and (one.closed or view.now) >= start
+        for one in view.alerts
+    )
+
+
 def findings_of(jumps: Sequence[Jump]) -> list[BillFinding]:
     """Return one finding per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}

@@ -6,7 +6,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.frame import Frame
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.commitment import commitment_findings
-from detectors.bill.finding import BillFinding, findings_of
+from detectors.bill.finding import BillFinding, findings_of, told_before
 from detectors.bill.growth import Jump
 from detectors.bill.hourly import SettledDays, hour_jumps
 from detectors.bill.jump import day_jumps
@@ -27,7 +27,7 @@ class BillJudge:
 
     def __call__(self, view: View) -> list[Anomaly]:
         """Return the anomalies of money at the tick."""
-        jumped = [finding.anomaly(view) for finding in self._findings_of(view)]
+        jumped = [finding.anomaly(view) for finding in self._findings_of(view) if not told_before(finding, view)]
         return [*with_provider(view, jumped), *budget_anomalies(view, self._burns_of(view))]
 
     def _findings_of(self, view: View) -> list[BillFinding]:

@@ -116,7 +116,8 @@ def _often(view: View, touched: Mask) -> Mask:
     quarter = view.window.steps(LOOKBACK / 4)
     if touched.shape[1] < 4 * quarter:
         return np.zeros(view.n, dtype=bool)
-    return np.asarray(touched[:, -4 * quarter :].reshape(view.n, 4, quarter).any(axis=2).all(axis=1))
+    quarters = touched[:, -4 * quarter :].reshape(view.n, 4, quarter)
+    return np.asarray(np.all(np.any(quarters, axis=2), axis=1))
 
 
 def _executions(view: View, rows: Rows, length: timedelta) -> str:

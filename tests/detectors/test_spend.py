@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from builder import START, Fleet, World, only
 
+from bot.model.alert import Alert
 from bot.model.causes import Cause
+from bot.model.fleet import Reservation
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
@@ -168,6 +170,20 @@ def test_spot_hours_that_are_billed_on_demand_are_a_jump_and_nothing_new():
     demand[-1] = 5000
     found = judged(("AmazonEC2", "USW2-SpotUsage:trn1.32xlarge", spot), ("AmazonEC2", HOURS_OF, demand))
     assert only(found).cause is Cause.SPEND_JUMP
+
+
+@pytest.mark.parametrize(("watched", "told"), [(True, False), (False, True)])
+def test_an_unused_reservation_is_not_told_again_from_the_late_bill_after_it_ended(watched, told):
+    grown = np.zeros(20)
+    grown[-1] = 3000
+    world = World(Fleet(2, days=2.5), frames={"spend": bill(("AmazonEC2", "USW2-UnusedBox:trn1.32xlarge", grown))})
+    labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
+    world.more["inventory"] = {"reservations": (Reservation(labels, 8, 8, NOW - 2 * DAY, None),)}
+    (first,) = world.at(NOW - 30 * HOUR).anomalies
+    world.more["inventory"] = {}
+    world._inventories.clear()
+    world.known = [Alert("a1", first, NOW - 30 * HOUR, NOW - 26 * HOUR, closed=NOW - 25 * HOUR)] * watched
+    assert [a.cause for a in world.at(NOW).anomalies] == [Cause.UNUSED_CAPACITY] * told
 
 
 def test_a_young_bill_is_not_judged():
