@@ -82,6 +82,7 @@ class Subject:
     wasted_shares: tuple[float, ...] = ()
     """Parallel to `things`, each in 0..1."""
     usd_per_hour: Decimal | None = None
+    through: datetime | None = None
 
 
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
@@ -112,6 +113,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         metric=facts.metric if explanation.metric is None else explanation.metric,
         kind=explanation.kind or facts.about.value,
         severity=explanation.severity or facts.severity,
+        through=subject.through,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -58,6 +59,8 @@ class Anomaly:
     """The frame's metric that a chart should show, with `kind` below."""
     kind: str = "node"
     severity: Severity = Severity.WARNING
+    through: datetime | None = None
+    """Until when the bill has shown it: what it cost since is an estimate; None where it is seen as it happens."""
 
     @property
     def key(self) -> str:

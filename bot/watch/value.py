@@ -35,7 +35,7 @@ def value(
     earlier = before.waste if before else None
     priced = _per_hour(alert.anomaly, price)
     if priced is None or alert.seen != now:
-        return replace(alert, waste=_stopped(earlier) if alert.closed and earlier else earlier)
+        return replace(alert, waste=_stopped(alert, earlier) if alert.closed and earlier else earlier)
     per_hour, weakest, unpriced = priced
     since = before.seen if before and earlier else alert.anomaly.window.start
     if before and before.closed and onset:
@@ -46,10 +46,15 @@ def value(
     return replace(alert, waste=replace(waste, unpriced=unpriced))
 
 
-def _stopped(waste: Waste) -> Waste:
-    """Return the final waste of an alert that ended: nothing more will be lost."""
-    total = cents(waste.so_far)
-    return replace(waste, month_end=total, month_end_low=total, month_end_high=total)
+def _stopped(alert: Alert, waste: Waste) -> Waste:
+    """Return the final waste of an alert that ended: nothing more will be lost.
+
+    A bill comes late: what was added since the last hour that it showed was an estimate, and the end has disproved it.
+    """
+    estimated = _hours(alert.anomaly.through, alert.seen) if alert.anomaly.through else Decimal(0)
+    so_far = max(Decimal(0), waste.so_far - waste.per_hour * estimated)
+    total = cents(so_far)
+    return replace(waste, so_far=so_far, month_end=total, month_end_low=total, month_end_high=total)
 
 
 def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime) -> Waste:

@@ -75,5 +75,6 @@ def _finding(bill: BillLines, line: Labels, use: _Use, below: float) -> BillFind
         confidence=0.9,
     )
     lost = Decimal(str(round(idle / 24, 4)))
-    subject = Subject(line.only(LINE), line, (line.usage_type,), bill.end - len(shares) * DAY, usd_per_hour=lost)
+    start = bill.end - len(shares) * DAY
+    subject = Subject(line.only(LINE), line, (line.usage_type,), start, usd_per_hour=lost, through=bill.end)
     return BillFinding(Cause.COMMITMENT_UNUSED, subject, explanation)

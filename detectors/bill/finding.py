@@ -82,7 +82,8 @@ def _finding(cause: Cause, scope: Labels, jumps: list[Jump]) -> BillFinding:
     labels = Labels.shared(j.where for j in jumps)
     labels = _typed(root.labels if root else Labels(), jumps).merge(labels)
     hourly = _hourly(sum(j.extra for j in jumps))
-    subject = Subject(scope, labels, usages, min(j.since for j in jumps), usd_per_hour=hourly)
+    through = max(j.until for j in jumps)
+    subject = Subject(scope, labels, usages, min(j.since for j in jumps), usd_per_hour=hourly, through=through)
     return BillFinding(cause, subject, _explanation(cause, scope, jumps, usages, root))
 
 
