@@ -64,10 +64,14 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether a growth is a small part of that of its team's or cluster's nodes, which are in use."""
-    place = _place(_growing(jump))
+    """Tell whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
+    growing = _growing(jump)
+    place, usual = _place(growing), sum(usual for thing, _, usual in jump.parts if thing in growing)
     if not (place.team or place.cluster):
         return False
+    if usual > 0.01:  # what was there before grows with the nodes, and no faster
+        use = _use(jump, view, place)
+        return bool(use and use.before > 0 and jump.value - jump.high <= 1.3 * usual * use.more / use.before)
     rows = [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
     hours = _growth(jump, bill, rows)
     return jump.value - jump.high <= _ALONG * hours and _priced_by_use(jump, bill, view, place, rows, hours)

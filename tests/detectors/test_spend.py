@@ -159,6 +159,17 @@ def test_storage_that_comes_along_with_a_new_cluster_in_use_is_no_jump(usd, told
     assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
 
 
+def test_requests_that_grow_far_more_than_the_nodes_in_use_are_a_jump():
+    now = START + 9 * DAY
+    lines = [(HOURS_OF, {"cluster": "llama"}, 10000.0, 99), ("Requests-Tier2", {"cluster": "llama"}, 5.0, 99),
+             ("Requests-Tier2", {"cluster": "llama", "team": "x"}, 0.0, 99)]  # fmt: skip
+    frame = tagged_bill(now, *lines)
+    frame.values[0, -4:-1, 0], frame.values[1, -4:-1, 0] = 14000.0, 105.0
+    fleet = Fleet(8, days=10).stop(START, START + 5 * DAY, slice(5, 8))
+    jumps = [a for a in World(fleet, frames={"spend": frame}).at(now).anomalies if a.cause is Cause.SPEND_JUMP]
+    assert [one.things for one in jumps] == [("Requests-Tier2",)]
+
+
 def test_nodes_that_end_do_not_hide_bytes_that_leave_their_route():
     ended = usual(100.0, 5000.0)
     found = judged(("AmazonEC2", HOURS_OF, ended), ("AmazonEC2", "USW2-NatGateway-Bytes", usual(600, 30.0)))

@@ -72,14 +72,14 @@ def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
 
 
 def test_dollars_since_the_last_hour_that_the_bill_showed_are_taken_back_when_a_late_bill_ends_an_alert() -> None:
-    told = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), through=NOON - timedelta(hours=2)))
+    told = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), through=NOON + timedelta(hours=20)))
     day = NOON + timedelta(hours=24)
     first = value(told, None, lambda *_: None, NOON)
     later = value(replace(first, seen=day), first, lambda *_: None, day)
     over = value(replace(later, closed=day), later, lambda *_: None, day + timedelta(minutes=15)).waste
     assert later.waste is not None
     assert over is not None
-    assert later.waste.so_far - over.so_far == Decimal(12) * 26
+    assert later.waste.so_far - over.so_far == Decimal(12) * 4
     assert over.month_end == over.so_far.quantize(Decimal("0.01"))
 
 
