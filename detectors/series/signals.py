@@ -111,15 +111,15 @@ def part_read(values: Numbers, length: int) -> Numbers:
 
 
 def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNALS) -> Numbers:
-    """Return the strongest signal at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
+    """Return the sum of the signals at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
     if (~np.isnan(series.values)).sum() < 2:
         return np.zeros(len(series.values))
-    strongest = flat_rows(series.values, 4 * series.pace.hour)
-    strongest[: series.pace.learning] = 0
+    added = flat_rows(series.values, 4 * series.pace.hour)
+    added[: series.pace.learning] = 0
     for signal in signals:
-        strongest = np.maximum(strongest, signal.strength(series))
-    strongest[np.isnan(series.values)] = 0
-    return strongest
+        added += signal.strength(series)
+    added[np.isnan(series.values)] = 0
+    return added
 
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
