@@ -1,4 +1,4 @@
-"""Derive signals from one series (level, mean, swing, season, counted increases), each weighed so that 1 is worth an alert."""
+"""Derive signals from one series (level, mean, swing, steps, season, counted increases), each weighed so that 1 is worth an alert."""
 
 from __future__ import annotations
 
@@ -78,6 +78,13 @@ def swing(series: ScoredSeries) -> Numbers:
     return np.where(delayed(part_read(series.values, length), 1) >= HALF_READ, reach, np.nan)
 
 
+def roughness(series: ScoredSeries) -> Numbers:
+    """Return the mean absolute step of the last eight hours: a series that trembles in its usual range."""
+    filled = forward_fill(series.values)
+    steps = np.where(np.isnan(series.values), np.nan, np.abs(filled - delayed(filled, 1)))
+    return mean_read(steps, 8 * series.pace.hour)
+
+
 def daily(series: ScoredSeries) -> Numbers:
     """Return how far each reading is from the usual of its time of day, nan where its time of week says more."""
     by_day: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
@@ -94,6 +101,7 @@ SIGNALS = (
     SeriesSignal("level", level, 0.17, tail=TAILS),
     SeriesSignal("sustained", sustained, 0.45, delays=5),
     SeriesSignal("swing", swing, 0.17),
+    SeriesSignal("roughness", roughness, 0.7, delays=5),
     SeriesSignal("daily", daily, 0.45, tail=TAILS, rows=2),
     SeriesSignal("weekly", weekly, 0.45, tail=TAILS, rows=2),
 )
