@@ -1,13 +1,14 @@
-"""Derive signals from one series (level, mean, swing, steps, season, counted increases), each weighed so that 1 is worth an alert."""
+"""Derive signals from one series (level, mean, swing, steps, season, increases), weighed so that a sum of 1 is worth an alert."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from detectors.arrays import Mask, Numbers
+from detectors.arrays import Mask, Numbers, Rows
 from detectors.series.novelty import (
     SeriesPace,
     delayed,
@@ -21,6 +22,7 @@ from detectors.series.novelty import (
     youth,
 )
 
+HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 HALF_READ = 0.5
 """Of rows, in what is still called a window."""
 TAILS = 2.0
@@ -34,6 +36,11 @@ class ScoredSeries:
     seconds: Numbers
     values: Numbers
     pace: SeriesPace
+
+    @cached_property
+    def residuals(self) -> Numbers:
+        """Return how far each reading is from the usual of its time of day, and of week; (2, n)."""
+        return seasonal_residuals(self.seconds, self.values, 12 * self.pace.hour)
 
 
 @dataclass(frozen=True)
@@ -87,25 +94,47 @@ def roughness(series: ScoredSeries) -> Numbers:
 
 def daily(series: ScoredSeries) -> Numbers:
     """Return how far each reading is from the usual of its time of day, nan where its time of week says more."""
-    by_day: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[0]
+    by_day: Numbers = series.residuals[0]
     return by_day
 
 
 def weekly(series: ScoredSeries) -> Numbers:
     """Return how far each reading is from the usual of its time of week, nan where its time of day says more."""
-    by_week: Numbers = seasonal_residuals(series.seconds, series.values, 12 * series.pace.hour)[1]
+    by_week: Numbers = series.residuals[1]
     return by_week
 
 
 SIGNALS = (
-    SeriesSignal("level", level, 0.17, tail=TAILS),
-    SeriesSignal("sustained", sustained, 0.45, delays=5),
+    SeriesSignal("level", level, 0.38, tail=TAILS),
+    SeriesSignal("sustained", sustained, 0.55, delays=5),
     SeriesSignal("swing", swing, 0.17),
     SeriesSignal("roughness", roughness, 0.7, delays=5),
-    SeriesSignal("daily", daily, 0.45, tail=TAILS, rows=2),
-    SeriesSignal("weekly", weekly, 0.45, tail=TAILS, rows=2),
+    SeriesSignal("daily", daily, 1.5, tail=TAILS, rows=2),
+    SeriesSignal("weekly", weekly, 0.5, tail=TAILS, rows=2),
 )
 """Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
+
+
+ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
+"""Hours around a time of day, days looked back at, and days that must have been read."""
+ENVELOPE_WORTH = 0.43
+ENVELOPE_MOST, ENVELOPE_SHARE = 0.75, 3.0
+"""What the envelope adds at most, and at most in multiples of the signals: it never speaks alone."""
+
+
+def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
+    """Return how far rows lie beyond all that was read within two hours of their time on the last seven days; (k,) >= 0.
+
+    In multiples of `ENVELOPE_WORTH` spreads; 0 where too few days are known.
+    """
+    reach, values = 2 * ENVELOPE_H * series.pace.hour, series.values
+    widest = np.stack([np.fmax(side, highest_before(side, reach - 1)) for side in (values, -values)])
+    ages = [DAY * n - HOUR * ENVELOPE_H for n in range(1, ENVELOPE_DAYS + 1)]
+    past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
+    beyond = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
+    beyond[(~np.isnan(past)).sum(axis=0) < ENVELOPE_NEEDED] = 0
+    needed = ENVELOPE_WORTH * spreads(values, series.pace)[rows]
+    return np.asarray(np.maximum(np.nan_to_num(beyond / needed, nan=0.0).max(axis=0), 0))
 
 
 def mean_read(values: Numbers, length: int) -> Numbers:
@@ -127,10 +156,9 @@ def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNAL
     for signal in signals:
         added += signal.strength(series)
     added[np.isnan(series.values)] = 0
+    rows = np.flatnonzero(added)
+    added[rows] += np.minimum(beyond_envelope(series, rows), np.minimum(ENVELOPE_MOST, ENVELOPE_SHARE * added[rows]))
     return added
-
-
-HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 
 
 @dataclass(frozen=True)
@@ -158,7 +186,7 @@ def seasonal_residuals(seconds: Numbers, values: Numbers, every: int) -> Numbers
 
 def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
     """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
-    past = np.stack([_ago(seconds, values, season.seconds * n) for n in range(1, season.back + 1)])
+    past = np.stack([_ago(seconds, values, season.seconds * n, seconds) for n in range(1, season.back + 1)])
     past.sort(axis=0)  # nan last
     n_known = (~np.isnan(past)).sum(axis=0)
     lower = np.take_along_axis(past, (np.maximum(n_known - 1, 0) // 2)[None], axis=0)[0]
@@ -166,11 +194,11 @@ def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
     return np.where(n_known >= season.needed, (lower + upper) / 2, np.nan)
 
 
-def _ago(seconds: Numbers, values: Numbers, age: float) -> Numbers:
-    """Return the newest value at least `age` seconds old, nan where it is an hour older than that."""
-    row = np.searchsorted(seconds, seconds - age, side="right") - 1
-    fresh = (row >= 0) & (seconds - age - seconds[np.maximum(row, 0)] <= HOUR)
-    return np.where(fresh, values[np.maximum(row, 0)], np.nan)
+def _ago(seconds: Numbers, values: Numbers, age: float, now: Numbers) -> Numbers:
+    """Return at each time of `now` the newest of values (..., n) at least `age` seconds old; nan where it is an hour older."""
+    row = np.searchsorted(seconds, now - age, side="right") - 1
+    fresh = (row >= 0) & (now - age - seconds[np.maximum(row, 0)] <= HOUR)
+    return np.where(fresh, values[..., np.maximum(row, 0)], np.nan)
 
 
 def _fitting_better(errors: Numbers, every: int) -> np.ndarray:
