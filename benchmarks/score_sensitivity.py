@@ -15,8 +15,8 @@ from benchmarks.episodes import DATA, Grade, Labelled, Values, grade, labelled_s
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.score import line
 from detectors.series.novelty import SeriesPace, speak_then_rest
-from detectors.series.score import THRESHOLD, pace_of, strangeness_of_all
-from detectors.series.signals import SIGNALS, SeriesSignal
+from detectors.series.score import THRESHOLD, habit_residual, pace_of, strangeness_of_all
+from detectors.series.signals import SIGNALS, SeriesSignal, counted
 
 FACTORS = (0.8, 1.0, 1.2)
 LENGTHS = ("hour", "history", "learning", "young", "delay", "rest")
@@ -32,7 +32,8 @@ def strange(
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
     pace = pace_of(seconds)
     pace = replace(pace, **{name: max(1, round(getattr(pace, name) * factor)) for name, factor in lengths.items()})
-    return strangeness_of_all(seconds, series.values, pace, signals), pace
+    columns = np.stack([counted(column, pace.learning) for column in series.values.T], axis=1)
+    return strangeness_of_all(seconds, columns, habit_residual(columns, pace), pace, signals), pace
 
 
 def spoken(series: Labelled, strangeness: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:

@@ -11,7 +11,7 @@ import numpy as np
 
 from detectors.arrays import Mask, Numbers
 from detectors.series.novelty import SeriesPace, excess, forward_fill, speak_then_rest, spreads, youth
-from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, strangeness
+from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, mean_read, strangeness
 
 SPACING_ROWS = 50
 """The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
@@ -20,6 +20,8 @@ LEAST_HOUR, MOST_HOUR = 6, 60
 LEAST_LEARNT, MOST_LEARNT = 200, 750
 """Rows that are only learnt where a day has fewer, or more."""
 THRESHOLD = 0.5
+RARE_PART = 0.9
+"""What rarity alone reaches at most, of the threshold."""
 HABIT_WORTH = 0.5
 """Excess, in spreads, at which metrics that part company speak."""
 
@@ -37,20 +39,47 @@ def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, M
         return np.zeros(len(times)), np.zeros(len(times), dtype=bool)
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in times]))
     pace = pace_of(seconds)
-    scores = 1 - 2.0 ** -strangeness_of_all(seconds, matrix, pace)
+    columns = np.stack([counted(column, pace.learning) for column in matrix.T], axis=1)
+    apart = habit_residual(columns, pace)
+    rarity = np.where(np.isnan(columns).all(axis=1), 0.0, percentile(mean_read(apart, pace.hour), pace))
+    scores = graded(strangeness_of_all(seconds, columns, apart, pace), rarity)
     return scores, speak_then_rest(scores, THRESHOLD, pace)
 
 
 def strangeness_of_all(
-    seconds: Numbers, matrix: Numbers, pace: SeriesPace, signals: tuple[SeriesSignal, ...] = SIGNALS
+    seconds: Numbers, columns: Numbers, apart: Numbers, pace: SeriesPace, signals: tuple[SeriesSignal, ...] = SIGNALS
 ) -> Numbers:
     """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more signal."""
-    columns = [counted(column, pace.learning) for column in matrix.T]
-    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns], axis=1)
+    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns.T], axis=1)
     if strange.shape[1] > 1:
-        apart = habit_residual(np.stack(columns, axis=1), pace)
         strange[:, 0] = np.maximum(strange[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
     return together(strange)
+
+
+def graded(strangeness: Numbers, rarity: Numbers) -> Numbers:
+    """Return scores in [0, 1), 0.5 and more where strangeness is 1 and more; below, rarity in [0, 1) ranks the rows as well.
+
+    Logarithms of strangeness never reach 1, so that rows stay ranked while everything is loud.
+    """
+    loud = np.log2(1 + strangeness)
+    loud = loud / (1 + loud)
+    ranked = RARE_PART * (0.2 * rarity + 0.8 * rarity**8)
+    quiet = np.minimum(THRESHOLD * (1 - (1 - ranked) * (1 - 2 * loud)), np.nextafter(THRESHOLD, 0))
+    return np.asarray(np.where(loud >= THRESHOLD, loud, quiet))
+
+
+def percentile(values: Numbers, pace: SeriesPace) -> Numbers:
+    """Return which part of history lies below each value, in [0, 1), 0 where it is not known; (n,), learnt as habits are.
+
+    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005: a conformal p-value, from 1 downwards.
+    """
+    parts = np.zeros(len(values))
+    for row in range(pace.learning, len(values), pace.learning):
+        history = np.sort(values[max(0, row - pace.history) : row])
+        history = history[~np.isnan(history)]
+        day = values[row : row + pace.learning]
+        parts[row : row + pace.learning] = np.where(np.isnan(day), 0.0, np.searchsorted(history, day) / (len(history) + 1))
+    return parts
 
 
 def pace_of(seconds: Numbers) -> SeriesPace:
@@ -63,6 +92,8 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     return SeriesPace(hour, history=28 * 24 * hour, learning=learning, young=48 * hour, delay=3 * hour // 2, rest=6 * hour)
 
 
+MANY = 1.6
+"""Times as much as is asked of one metric is asked of several: their sums are loud by chance more often."""
 EXPLAINED = 0.9
 """Part of the variance that counts as how the metrics usually move together."""
 CLIP = 5.0
@@ -93,7 +124,8 @@ def together(strangeness: Numbers) -> Numbers:
     Logarithms are added, so two metrics are stranger than one but none can shout down all others; the more metrics, the
     more of them leave their range by chance, and the more is needed. One metric alone keeps its strangeness.
     """
-    needed = 1 + 0.4 * log2(max(1, strangeness.shape[1]))
+    metrics = strangeness.shape[1]
+    needed = MANY * (1 + 0.4 * log2(metrics)) if metrics > 1 else 1.0
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 
@@ -113,7 +145,10 @@ def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
 
 
 def learn(rows: Numbers) -> Habit:
-    """Return the habit of history rows (n, m); a metric never read, or never moving, takes no part."""
+    """Return the habit of history rows (n, m); a metric never read, or never moving, takes no part.
+
+    Of one metric nothing is explained: what is left of it is its distance from its mean.
+    """
     read = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
     low, middle, high = np.nanquantile(read, (0.05, 0.5, 0.95), axis=0)
     half_spread = np.where(high > low, (high - low) / 2, np.inf)
@@ -122,7 +157,7 @@ def learn(rows: Numbers) -> Habit:
     centred = scaled - mean
     variances, directions = np.linalg.eigh(np.einsum("ni,nj->ij", centred, centred) / len(centred))
     explained = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-12)
-    kept = int(np.searchsorted(explained, EXPLAINED)) + 1
+    kept = min(int(np.searchsorted(explained, EXPLAINED)) + 1, len(variances) - 1)
     return Habit(middle, half_spread, mean, directions[:, ::-1][:, :kept])
 
 

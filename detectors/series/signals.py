@@ -25,7 +25,7 @@ from detectors.series.novelty import (
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 HALF_READ = 0.5
 """Of rows, in what is still called a window."""
-TAILS = 2.0
+TAILS = 3.3
 """Scales of a tail that a single reading must leave behind: by chance one in seven of those that are the highest so far do."""
 
 
@@ -108,8 +108,8 @@ SIGNALS = (
     SeriesSignal("level", level, 0.38, tail=TAILS),
     SeriesSignal("sustained", sustained, 0.55, delays=5),
     SeriesSignal("swing", swing, 0.17),
-    SeriesSignal("roughness", roughness, 0.7, delays=5),
-    SeriesSignal("daily", daily, 1.5, tail=TAILS, rows=2),
+    SeriesSignal("roughness", roughness, 0.77, delays=5),
+    SeriesSignal("daily", daily, 1.8, tail=TAILS, rows=2),
     SeriesSignal("weekly", weekly, 0.5, tail=TAILS, rows=2),
 )
 """Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
@@ -117,8 +117,8 @@ SIGNALS = (
 
 ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
 """Hours around a time of day, days looked back at, and days that must have been read."""
-ENVELOPE_WORTH = 0.43
-ENVELOPE_MOST, ENVELOPE_SHARE = 0.75, 3.0
+ENVELOPE_WORTH = 0.46
+ENVELOPE_MOST, ENVELOPE_SHARE = 0.9, 3.0
 """What the envelope adds at most, and at most in multiples of the signals: it never speaks alone."""
 
 
