@@ -88,6 +88,7 @@ NODE_METRICS: Mapping[str, str] = {
     "neuron_execution_errors_transient_count": "of them transient",
     "neuron_execution_errors_model_count": "of them model",
     "neuron_execution_errors_runtime_count": "of them runtime",
+    "neuron_executions_completed_count": "executions completed within the step, where the source tells",
     "neuron_execution_latency_seconds": "median latency of one execution; nan while nothing executes",
     "neuron_hardware_ecc_events_count": "ECC events within the step, corrected and not",
     "neuron_hardware_ecc_uncorrected_count": "of them uncorrected, where the source tells",

@@ -11,17 +11,18 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import Floats, Mask
+from detectors.arrays import Mask, Numbers
 from detectors.progress import STUCK
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.streak import since_last, sustained
 from detectors.usual import utilization_of
-from detectors.view import View
+from detectors.view import GAP, View
 from detectors.words import lasted
 
 RECENT = timedelta(minutes=20)
 LEARNT = timedelta(days=2)
-_ENOUGH = 3
+_ENOUGH = 2
+"""Intervals that must have been seen: of three checkpoints in a row."""
 LEAST = timedelta(minutes=20)
 """No checkpoint interval is taken as shorter than this."""
 
@@ -51,10 +52,10 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
         return None
     scope = Labels(cluster=labels.cluster, job=labels.job)
     alert = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
-    peaks = _peaks(frame, row, age)
-    if not alert and (len(peaks) < _ENOUGH or age < factor * float(peaks.min())):
+    seen = _intervals(frame, row, age)
+    if not alert and (len(seen) < _ENOUGH or age < factor * float(seen.min())):
         return None
-    interval = alert.anomaly.usual[1] if alert and alert.anomaly.usual else _interval(peaks, frame)
+    interval = alert.anomaly.usual[1] if alert and alert.anomaly.usual else _interval(seen, frame)
     rows = _rows(view, labels)
     if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
@@ -100,15 +101,25 @@ def _explanation(labels: Labels, age: float, interval: float) -> Explanation:
     )
 
 
-def _interval(peaks: Floats, frame: Frame) -> float | None:
-    """Return the usual age in seconds at which checkpoints are replaced; None if fewer than three were seen."""
-    return float(np.quantile(peaks, 0.75)) + frame.step.total_seconds() if len(peaks) >= _ENOUGH else None
+def _interval(seen: Numbers, frame: Frame) -> float | None:
+    """Return the usual seconds between two checkpoints; None if fewer than three checkpoints were seen."""
+    return float(np.quantile(seen, 0.75)) + frame.step.total_seconds() if len(seen) >= _ENOUGH else None
 
 
-def _peaks(frame: Frame, row: int, age: float) -> Floats:
-    """Return the ages at which checkpoints were replaced, seconds."""
-    n = frame.steps(LEARNT + timedelta(seconds=age))
-    ages = frame.of("run_checkpoint_age_seconds")[row, -n:]
-    read = ages[~np.isnan(ages)]
-    peaks = read[:-1][np.diff(read) < 0]
-    return peaks[peaks > 60]
+def _intervals(frame: Frame, row: int, age: float) -> Numbers:
+    """Return the seconds between each checkpoint and the next that no start parts from it.
+
+    After a start the age counts from the restore, and the first checkpoint may come early: neither makes an interval. A
+    reading in which a checkpoint fell is a mean of two ages, and dates none.
+    """
+    n, step = frame.steps(LEARNT + timedelta(seconds=age)), frame.step.total_seconds()
+    ages, steps = frame.of("run_checkpoint_age_seconds")[row, -n:], frame.of("run_step_count")[row, -n:]
+    at = np.flatnonzero(~np.isnan(ages))
+    saved = at * step - ages[at]
+    start = (np.diff(steps[at]) < 0) | (np.diff(at) > frame.steps(GAP))
+    attempt = np.cumsum(start, dtype=np.intp)
+    dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
+    first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
+    own = np.concatenate(([0], attempt))[first]
+    inner = (own[:-2] == own[1:-1]) & (own[1:-1] == own[2:])
+    return np.asarray(np.diff(saved[first])[1:][inner], dtype=np.float64)

@@ -123,3 +123,120 @@ def test_cores_in_use_are_things(reports, at):
     frame = recording.read(at(30)).frames["core"]
     assert [(x.instance, x.core) for x in frame.things] == [("i-1", "0"), ("i-1", "1")]
     assert frame.of(RATIO)[:, -1].tolist() == pytest.approx([0.1, 0.2])
+
+
+REAL = {
+    "pid": 4211,
+    "address": "",
+    "neuron_runtime_tag": "serve",
+    "error": "",
+    "report": {
+        "execution_stats": {
+            "period": 5.0,
+            "error_summary": dict.fromkeys(("numerical", "transient", "model", "runtime", "hardware"), 0),
+            "execution_summary": {"completed": 37, "completed_with_err": 0, "timed_out": 0},
+            "latency_stats": {"total_latency": {"p50": 0.021}, "device_latency": {"p50": 0.02}},
+            "error": "",
+        },
+        "memory_used": {
+            "period": 5.0,
+            "neuron_runtime_used_bytes": {
+                "host": 400_000_000,
+                "neuron_device": 3_900_000_000,
+                "usage_breakdown": {"neuroncore_memory_usage": {"0": {"constants": 1, "tensors": 3}, "1": {"tensors": 4}}},
+            },
+            "loaded_models": [{"name": "llm", "is_running": True}],
+            "error": "",
+        },
+        "neuroncore_counters": {
+            "period": 5.0,
+            "neuroncores_in_use": {
+                "0": {"neuroncore_utilization": 79.1, "effective_flops": 3_100_000_000_000},
+                "1": {"neuroncore_utilization": 60.9, "effective_flops": 2_250_000_000_000},
+            },
+            "error": "",
+        },
+    },
+}
+"""What neuron-monitor says of a trn1.2xlarge under a small LLM server, every five seconds."""
+
+
+def idle(runtime):
+    """Return the same server without requests: nothing executes, the model stays loaded, and latencies are null."""
+    stats = runtime["report"]["execution_stats"] | {
+        "execution_summary": {"completed": 0},
+        "latency_stats": {"total_latency": None, "device_latency": None},
+    }
+    cores = {core: {"neuroncore_utilization": 0, "effective_flops": 0} for core in ("0", "1")}
+    counters = runtime["report"]["neuroncore_counters"] | {"neuroncores_in_use": cores}
+    return runtime | {"report": runtime["report"] | {"execution_stats": stats, "neuroncore_counters": counters}}
+
+
+@pytest.fixture
+def trn1(build, at):
+    """Return a function that opens half an hour of such reports, with one runtime by the minute, and says what is wrong."""
+
+    def open_it(of):
+        lines = [
+            json.dumps(
+                {
+                    "timestamp": int(at(0).timestamp()) + second,
+                    "neuron_runtime_data": [of(second // 60)],
+                    "system_data": None,
+                    "instance_info": {"instance_type": "trn1.2xlarge", "instance_region": "us-west-2", "error": ""},
+                    "neuron_hardware_info": {"neuron_device_count": 1, "neuroncore_per_device_count": 2, "error": ""},
+                }
+            )
+            for second in range(5, 1805, 5)
+        ]
+        build.write("neuron-monitor/i-1.jsonl.gz", lines)
+        return build.open()
+
+    return open_it
+
+
+def test_a_real_report_of_a_trn1_2xlarge_is_read_exactly(trn1, at):
+    recording = trn1(lambda minute: REAL)
+    assert recording.problems() == ()
+    told = {
+        RATIO: 0.70,
+        "neuron_execution_latency_seconds": 0.021,
+        "neuron_executions_completed_count": 60 * 37,
+        "neuron_execution_errors_count": 0,
+        "neuroncore_memory_used_bytes": 8,
+        "neuron_runtime_memory_used_bytes": 3.9e9,
+    }
+    assert {name: last(recording, at(30), name) for name in told} == pytest.approx(told)
+    assert np.isnan(last(recording, at(30), "host_cpu_utilization_ratio"))
+
+
+def test_a_server_without_requests_has_no_latency_and_completes_nothing(trn1, at):
+    recording = trn1(lambda minute: idle(REAL))
+    assert recording.problems() == ()
+    assert np.isnan(last(recording, at(30), "neuron_execution_latency_seconds"))
+    assert [last(recording, at(30), x) for x in (RATIO, "neuron_executions_completed_count")] == [0, 0]
+    assert last(recording, at(30), "neuron_runtime_memory_used_bytes") == pytest.approx(3.9e9)
+
+
+@pytest.mark.parametrize(
+    ("group", "broken", "lost"),
+    [
+        ("neuroncore_counters", {"neuroncores_in_use": None}, RATIO),
+        ("neuroncore_counters", {"neuroncores_in_use": {"0": {"neuroncore_utilization": None}}}, RATIO),
+        ("neuroncore_counters", {"neuroncores_in_use": {"0": {}}}, RATIO),
+        ("execution_stats", {"execution_summary": {"completed": "many"}}, "neuron_executions_completed_count"),
+        ("execution_stats", {"latency_stats": []}, ""),
+        ("execution_stats", {"latency_stats": {"total_latency": {"p50": None}}, "error_summary": None}, ""),
+        ("memory_used", {"neuron_runtime_used_bytes": None}, "neuron_runtime_memory_used_bytes"),
+        ("memory_used", {"neuron_runtime_used_bytes": {"neuron_device": 5, "usage_breakdown": None}}, ""),
+    ],
+)
+def test_a_group_that_is_malformed_costs_no_other(trn1, at, group, broken, lost):
+    report = REAL["report"] | {group: REAL["report"][group] | broken}
+    recording = trn1(lambda minute: REAL | {"report": report})
+    assert any(group in x for x in recording.problems()) == bool(lost)
+    read = {
+        name: bool(np.isfinite(last(recording, at(30), name)))
+        for name in (RATIO, "neuron_executions_completed_count", "neuron_runtime_memory_used_bytes")
+    }
+    assert read == {name: name != lost for name in read}

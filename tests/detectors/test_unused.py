@@ -1,6 +1,7 @@
 """Storage, reservations and checkpoints."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -93,3 +94,31 @@ def test_a_run_that_stopped_saving_is_at_risk():
 
 def test_a_run_that_stands_still_has_nothing_new_to_lose():
     assert World(Fleet(4), frames={"run": saved(30, steps_go_on=False)}).at(hours(32.5)).anomalies == ()
+
+
+def trial(every, starts, until):
+    """Return a run that saves after each start at once and then every so often, as five-minute means of its age tell it."""
+    minutes, starts = np.arange(2880), (0, *starts)
+    saves = [m for a, b in pairwise([*starts, until]) for m in (a, a + 8, *range(a + 30, b, every))]
+    age = minutes - np.array([max(x for x in saves if x <= m) for m in minutes])
+    begun = np.array([max(x for x in starts if x <= m) for m in minutes])
+    values = {
+        "run_checkpoint_age_seconds": age.reshape(-1, 5).mean(axis=1) * 60,
+        "run_step_count": 10.0 * (minutes - begun)[4::5],
+    }
+    return frame("run", RUN_METRICS, values, Labels(cluster="llama", job="llama-70b"), timedelta(minutes=5))
+
+
+def test_what_a_restart_brings_is_no_interval_between_checkpoints():
+    """A trial that is interrupted again and again has early first checkpoints; those it writes come every 90 minutes."""
+    run = trial(90, starts=(30, 65, 100), until=2880)
+    assert World(Fleet(4), frames={"run": run}).run(hours(1), hours(6)) == []
+
+
+def test_the_interval_is_known_after_three_checkpoints_of_one_attempt():
+    world = World(Fleet(4), frames={"run": trial(90, starts=(120, 250), until=250 + 30 + 181)})
+    assert world.at(hours(10)).anomalies == ()
+    risk = only(world.at(hours(11)))
+    assert risk.cause is Cause.CHECKPOINT_AT_RISK
+    assert risk.usual is not None
+    assert risk.usual[1] == pytest.approx(95 * 60, abs=61)

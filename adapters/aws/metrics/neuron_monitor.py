@@ -25,11 +25,13 @@ _MILLISECONDS_FROM = 1e11
 _TYPES = ("generic", "numerical", "transient", "model", "runtime", "hardware")
 _Values = Iterator[tuple[str, str, float]]
 """Metric, core ("" for the node), value."""
+_MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
     rows: list[tuple[int, int, float]] = []
+    complaints: list[str]
 
     @cache
     def series(metric: str, core: str, region: str) -> int:
@@ -41,10 +43,12 @@ def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, probl
             if not line.strip():
                 continue
             try:
-                rows.extend(_rows(orjson.loads(line), series))
+                rows.extend(_rows(orjson.loads(line), series, complaints := []))
+                for sentence in complaints:
+                    problems.add(name, sentence, number)
             except orjson.JSONDecodeError as error:
                 problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except _MALFORMED as error:
                 problems.add(name, f"not a neuron-monitor report ({why(error)}); skipped.", number)
     if rows:
         gatherer.add(_points(rows))
@@ -56,10 +60,12 @@ def _points(rows: list[tuple[int, int, float]]) -> Points:
     return Points(np.array(series), np.array(seconds), np.ones(len(rows)), value, value)
 
 
-def _rows(report: Mapping[str, Any], number: Callable[[str, str, str], int]) -> list[tuple[int, int, float]]:
+def _rows(
+    report: Mapping[str, Any], number: Callable[[str, str, str], int], complaints: list[str]
+) -> list[tuple[int, int, float]]:
     seconds = _seconds(report["timestamp"])
     region = (report.get("instance_info") or {}).get("instance_region") or ""
-    return [(number(metric, core, region), seconds, float(value)) for metric, core, value in _values(report)]
+    return [(number(metric, core, region), seconds, float(value)) for metric, core, value in _values(report, complaints)]
 
 
 def _seconds(stamp: Any) -> int:
@@ -69,14 +75,27 @@ def _seconds(stamp: Any) -> int:
     return int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
 
 
-def _values(report: Mapping[str, Any]) -> _Values:
+def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
+    """Yield every value of a report; a group that is not as it should be is named and left out, and the others are read."""
     runtimes = report["neuron_runtime_data"] or []
     groups = [runtime.get("report") or {} for runtime in runtimes]
+    hardware, system = report.get("neuron_hardware_info") or {}, report.get("system_data") or {}
     yield "runtime_loaded", "", float(bool(runtimes))
-    yield from _cores(groups, _core_count(report.get("neuron_hardware_info") or {}))
-    yield from _memory(groups)
-    yield from _executions(groups)
-    yield from _system(report.get("system_data") or {})
+    parts = {
+        "neuroncore_counters": _cores(groups, hardware),
+        "memory_used": _memory(groups),
+        "execution_stats": _executions(groups),
+        "neuron_hw_counters": _counters(system),
+        "vcpu_usage": _vcpus(system),
+        "memory_info": _host_memory(system),
+    }
+    for group, part in parts.items():
+        try:
+            values = [(metric, core, float(value)) for metric, core, value in part]
+        except _MALFORMED as error:
+            complaints.append(f"its {group} is not as neuron-monitor writes it ({why(error)}); left out.")
+        else:
+            yield from values
 
 
 def _core_count(hardware: Mapping[str, Any]) -> int:
@@ -89,14 +108,14 @@ def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]
     return None if any(group.get("error") for group in named) else named
 
 
-def _cores(groups: list[Mapping[str, Any]], cores: int) -> _Values:
+def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Values:
     counters = _sound(groups, "neuroncore_counters")
     if counters is None:
         return
     used = {core: float(seen["neuroncore_utilization"]) for x in counters for core, seen in x["neuroncores_in_use"].items()}
     for core, percent in used.items():
         yield "neuroncore_utilization", core, percent
-    yield "neuroncore_utilization", "", sum(used.values()) / max(cores, len(used), 1)
+    yield "neuroncore_utilization", "", sum(used.values()) / max(_core_count(hardware), len(used), 1)
 
 
 def _memory(groups: list[Mapping[str, Any]]) -> _Values:
@@ -105,7 +124,10 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
         return
     held = [group["neuron_runtime_used_bytes"] for group in memory]
     yield "neuron_device", "", sum(float(x["neuron_device"]) for x in held)
-    cores = [pair for x in held for pair in x["usage_breakdown"]["neuroncore_memory_usage"].items()]
+    usages = [(x.get("usage_breakdown") or {}).get("neuroncore_memory_usage") for x in held]
+    cores = [pair for usage in usages if usage is not None for pair in usage.items()]
+    if None in usages:
+        return
     for core, parts in cores:
         yield "neuroncore_memory", core, sum(parts.values())
     yield "neuroncore_memory", "", sum(sum(parts.values()) for _, parts in cores)
@@ -117,37 +139,48 @@ def _executions(groups: list[Mapping[str, Any]]) -> _Values:
     executions = _sound(groups, "execution_stats")
     if executions is None:
         return
-    errors = {kind: sum(_errors(x["error_summary"], kind) for x in executions) for kind in _TYPES}
+    errors = {kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions) for kind in _TYPES}
     yield "errors", "", sum(errors.values())
     for kind in _TYPES[1:]:
         yield f"errors_{kind}", "", errors[kind]
-    latencies = [(x.get("latency_stats") or {}).get("total_latency") for x in executions]
-    medians = [latency["p50"] for latency in latencies if latency]
+    summaries = [x.get("execution_summary") or {} for x in executions]
+    completed = [summary["completed"] for summary in summaries if "completed" in summary]
+    if completed and len(completed) == len(executions):
+        yield "completed", "", sum(completed)
+    latencies = [(x.get("latency_stats") or {}).get("total_latency") or {} for x in executions]
+    medians = [latency["p50"] for latency in latencies if latency.get("p50") is not None]
     if medians:
         yield "latency_p50", "", float(np.mean(medians))
 
 
 def _errors(summary: Mapping[str, Any], kind: str) -> float:
-    """Return a type's count; the guide's text and its example name one of them differently."""
+    """Return a type's count; the guide's text and its example name one of them differently, and not every version has all."""
     return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
 
 
-def _system(system: Mapping[str, Any]) -> _Values:
+def _counters(system: Mapping[str, Any]) -> _Values:
     counters = system.get("neuron_hw_counters") or {"error": "absent"}
-    if not counters.get("error"):
-        devices = counters.get("neuron_devices") or []
-        wrong = sum(x.get("mem_ecc_uncorrected", 0) + x.get("sram_ecc_uncorrected", 0) for x in devices)
-        right = sum(x.get("mem_ecc_corrected", 0) + x.get("sram_ecc_corrected", 0) for x in devices)
-        yield "ecc", "", wrong + right
-        yield "ecc_uncorrected", "", wrong
+    if counters.get("error"):
+        return
+    devices = counters.get("neuron_devices") or []
+    wrong = sum(x.get("mem_ecc_uncorrected", 0) + x.get("sram_ecc_uncorrected", 0) for x in devices)
+    right = sum(x.get("mem_ecc_corrected", 0) + x.get("sram_ecc_corrected", 0) for x in devices)
+    yield "ecc", "", wrong + right
+    yield "ecc_uncorrected", "", wrong
+
+
+def _vcpus(system: Mapping[str, Any]) -> _Values:
     usage = system.get("vcpu_usage") or {}
+    if usage.get("error"):
+        return
     usage = usage.get("average_usage") or usage
-    if not usage.get("error") and "user" in usage:
-        yield (
-            "vcpu",
-            "",
-            100 - usage["idle"] - usage.get("io_wait", 0) if "idle" in usage else usage["user"] + usage.get("system", 0),
-        )
+    if "idle" in usage:
+        yield "vcpu", "", 100 - usage["idle"] - usage.get("io_wait", 0)
+    elif "user" in usage:
+        yield "vcpu", "", usage["user"] + usage.get("system", 0)
+
+
+def _host_memory(system: Mapping[str, Any]) -> _Values:
     memory = system.get("memory_info") or {}
     if not memory.get("error") and memory.get("memory_total_bytes"):
         yield "memory", "", memory["memory_used_bytes"] / memory["memory_total_bytes"]
