@@ -22,6 +22,7 @@ MEDIANS_OF: tuple[str, ...] = (
     "neuroncore_utilization_highest_ratio",
     "host_cpu_utilization_ratio",
     "neuroncore_memory_used_bytes",
+    "neuron_executions_completed_count",
     "neuron_execution_latency_seconds",
     "efa_tx_bytes_per_second",
     "network_in_bytes_per_second",

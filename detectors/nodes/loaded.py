@@ -21,6 +21,14 @@ PINNED = 0.995
 """Utilization from which a core is at its end: work has pauses, a spinning core has none."""
 _BARE = 3
 """How many times as long cores must be pinned where nothing but their utilization is read."""
+_SAME = 1e-5
+"""How far two steps of utilization may differ to be the same value: means of the same samples differ by rounding."""
+_VARIES = 0.002
+"""Spread of the usual utilization from which the same value again and again is strange."""
+COMPLETED = "neuron_executions_completed_count"
+FIRST = "stopped first"
+_LEAD = 0.4
+"""Part of a step by which a node must have stopped before all others to be named: its utilization in the step tells."""
 _TRAFFIC = 1e8
 """Bytes a second under which a node's EFA says nothing about whether its work goes on."""
 
@@ -98,11 +106,29 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(
             "runtime and device memory held",
             "EFA silent" if not (view.recent(view.efa)[rows] > 1e8).any() else "EFA busy",
+            *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,
     )
+
+
+def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
+    """Name the node that stopped before the others, by the step of its last work and how much of that step it worked."""
+    alert = view.alert((Cause.HUNG.value,), view.roster.scopes[view.roster.scope[rows[0]]])
+    if alert:
+        return tuple(x for x in alert.anomaly.evidence if FIRST in x)
+    at = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)
+    if len(rows) < 2 or (at < 0).any():
+        return ()
+    worked = np.clip(np.nan_to_num(view.utilization[rows, at] / view.levels[1][rows], nan=1.0), 0, 1)
+    stopped = match.steps[rows] + 1 - worked
+    first, second = np.argsort(-stopped, kind="stable")[:2]
+    if stopped[first] - stopped[second] < _LEAD:
+        return ()
+    lead = float(stopped[first] - stopped[second]) * view.window.step
+    return (f"{view.roster.ids[rows[first]]} {FIRST}, about {lasted(lead)} before the others",)
 
 
 def _touched(view: View) -> Mask:
@@ -127,25 +153,36 @@ def _executions(view: View, rows: Rows, length: timedelta) -> str:
 
 
 def _spinning(view: View) -> Mask:
-    """Tell where cores look busy while nothing is executed: latency has no reading although it usually has.
+    """Tell where cores look busy while no execution ends: none is counted, or latency has no reading although it usually has.
 
     A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the cores must be at their end
-    and no run may say that it goes on.
+    or show the same value again and again, and no run may say that it goes on.
     """
+    ended = view.metric(COMPLETED)
+    dead = view.executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
     usual = view.usual_of("neuron_execution_latency_seconds")
     if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]).any():
-        return np.zeros_like(view.zero)
-    lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None]
+        return np.asarray(dead)
+    lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None] & ~(ended > 0)
     efa, usual = view.efa, view.usual_of("efa_tx_bytes_per_second")[:, None]
     silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
-    return np.asarray(lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view))))
+    return np.asarray(dead | (lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view)))))
 
 
 def _at_end(view: View) -> Mask:
-    """Tell where cores are pinned though they usually are not, and no run of their scope says that it goes on."""
+    """Tell where cores are pinned or flat though they usually are not, and no run of their scope says that it goes on."""
     pinned = (view.utilization >= PINNED) & (view.levels[2] < PINNED)[:, None]
-    going = np.isin(view.roster.scope, list(moving_scopes(view))) if pinned[:, -1:].any() else np.zeros(view.n, dtype=bool)
-    return np.asarray(pinned & ~going[:, None])
+    odd = (pinned | _flat(view)) & ~(view.metric(COMPLETED) > 0)
+    going = np.isin(view.roster.scope, list(moving_scopes(view))) if odd[:, -1:].any() else np.zeros(view.n, dtype=bool)
+    return np.asarray(odd & ~going[:, None])
+
+
+def _flat(view: View) -> Mask:
+    """Tell where a node shows the very value of the step before, though its work usually varies: a process that is stuck."""
+    flat = np.zeros_like(view.zero)
+    level = view.utilization
+    flat[:, 1:] = np.abs(np.diff(level, axis=1)) <= _SAME
+    return np.asarray(flat & view.executing & (view.levels[2] - view.levels[0] > _VARIES)[:, None])
 
 
 def _pinned_bare(view: View) -> Mask:

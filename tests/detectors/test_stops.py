@@ -68,3 +68,61 @@ def test_a_compile_needs_no_host_cpu_to_be_seen(minutes, causes):
     assert [a.cause for a in detection.anomalies] == causes
     assert detection.states["i-llama000"] is NodeState.COMPILING
     assert all(a.confidence < 0.8 for a in detection.anomalies)
+
+
+def blind(completed):
+    """Return nodes of which no latency and no EFA is ever read, whose executions end at a rate; None = not counted either."""
+    fleet = Fleet(4).set(hours(0), hours(48), neuron_execution_latency=np.nan, efa=np.nan)
+    return fleet if completed is None else fleet.set(hours(0), hours(48), neuron_executions_completed=completed)
+
+
+def test_no_execution_ends_although_the_cores_look_busy():
+    fleet = blind(420).set(hours(30), hours(34), neuron_executions_completed=0)
+    world = World(fleet)
+    assert world.at(hours(30.15)).anomalies == ()
+    hang = only(world.at(hours(30.5)))
+    assert (hang.cause, len(hang.things)) == (Cause.HUNG, 4)
+
+
+def test_executions_that_end_are_work_whatever_else_is_lost():
+    fleet = Fleet(4).set(hours(0), hours(48), neuron_executions_completed=420)
+    fleet.set(hours(30), hours(34), neuron_execution_latency=np.nan, efa=0, neuroncore_utilization=0.999)
+    assert Cause.HUNG not in [a.cause for a in World(fleet).at(hours(31)).anomalies]
+
+
+def test_a_source_that_always_counts_none_says_nothing():
+    assert World(blind(0)).run(hours(30), hours(32)) == []
+
+
+def test_a_live_process_that_does_no_work_shows_one_value_again_and_again():
+    fleet = blind(None).set(hours(30), hours(34), neuroncore_utilization=0.87)
+    world = World(fleet)
+    assert world.at(hours(30.75)).anomalies == ()
+    assert only(world.at(hours(31.2))).cause is Cause.HUNG
+
+
+@pytest.mark.parametrize(("moves", "causes"), [(True, []), (False, [Cause.HUNG])])
+def test_one_value_again_and_again_is_no_hang_while_the_run_goes_on(moves, causes):
+    fleet = blind(None).set(hours(30), hours(34), neuroncore_utilization=0.87)
+    assert [a.cause for a in World(fleet, frames=run_of(fleet, moves)).at(hours(31.2)).anomalies] == causes
+
+
+@pytest.mark.parametrize("ahead", [4, 10])
+def test_the_node_that_stopped_first_is_named(ahead):
+    """Two points of five minutes, or less than one point, before the others."""
+    fleet = Fleet(4).set(hours(30), hours(34), **STILL)
+    before = hours(30) - 2 * STEP
+    if ahead == 10:
+        fleet.set(before, hours(34), slice(2, 3), **STILL)
+    else:
+        fleet.scale(hours(30) - STEP, hours(30), slice(2, 3), neuroncore_utilization=0.2)
+    (alert,) = World(fleet).run(hours(30), hours(31.5))
+    assert alert.cause is Cause.HUNG
+    assert [x for x in alert.anomaly.evidence if "stopped first" in x] == [
+        f"i-llama002 stopped first, about {ahead} min before the others"
+    ]
+
+
+def test_nodes_that_stop_together_have_no_first():
+    (alert,) = World(Fleet(4).set(hours(30), hours(34), **STILL)).run(hours(30), hours(31))
+    assert not [x for x in alert.anomaly.evidence if "stopped first" in x]
