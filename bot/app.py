@@ -83,6 +83,7 @@ class App:
         digests = partial(post_digests, self.ports, current, result.reading.inventory, now)
         self.health.undelivered += await self._aside.run("digests", digests) or ()
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
+        await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
         await asyncio.to_thread(remember_estimate, self.ports, now)
         gaps = tuple(map(str, result.reading.gaps))
@@ -91,7 +92,7 @@ class App:
 
     async def _result(self, now: datetime) -> TickResult | None:
         """Run the watch in a thread; None once the bot leaves, for it only reads and nobody needs its end."""
-        ticking = asyncio.create_task(asyncio.to_thread(self._watch.tick, now))
+        ticking = asyncio.create_task(asyncio.to_thread(self._ticked, now))
         leaving = asyncio.create_task(self._leaving.wait())
         try:
             await asyncio.wait({ticking, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +100,10 @@ class App:
         finally:
             ticking.cancel()
             leaving.cancel()
+
+    def _ticked(self, now: datetime) -> TickResult:
+        self.ports.world.inbox.receive(now)
+        return self._watch.tick(now)
 
     def leave(self) -> None:
         """Begin no tick, and abandon the reading of one under way; its writes and messages are finished."""

@@ -25,6 +25,7 @@ from detectors.memo import Memo
 from detectors.nodes import drop, odd
 from detectors.nodes.checkpoint import checkpoint_anomalies
 from detectors.nodes.compile import killed_anomalies
+from detectors.nodes.notice import notice_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.roster import Roster, build_roster
 from detectors.usual import NOTHING, Past, Usual, anchor_of, history, learn, strange_spans
@@ -60,6 +61,7 @@ class Detector:
                 *self._odd(view, diagnosis.explained),
                 *killed_anomalies(view),
                 *checkpoint_anomalies(view, diagnosis.stopped),
+                *notice_anomalies(view),
                 *orphan_anomalies(view),
                 *unused_capacity_anomalies(view),
                 *self._bill(view),

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly
+from bot.model.anomaly import Anomaly, AtRisk
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
@@ -54,6 +54,8 @@ class Explanation:
     """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
     lost_hours: Mapping[str, float] = field(default_factory=dict)
     """Node-hours of each instance that were lost before this anomaly."""
+    at_risk: AtRisk | None = None
+    """The work that would be lost, where the evidence tells."""
 
 
 Explain = Callable[[View, RuleMatch, Rows], Explanation]
@@ -114,6 +116,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         kind=explanation.kind or facts.about.value,
         severity=explanation.severity or facts.severity,
         through=subject.through,
+        at_risk=explanation.at_risk,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words, where, worth
+from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words, risk_texts, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -95,6 +95,8 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     lasted = ended - min(alert.anomaly.window.start for alert in alerts)
     total = sum((alert.waste.so_far for alert in alerts if alert.waste), Decimal(0))
     parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
+    risk = sum((alert.at_risk_usd for alert in alerts if alert.at_risk_usd), Decimal(0))
+    parts += [f"{usd(risk)} of work was at risk"] if risk else []
     ack = worst.acknowledged
     if ack:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
@@ -108,6 +110,7 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     anomaly = alert.anomaly
     # Dollars first: the notification of a phone shows the title and the first paragraph.
     blocks: list[Block] = [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
+    blocks += risk_texts(alert)
     blocks += [text(anomaly.why)] if anomaly.why else []
     blocks += [_together(firing)] if len(firing) > 1 else []
     blocks += (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.axis import figure
@@ -83,6 +83,16 @@ def money_line(waste: Waste) -> Text:
     )
 
 
+def risk_texts(alert: Alert) -> list[Block]:
+    """Return the price of the work that stands to be lost; nothing where none is known of."""
+    risk = alert.anomaly.at_risk
+    if risk is None or not alert.at_risk_usd:
+        return []
+    nodes = counted(len(risk.things), "node")
+    since = f" of work on {nodes} since the newest checkpoint, {duration_text(timedelta(hours=risk.hours))} ago; estimated."
+    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), since, style=Style.LEAD)]
+
+
 def price_words(alert: Alert) -> str:
     """Name the price that the dollars rest on, and its age; "" where no dollars are asked for."""
     waste = alert.waste
@@ -123,6 +133,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "closed_at": alert.closed,
         "score": round(anomaly.score, 4),
         "waste_usd": waste_usd,
+        **({} if alert.at_risk_usd is None else {"at_risk_usd": alert.at_risk_usd}),
         "muted_by": alert.muted_by,
         "launched_by": alert.launched_by,
         "why": anomaly.why,

@@ -89,6 +89,8 @@ class Alert:
     """Who or what launched most of the things, in words; asked of CloudTrail, it may come after the opening."""
     costly: bool = False
     """Whether it wastes so much an hour that it is critical, whatever its cause."""
+    at_risk_usd: Decimal | None = field(default=None, metadata={"optional": True})
+    """The price of the work that would be lost, as of when it was last seen; None where none is known of."""
 
     @property
     def owners(self) -> tuple[str, ...]:

@@ -27,6 +27,14 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True)
+class AtRisk:
+    """Name the work that would be lost: the nodes that do it, and for how many hours it is nowhere but on them."""
+
+    things: tuple[str, ...]
+    hours: float
+
+
+@dataclass(frozen=True)
 class Anomaly:
     """State one finding at one tick; score in [0, 1], higher is stranger.
 
@@ -61,6 +69,8 @@ class Anomaly:
     severity: Severity = Severity.WARNING
     through: datetime | None = None
     """Until when the bill has shown it: what it cost since is an estimate; None where it is seen as it happens."""
+    at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
+    """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
 
     @property
     def key(self) -> str:

@@ -27,6 +27,7 @@ class Cause(StrEnum):
     EXECUTION_ERRORS = "execution_errors"
     HARDWARE_FAULT = "hardware_fault"
     CHECKPOINT_AT_RISK = "checkpoint_at_risk"
+    INTERRUPTION_NOTICE = "interruption_notice"
     UNUSED_CAPACITY = "unused_capacity"
     ORPHANED_STORAGE = "orphaned_storage"
     TRANSFER_ROUTE = "transfer_route"
@@ -219,6 +220,13 @@ _ROWS = (
             "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still"
             " writable?",
             "Save one now by hand if the trainer allows it.")),
+    CauseFacts(Cause.INTERRUPTION_NOTICE, "report nodes that AWS says it will take away, and the work at risk on them",
+        however_small=True, scenario="",
+        no_faster_chip="its nodes are about to be taken away: save the work first",
+        suggestions=(
+            "Save a checkpoint now, if the trainer can be told to.",
+            "Cordon and drain the node (`kubectl drain`), and restart the job without it from its newest checkpoint.",
+            "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
         about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),

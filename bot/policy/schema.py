@@ -102,6 +102,9 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.CHECKPOINT_AT_RISK: (
         _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", (1.1, 100)),
     ),
+    Cause.INTERRUPTION_NOTICE: (
+        _after("interruption_notice.ahead", 2 * 1440, "how long before a planned event its notice is told", high=30 * _DAY),
+    ),
     Cause.ORPHANED_STORAGE: (
         _after("orphaned_storage.for", 3 * 1440, "how long without a use before it is told", high=90 * _DAY),
     ),

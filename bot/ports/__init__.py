@@ -10,7 +10,7 @@ from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Sur
 from bot.ports.documents import Documents
 from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
 from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Outbox, Versions
-from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
+from bot.ports.world import Billing, Compiles, Detect, Inbox, Knowledge, NoInbox, NoOutlook, Outlook, Prices, Source
 
 __all__ = [
     "AlertStore",
@@ -28,9 +28,11 @@ __all__ = [
     "Draw",
     "Files",
     "IdempotencyKeys",
+    "Inbox",
     "Knowledge",
     "Listener",
     "NoFiles",
+    "NoInbox",
     "NoOutlook",
     "Outbox",
     "Outlook",

@@ -17,7 +17,7 @@ from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
 from bot.ports.stores import AlertStore, DocumentStore, Outbox, Versions
-from bot.ports.world import Billing, Compiles, Detect, Knowledge, NoOutlook, Outlook, Prices, Source
+from bot.ports.world import Billing, Compiles, Detect, Inbox, Knowledge, NoInbox, NoOutlook, Outlook, Prices, Source
 
 
 class Replays(Protocol):
@@ -86,6 +86,7 @@ class World:
     detect: Detect
     replays: Replays
     outlook: Outlook = field(default_factory=NoOutlook)
+    inbox: Inbox = field(default_factory=NoInbox)
     compiles: Compiles = lambda *_: ()  # may block
     prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # read these instances in detail from now on; may block

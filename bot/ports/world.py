@@ -98,6 +98,28 @@ class Knowledge(Protocol):
         ...
 
 
+class Inbox(Protocol):
+    """Take in what the provider sends of its own accord; only the watch does, before and after its ticks."""
+
+    def receive(self, now: datetime) -> None:
+        """Take in what waits, so that a reading of `now` has it; what fails is a problem of the source."""
+        ...
+
+    def settle(self, now: datetime) -> None:
+        """Take away what a reading of `now` had: the tick that used it is saved."""
+        ...
+
+
+class NoInbox:
+    """Implement `Inbox` where nothing is sent."""
+
+    def receive(self, _: datetime) -> None:
+        """Take in nothing."""
+
+    def settle(self, _: datetime) -> None:
+        """Take nothing away."""
+
+
 class Detect(Protocol):
     """Find anomalies."""
 

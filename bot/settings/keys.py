@@ -161,6 +161,13 @@ KEYS: tuple[SettingKey, ...] = (
         "log groups with the output of the Neuron compiler, each GROUP or REGION:GROUP (a comma list); none = no log is read",
         words,
     ),
+    SettingKey(
+        "aws.events",
+        "TRNBOT_AWS_EVENTS",
+        "",
+        "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events to (a comma list)",
+        words,
+    ),
     SettingKey("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
     SettingKey(
         "monitor.metrics",

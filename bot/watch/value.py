@@ -25,13 +25,14 @@ _UNSURE_ELSE = Decimal("0.25")
 def value(
     alert: Alert, before: Alert | None, price: Callable[[str], Price | None], now: datetime, onset: datetime | None = None
 ) -> Alert:
-    """Return the alert with its waste at `now`; `before` is the same alert as last saved, None when it just opened.
+    """Return the alert with its waste and its risk at `now`; `before` is the same alert as last saved, None when it just opened.
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
     those since the onset; it stands still while the anomaly is not seen. Month end = so far + waste an hour x hours left
     in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what lies between its end
     and the new `onset` is not counted.
     """
+    alert = replace(alert, at_risk_usd=_at_risk(alert.anomaly, price)) if alert.seen == now else alert
     earlier = before.waste if before else None
     priced = _per_hour(alert.anomaly, price)
     if priced is None or alert.seen != now:
@@ -90,6 +91,15 @@ def _lost(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal:
     """Return the USD of the hours that were lost before the alert opened."""
     priced = ((price_of(thing), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
     return sum((price.usd_per_hour * Decimal(str(round(hours, 6))) for price, hours in priced if price), Decimal(0))
+
+
+def _at_risk(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal | None:
+    """Return the USD of the work that would be lost; None where there is none, or no price is known."""
+    if anomaly.at_risk is None:
+        return None
+    hours = Decimal(str(round(anomaly.at_risk.hours, 6)))
+    prices = [price for thing in anomaly.at_risk.things if (price := price_of(thing))]
+    return cents(sum((price.usd_per_hour for price in prices), Decimal(0)) * hours) if prices else None
 
 
 def _range(anomaly: Anomaly, price: Price | None) -> tuple[Decimal, Decimal]:

@@ -17,7 +17,7 @@ from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports import AlertStore, Billing, Outlook, Prices, Source, State, StateUpdate
+from bot.ports import AlertStore, Billing, Inbox, Outlook, Prices, Source, State, StateUpdate
 
 if TYPE_CHECKING:
     from detectors import Detector
@@ -196,6 +196,21 @@ class LazyOutlook:
     def problems(self) -> Sequence[str]:
         """Return the failures of asking and reading."""
         return self._opened().problems()
+
+
+class LazyInbox:
+    """Implement `Inbox` over one that is opened when something may have been sent."""
+
+    def __init__(self, opened: Callable[[], Inbox]) -> None:
+        self._opened = opened
+
+    def receive(self, now: datetime) -> None:
+        """Take in what waits."""
+        self._opened().receive(now)
+
+    def settle(self, now: datetime) -> None:
+        """Take away what was used."""
+        self._opened().settle(now)
 
 
 class LazyDetector:

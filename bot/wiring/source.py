@@ -20,12 +20,12 @@ from bot.model.route import Routes
 from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
-from bot.ports import Billing, Outlook, Ports, Prices, Site, Source, Stores, World
+from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
 from bot.settings.settings import Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.files import OfferedFiles
-from bot.wiring.lazy import LazyBilling, LazyDetector, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
+from bot.wiring.lazy import LazyBilling, LazyDetector, LazyInbox, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
@@ -91,7 +91,9 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
             timing=ReadTiming(wall_clock),
             access=AccountAccess(settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]),
             limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
-            extra=ExtraSources(settings["aws.stream"], settings["aws.logs"], settings["aws.spot_advisor"]),
+            extra=ExtraSources(
+                settings["aws.stream"], settings["aws.logs"], settings["aws.events"], settings["aws.spot_advisor"]
+            ),
             journal=FOLDER / "journal",
         )
     )
@@ -142,6 +144,7 @@ class OpenedSource:
             compiles=detector.compiles,
             prepare=self._prepare,
             drill=self._drill if self.live else _no_drill,
+            inbox=LazyInbox(self.account) if self.live else NoInbox(),
         )
 
     def _drill(self, instances: Sequence[str], now: datetime) -> None:

@@ -56,7 +56,7 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     if not alert and (len(seen) < _ENOUGH or age < factor * float(seen.min())):
         return None
     interval = alert.anomaly.usual[1] if alert and alert.anomaly.usual else _interval(seen, frame)
-    rows = _rows(view, labels)
+    rows = run_rows(view, labels)
     if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
     limit = factor * interval + frame.step.total_seconds()
@@ -66,7 +66,8 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     return anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, _explanation(labels, age, interval))
 
 
-def _rows(view: View, labels: Labels) -> list[int]:
+def run_rows(view: View, labels: Labels) -> list[int]:
+    """Return the rows of the running nodes of a run: those that name its job, else all of its cluster."""
     running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
     return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
 

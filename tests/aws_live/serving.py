@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         key, region, signed = found.groups()
         service = _SERVICES.get(signed, signed)
         operation, given = self._asked(service, body)
-        action = f"{service.replace('-', '')}:{operation}"
+        action = f"{service.replace('-', '')}:{operation.removesuffix('Batch')}"  # IAM allows a batch as the single call
         account = key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT
         fault = self.world.faults.of(action, account, region, given)
         if fault:

@@ -26,6 +26,7 @@ from tests.aws_live.cloudwatch import CloudWatch
 from tests.aws_live.costs import Costs
 from tests.aws_live.faults import Faults
 from tests.aws_live.grouped import LogGroups
+from tests.aws_live.queues import Queue
 from tests.aws_live.serialize import model
 from tests.aws_live.serving import ACCOUNT, BUCKET, Handler, Server
 
@@ -39,6 +40,7 @@ class StandIn:
         self.costs = Costs(folder)
         self.faults = Faults()
         self.logs = LogGroups({"jobs": []})
+        self.queue = Queue()
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
@@ -95,6 +97,8 @@ class StandIn:
                 return {"Events": self._events(region, given)}
             case "GetSpotPlacementScores":
                 return {"SpotPlacementScores": [{"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}]}
+        if service == "sqs":
+            return self.queue.answer(operation, given, self.now)
         if service in ("athena", "ce"):
             return self._billed(operation, given)
         return self._recorded(service, operation, region, given, account)

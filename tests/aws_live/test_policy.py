@@ -11,6 +11,7 @@ from adapters.aws.bill.explorer import Explorer, OutlookPoller
 from adapters.aws.bill.exports import ExportCache
 from adapters.billing.export_query import day_query
 from tests.aws_live.serving import BUCKET
+from tests.aws_live.test_events import QUEUE, interruption
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,9 +21,13 @@ def test_the_file_is_what_the_adapter_declares():
 
 
 def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
-    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"], logs=["jobs"])
+    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"], logs=["jobs"], events=[QUEUE])
     (now,) = world.ticks(2, 2)
+    world.standin.queue.put(interruption("i-1", now))
+    live.receive(now)
     live.read(now)
+    live.settle(now)
+    assert all(ok for _, ok, _ in live.events.examined())
     ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()
     AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", "us-west-2", day_query).refresh(now)
     Explorer(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()

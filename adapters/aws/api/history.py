@@ -75,6 +75,16 @@ class ResponseHistory:
         at = self._answered.get(call)
         return (at, self._responses[call][-1].text()) if at else None
 
+    def last(self, call: ApiCall) -> list[dict[str, Any]]:
+        """Return the pages of the newest answer known, from now or from the journal; none where that cannot be read."""
+        if not self.knows(call):
+            return []
+        try:
+            pages = orjson.loads(self._responses[call][-1].text())
+        except (OSError, orjson.JSONDecodeError):
+            return []
+        return [page for page in pages if isinstance(page, dict)]
+
     def calls(self) -> list[ApiCall]:
         """Return every call that this process had an answer to."""
         return list(self._answered)

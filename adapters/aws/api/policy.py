@@ -15,6 +15,7 @@ _RESOURCES: dict[str, str | list[str]] = {
     "RESULTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET",
     "RESULT_OBJECTS": "arn:aws:s3:::YOUR-ATHENA-RESULTS-BUCKET/*",
     "LOGS": "arn:aws:logs:YOUR-REGION:YOUR-ACCOUNT:log-group:YOUR-LOG-GROUP:*",
+    "QUEUES": "arn:aws:sqs:YOUR-REGION:YOUR-ACCOUNT:YOUR-EVENT-QUEUE",
     "ROLES": ["arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader", "arn:aws:iam::YOUR-SECOND-ACCOUNT:role/trnbot-reader"],
 }
 """What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""

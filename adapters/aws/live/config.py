@@ -59,6 +59,8 @@ class ExtraSources:
     """Addresses of metric streams (s3://BUCKET/PREFIX)."""
     logs: Sequence[str] = ()
     """Log groups (GROUP or REGION:GROUP) that hold compilers' lines."""
+    events: Sequence[str] = ()
+    """URLs of the SQS queues that EventBridge sends notices to."""
     advisor: str = ""
     """Where the Spot Advisor's data is: a file or an address."""
 

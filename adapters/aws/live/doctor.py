@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from adapters.aws.api.calls import Calls, Place
+from adapters.aws.events.queue import EventPoller
 from adapters.aws.live.discovery import PlaceFleet, SeriesLister, worth_reading
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, fetch, plan_requests
@@ -37,6 +38,7 @@ class Examined(Protocol):
     streams: Streams
     metrics: MetricPoller
     logs: LogPoller
+    events: EventPoller
 
     def describe(self, now: datetime) -> Iterator[str]:
         """Poll inventory and prices; yield a sentence for each answer that is missing."""
@@ -65,7 +67,7 @@ def examine(live: Examined) -> Sequence[Check]:
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
     findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in live.streams.examined(now)]
-    findings += live.logs.examined(live.places(), now)
+    findings += [*live.logs.examined(live.places(), now), *live.events.examined()]
     checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,6 +15,8 @@ import numpy as np
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.s3 import S3Lister
+from adapters.aws.events.notices import Notices
+from adapters.aws.events.queue import EventPoller, read_event_queue
 from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.live.account import AccountPoller
@@ -38,7 +40,7 @@ from bot.ports import Check
 
 _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)
-_SHARES = {"describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs": 0.8}
+_SHARES = {"events": 0.1, "describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs": 0.8}
 """By which share of an interval each part of a tick's reading has ended: one that is slow leaves the next its time."""
 
 
@@ -53,7 +55,7 @@ class _LiveReading:
 
 
 class Live:
-    """Read a live account: `bot.ports.Source` and `bot.ports.Prices`. Any thread may read; one at a time asks AWS."""
+    """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read; one at a time asks AWS."""
 
     def __init__(self, config: LiveConfig) -> None:
         reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
@@ -72,6 +74,7 @@ class Live:
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
         self._problems = Problems()
         self.responses = ResponseHistory(self._problems, config.journal)
+        self.events = EventPoller(calls, self.responses, tuple(map(read_event_queue, config.extra.events)))
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
         self._lister = SeriesLister(calls, catalogue)
@@ -104,6 +107,7 @@ class Live:
                 seen.gaps,
                 unread=seen.unread,
                 marks=self.logs.book.at(now, self._reading.history),
+                notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
             )
 
     def extent(self) -> Window | None:
@@ -112,7 +116,7 @@ class Live:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
-        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._account.left_out, *self._unlogged))
+        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._account.left_out, *self._unlogged, *self.events.missing))
         return (*troubles, *self.metrics.unread(), *self._buffer.refused(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
@@ -161,6 +165,18 @@ class Live:
             # Points of the last minutes are not out yet: from there on, so that the first step is whole.
             self.details.watch([(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag))
 
+    def receive(self, now: datetime) -> None:
+        """Receive the notices that wait in queues; only a watch does, as what one process received is hidden from others."""
+        if self.events.queues:
+            with self._asking:
+                self._within(_SHARES["events"], lambda: self.events.receive(now))
+
+    def settle(self, now: datetime) -> None:
+        """Delete the messages whose notices the reading of `now` had: the tick is saved."""
+        if self.events.queues:
+            with self._asking:
+                self._within(_SHARES["events"], lambda: self.events.settle(now))
+
     def fleet(self, place: Place) -> PlaceFleet:
         """Return the accelerated instances of a place, and the volumes on them."""
         return PlaceFleet(self._resources.instances(place), self._resources.volumes(place))
@@ -196,6 +212,15 @@ class Live:
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
         return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read))
+
+    def _within(self, share: float, ask: Callable[[], None]) -> None:
+        """Ask AWS for so much of an interval at most."""
+        self.calls.until = self._timing.stopwatch() + share * self._grid.step / self._timing.haste
+        try:
+            ask()
+        finally:
+            self.calls.until = math.inf
+        self.calls.meter.save()
 
     def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from adapters.aws.api.responses import RecordedResponses
 from adapters.aws.config import ReadingConfig
+from adapters.aws.events.notices import Notices
 from adapters.aws.files import MetricForm, form_of
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.logs.logbook import node_names, read_logs
@@ -41,7 +42,8 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     responses = RecordedResponses(folder / "api", problems)
     snapshots = Snapshots(responses, config.tags, config.types, config.history)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    return Recording(RecordingContents(gatherer, snapshots, QuotedPrices(responses), logs, problems), config)
+    contents = RecordingContents(gatherer, snapshots, QuotedPrices(responses), logs, problems, Notices(responses))
+    return Recording(contents, config)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from threading import Lock
 
 from adapters.aws.config import ReadingConfig
+from adapters.aws.events.notices import Notices
 from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled, last_seen
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.logs.logbook import Logbook
@@ -41,6 +42,7 @@ class RecordingContents:
     prices: QuotedPrices
     logs: Logbook
     problems: Problems
+    notices: Notices
 
 
 class Recording:
@@ -55,6 +57,7 @@ class Recording:
         """Points of metric names that mean nothing here, by `namespace metric`."""
         self._grid, self._prices, self._problems = grid, contents.prices, contents.problems
         self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
+        self._notices = contents.notices
         ordered = batches(gatherer)
         feeding = {kind: series for kind in (*_KINDS, _LAZY) if (series := series_batches(ordered, kind, gatherer.catalogue))}
         every = [source for series in feeding.values() for source in series]
@@ -76,7 +79,8 @@ class Recording:
         inventory = self._inventories.at(now, end)
         frames = FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
         marks = self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history)
-        return Reading(now, frames, inventory, self._runs.at(end * self._grid.step), marks=marks)
+        runs, notices = self._runs.at(end * self._grid.step), self._notices.at(now, self._history)
+        return Reading(now, frames, inventory, runs, marks=marks, notices=notices)
 
     def extent(self) -> Window:
         """Return the first metric's timestamp to the end of the last one's period."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert_words import alert_data, counted_in, decided, headline, money_line, price_words
+from bot.cards.alert_words import alert_data, counted_in, decided, headline, money_line, price_words, risk_texts
 from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
 from bot.cards.words import quantity
 from bot.model.alert import Alert, Decision, Silence
@@ -24,6 +24,7 @@ def why_card(
     blocks += [chart] if chart else []
     blocks += [Facts(_verdict(alert))]
     blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
+    blocks += risk_texts(alert)
     blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
     blocks += [text("What to do:")] if anomaly.suggestions else []
     blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
