@@ -26,7 +26,7 @@ from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
 from bot.model.frame import Frame
-from bot.model.price import Price
+from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -74,7 +74,7 @@ class Bill:
         self._pods = False
         self._frames: dict[tuple[datetime, int], Frame | None] = {}
         self._hour_frames: dict[datetime, Frame | None] = {}
-        self._rates_of_day: dict[datetime, tuple[Price, ...]] = {}
+        self._rates_of_day: dict[datetime, AccountRates] = {}
         self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
@@ -118,13 +118,13 @@ class Bill:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
 
-    def rates(self, now: datetime) -> Sequence[Price]:
-        """Return effective USD an hour over the last 7 days seen at `now`, by instance type, region and market."""
+    def rates(self, now: datetime) -> AccountRates:
+        """Return effective USD an hour over the last 7 days seen at `now`, by type, by cluster and of each instance."""
         midnight = self._seen(now)
         with self._reader() as db:
             cache = self._rates_of_day
             if midnight not in cache:
-                cache[midnight] = rates(db, midnight) if self._files else ()
+                cache[midnight] = rates(db, midnight) if self._files else AccountRates()
             return cache[midnight]
 
     def problems(self) -> Sequence[str]:

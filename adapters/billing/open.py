@@ -16,7 +16,7 @@ from adapters.billing.explorer import TAG_VIEW, TAGGED, about_of, check_explorer
 from adapters.billing.files import ExplorerFiles
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable
-from bot.model.price import Price
+from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -71,7 +71,7 @@ class ExplorerBill:
         self._fresh("")
         return self._bill("").deltas(now, days)
 
-    def rates(self, now: datetime) -> Sequence[Price]:
+    def rates(self, now: datetime) -> AccountRates:
         """Return the account's own rates."""
         self._fresh("")
         return self._bill("").rates(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ from bot.model.fleet import Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import cents
-from bot.model.price import Basis, Price
+from bot.model.price import AccountRates, Basis, Price
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
@@ -200,21 +200,43 @@ _MARKETS = {market.value for market in Market}
 _RATED_SPAN = timedelta(days=7)
 
 
-def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> tuple[Price, ...]:
+def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     """Return amortised USD over instance-hours of the 7 days before `midnight`; nothing for types without hours."""
     until = midnight.replace(tzinfo=None)
-    rows = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
-    return tuple(
-        Price(
+    rows = [
+        row for row in db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall() if row[2] in _MARKETS
+    ]
+    return AccountRates(
+        tuple(_rates_of(rows, "")),
+        {cluster: tuple(_rates_of(mine, "of the cluster")) for cluster, mine in _sorted_by(rows, 3).items()},
+        {instance: tuple(_rates_of(mine, "of its own")) for instance, mine in _sorted_by(rows, 4).items()},
+    )
+
+
+def _sorted_by(rows: Iterable[tuple[Any, ...]], column: int) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows by the value of a column, without those that have none."""
+    sorted_rows: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        if row[column]:
+            sorted_rows.setdefault(row[column], []).append(row)
+    return sorted_rows
+
+
+def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
+    """Yield the rate of each type, region and market over some rows."""
+    groups: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        groups.setdefault(row[:3], []).append(row[5:])
+    for (kind, region, market), group in groups.items():
+        costs, hours, ended, forms, months = zip(*group, strict=True)
+        total = sum(hours)
+        yield Price(
             instance_type=kind,
-            usd_per_hour=(cost / Decimal(repr(hours))).quantize(Decimal("0.000001")),
+            usd_per_hour=(sum(costs) / Decimal(repr(total))).quantize(Decimal("0.000001")),
             market=Market(market),
             basis=Basis.BILLED,
             region=region,
-            asof=(ended - timedelta(microseconds=1)).date(),
-            source=f"{form} of {month:%Y-%m}, {hours:,.0f} instance-hours",
-            hours=hours,
+            asof=(max(ended) - timedelta(microseconds=1)).date(),
+            source=" ".join(filter(None, (f"{max(forms)} of {max(months):%Y-%m}, {total:,.0f} instance-hours", whose))),
+            hours=total,
         )
-        for kind, region, market, cost, hours, ended, form, month in rows
-        if market in _MARKETS
-    )

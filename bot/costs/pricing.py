@@ -1,15 +1,15 @@
-"""Price an hour of anything: the account's own rate, else the price list, else an offering, else the dated fallback."""
+"""Price an hour of anything: by its own lines of the bill, else its cluster's, else the account's rate, else by lists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.errors import TrnbotError
 from bot.model.fleet import FileSystem, Instance, Inventory, Market, Reservation, Volume
-from bot.model.price import Basis, Price, StoragePrice
+from bot.model.price import AccountRates, Basis, Price, StoragePrice
 from bot.model.window import Window
 from bot.ports import Ports
 
@@ -21,9 +21,9 @@ _COMMITTED = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price | None:
     """Return the best quote for an instance bought on `market`, None when there is none.
 
-    An account's own hours at list price and under commitments are one rate, weighted by hours: nobody can say which instance
-    a Savings Plan covered. An instance never costs an offering's price on another market, unless nothing else is known; the
-    same region wins, then the surest basis, then the newest date.
+    An account's own hours at list price and under commitments are one rate, weighted by hours: whether a Savings Plan covers
+    an instance that the bill does not name yet, nobody can say. An instance never costs an offering's price on another
+    market, unless nothing else is known; the same region wins, then the surest basis, then the newest date.
     """
     every = list(quotes)
     own = blended(every, region) if market in _COMMITTED else None
@@ -32,17 +32,37 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
 
 def blended(quotes: Iterable[Price], region: str) -> Price | None:
     """Return the account's own rate of a region over on-demand, Savings Plan and reserved hours; None without hours."""
-    own = [
-        quote
-        for quote in quotes
-        if quote.basis is Basis.BILLED and quote.market in _COMMITTED and quote.hours and quote.region == region
-    ]
+    return _mean_of(q for q in quotes if q.basis is Basis.BILLED and q.market in _COMMITTED and q.region == region)
+
+
+def _mean_of(rates: Iterable[Price]) -> Price | None:
+    """Return one rate over the hours of several, named after the one with most hours; None without hours."""
+    own = [rate for rate in rates if rate.hours]
     if not own:
         return None
-    hours = sum((Decimal(str(quote.hours)) for quote in own), Decimal(0))
-    cost = sum((quote.usd_per_hour * Decimal(str(quote.hours)) for quote in own), Decimal(0))
-    most = max(own, key=lambda quote: quote.hours)
+    hours = sum((Decimal(str(rate.hours)) for rate in own), Decimal(0))
+    cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in own), Decimal(0))
+    most = max(own, key=lambda rate: rate.hours)
     return replace(most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours))
+
+
+def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
+    """Return what an hour of an instance cost by its own lines, before there are any by those of its cluster's like ones.
+
+    Whether a Savings Plan covered it, whether spot was billed as such: its own lines say so, and no list does.
+    """
+    labels, market = instance.labels, instance.market
+    own = _mean_of(rate for rate in rates.by_instance.get(instance.id, ()) if rate.instance_type == labels.instance_type)
+    peers = (
+        rate
+        for rate in rates.by_cluster.get(labels.cluster, ())
+        if (rate.instance_type, rate.region) == (labels.instance_type, labels.region) and _bought_alike(rate.market, market)
+    )
+    return own or _mean_of(peers)
+
+
+def _bought_alike(one: Market, other: Market) -> bool:
+    return one is other or (one in _COMMITTED and other in _COMMITTED)
 
 
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
@@ -66,7 +86,7 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
 
 
 def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, bool, int]:
-    same = price.market is market or (price.market in _COMMITTED and market in _COMMITTED)
+    same = _bought_alike(price.market, market)
     elsewhere = bool(region and price.region and price.region != region)
     return (not same, elsewhere, _ORDER.index(price.basis), price.market is not market, -price.asof.toordinal())
 
@@ -91,7 +111,8 @@ class Pricing:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._chosen: dict[tuple[str, str, Market], Price | None] = {}
-        self._rates: Sequence[Price] = ()
+        self._rates = AccountRates()
+        self._nodes: dict[str, Price | None] = {}
         self._resources: Mapping[str, Decimal] | None = None
         self._day: datetime | None = None
 
@@ -99,7 +120,7 @@ class Pricing:
         """Return itself, ready for prices of `now`: answers remembered from another day are forgotten."""
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
-            self._day, self._chosen, self._resources = day, {}, None
+            self._day, self._chosen, self._nodes, self._resources = day, {}, {}, None
             self._rates = self._ports.world.billing.rates(now)
         self._now = now
         return self
@@ -115,12 +136,16 @@ class Pricing:
         return self._reserved(resource) if isinstance(resource, Reservation) else self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:
-        """Return the price of one hour of the instance."""
-        return self._of(instance.labels.instance_type, instance.labels.region, instance.market)
+        """Return the price of one hour of the instance: as it was billed itself, else as its type is bought."""
+        if instance.id not in self._nodes:
+            labels = instance.labels
+            own = billed_rate(self._rates, instance)
+            self._nodes[instance.id] = own or self._of(labels.instance_type, labels.region, instance.market)
+        return self._nodes[instance.id]
 
     def quotes(self, instance_type: str, region: str) -> list[Price]:
         """Return every price known for a type: the account's own, listed, offered, and of last resort."""
-        own = [rate for rate in self._rates if rate.instance_type == instance_type]
+        own = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
         listed = self._ports.world.prices.quotes(instance_type, region, self._now)
         last = [price for price in self._ports.world.knowledge.fallback_prices() if price.instance_type == instance_type]
         return [*own, *listed, *last]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -38,6 +39,18 @@ class Price:
     def __str__(self) -> str:
         """Read as `$21.50 an hour, on-demand, price list of 2026-11-20`."""
         return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {self.basis} of {self.asof:%Y-%m-%d}"
+
+
+@dataclass(frozen=True)
+class AccountRates:
+    """Hold what the account itself pays for an hour, as its bill has it: by type, by cluster, and of each instance."""
+
+    by_type: tuple[Price, ...] = ()
+    """One for each type, region and market."""
+    by_cluster: Mapping[str, tuple[Price, ...]] = field(default_factory=dict)
+    """The same over the hours of one cluster."""
+    by_instance: Mapping[str, tuple[Price, ...]] = field(default_factory=dict)
+    """The same over the hours of one instance."""
 
 
 @dataclass(frozen=True)

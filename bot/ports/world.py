@@ -13,7 +13,7 @@ from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
 from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
-from bot.model.price import Interruption, PlacementScore, Price, StoragePrice
+from bot.model.price import AccountRates, Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -46,8 +46,8 @@ class Billing(Protocol):
         """Return a reading with the `spend` frame of the last `days`, of rows seen at `now` (usage end + billing.lag)."""
         ...
 
-    def rates(self, now: datetime) -> Sequence[Price]:
-        """Return the account's own effective USD an hour by instance type, region and market (Basis.BILLED)."""
+    def rates(self, now: datetime) -> AccountRates:
+        """Return the account's own effective USD an hour by type, by cluster and of each instance (Basis.BILLED)."""
         ...
 
     def problems(self) -> Sequence[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
-from bot.model.price import Price
+from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -164,7 +164,7 @@ class FreshBilling:
         self._fresh()
         return self._bill.deltas(now, days)
 
-    def rates(self, now: datetime) -> Sequence[Price]:
+    def rates(self, now: datetime) -> AccountRates:
         """Return the account's own rates."""
         self._fresh()
         return self._bill.rates(now)

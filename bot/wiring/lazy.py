@@ -13,7 +13,7 @@ from bot.model.compile import Compile
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
-from bot.model.price import Interruption, PlacementScore, Price
+from bot.model.price import AccountRates, Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -166,7 +166,7 @@ class LazyBilling:
         """Return the daily spend seen at `now`."""
         return self._opened().deltas(now, days)
 
-    def rates(self, now: datetime) -> Sequence[Price]:
+    def rates(self, now: datetime) -> AccountRates:
         """Return the account's own rates."""
         return self._opened().rates(now)
 

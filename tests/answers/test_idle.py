@@ -11,6 +11,7 @@ from bot.cards.card import Text, plain
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection, NodeState
 from bot.model.frame import Frame
+from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from tests.belonging import MEMBER
@@ -34,7 +35,7 @@ class Still:
         return Reading(now)
 
     def rates(self, now):
-        return ()
+        return AccountRates()
 
     def quotes(self, instance_type, region, now):
         return ()

@@ -20,7 +20,7 @@ from bot.model.compile import Compile, Ending
 from bot.model.fleet import Instance, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.price import Basis
+from bot.model.price import AccountRates, Basis
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
@@ -50,7 +50,7 @@ class Fleet:
         return Reading(now)
 
     def rates(self, now):
-        return [price("18.00", basis=Basis.BILLED)]
+        return AccountRates((price("18.00", basis=Basis.BILLED),))
 
     def quotes(self, instance_type, region, now):
         return [price(kind=instance_type)] if instance_type.startswith("trn1") else []
@@ -134,7 +134,7 @@ def test_compiling_anew_is_counted_as_compiled_artifacts_do_not_move():
 
 def test_gpus_are_compared_with_trainium():
     fleet = Fleet("p5.48xlarge", region="us-east-2")
-    fleet.rates = lambda now: [price("55.04", "p5.48xlarge", basis=Basis.BILLED)]
+    fleet.rates = lambda now: AccountRates((price("55.04", "p5.48xlarge", basis=Basis.BILLED),))
     card = ask(fleet=fleet)
     assert card.data["to"] == "trn2.48xlarge"
     assert "30-50 % better price-performance" in words(card)

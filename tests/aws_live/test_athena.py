@@ -70,8 +70,8 @@ def test_days_and_rates_are_those_of_the_export(copied, export):
     ours, theirs = (bill.deltas(NOON, 7).frames["spend"] for bill in (copied, export))
     assert ours.things == theirs.things
     np.testing.assert_allclose(ours.values, theirs.values, atol=0.01)
-    assert [(p.instance_type, p.usd_per_hour, p.hours) for p in copied.rates(NOON)] == [
-        (p.instance_type, p.usd_per_hour, p.hours) for p in export.rates(NOON)
+    assert [(p.instance_type, p.usd_per_hour, p.hours) for p in copied.rates(NOON).by_type] == [
+        (p.instance_type, p.usd_per_hour, p.hours) for p in export.rates(NOON).by_type
     ]
 
 

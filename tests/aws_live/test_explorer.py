@@ -82,8 +82,8 @@ def test_filters_days_and_rates_are_those_of_the_export(desk, export):
     assert ours.keys() == theirs.keys()
     for line in ours:
         np.testing.assert_allclose(ours[line], theirs[line], atol=0.01)
-    assert [(p.instance_type, p.market, p.usd_per_hour, p.hours) for p in desk.bill.rates(NOON)] == [
-        (p.instance_type, p.market, p.usd_per_hour, p.hours) for p in export.rates(NOON)
+    assert [(p.instance_type, p.market, p.usd_per_hour, p.hours) for p in desk.bill.rates(NOON).by_type] == [
+        (p.instance_type, p.market, p.usd_per_hour, p.hours) for p in export.rates(NOON).by_type
     ]
 
 

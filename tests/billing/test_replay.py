@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bot.model.fleet import Market
-from bot.model.price import Basis
+from bot.model.price import AccountRates, Basis
 from bot.model.window import Window
 
 
@@ -71,7 +71,7 @@ def test_a_row_that_ends_later_leaves_its_own_day_open(exports):
 def test_an_empty_bill_has_no_frame(exports):
     bill = exports.bill()
     assert bill.deltas(exports.day, 7).frames == {}
-    assert list(bill.rates(exports.day)) == []
+    assert bill.rates(exports.day) == AccountRates()
 
 
 def test_a_rate_is_amortised_cost_over_hours(exports):
@@ -80,7 +80,7 @@ def test_a_rate_is_amortised_cost_over_hours(exports):
     rows += [exports.line(exports.day + timedelta(hours=h), "43", line_item_usage_amount="2") for h in range(24)]
     rows.append(exports.line(cost="6", line_item_usage_type="USW2-SpotUsage:trn1.32xlarge", product={}))
     rows.append(exports.line(cost="1", line_item_usage_type="USW2-EBS:VolumeUsage.gp3", product={}))
-    found = {price.market: price for price in exports.bill(*rows).rates(exports.day + timedelta(days=2))}
+    found = {price.market: price for price in exports.bill(*rows).rates(exports.day + timedelta(days=2)).by_type}
     assert {market: price.usd_per_hour for market, price in found.items()} == {
         Market.SAVINGS_PLAN: 12, Market.ON_DEMAND: Decimal("21.5"), Market.SPOT: 6,
     }  # fmt: skip
@@ -89,10 +89,32 @@ def test_a_rate_is_amortised_cost_over_hours(exports):
     assert price.source == "CUR 2.0 of 2026-11, 24 instance-hours"
 
 
+def test_a_rate_is_known_of_each_instance_and_cluster(exports):
+    covered = {
+        "savings_plan_savings_plan_effective_cost": "12",
+        "line_item_resource_id": "i-2",
+        "resource_tags": {"user_team": "x"},
+    }
+    arn = {"line_item_resource_id": "arn:aws:ec2:us-west-2:222222222222:instance/i-3"}
+    rows = [
+        exports.line(cost="21.5"),
+        exports.line(cost="21.5", kind="SavingsPlanCoveredUsage", **covered),
+        exports.line(cost="20", **arn),
+    ]
+    rates = exports.bill(*rows).rates(exports.day + timedelta(days=2))
+    assert {name: [price.usd_per_hour for price in own] for name, own in rates.by_instance.items()} == {
+        "i-1": [Decimal("21.5")], "i-2": [12], "i-3": [20],
+    }  # fmt: skip
+    assert {name: [price.usd_per_hour for price in own] for name, own in rates.by_cluster.items()} == {
+        "llama": [Decimal("20.75")]
+    }
+    assert rates.by_instance["i-2"][0].market is Market.SAVINGS_PLAN
+
+
 @pytest.mark.parametrize(("days", "known"), [(1, False), (2, True), (8, True), (9, False)])
 def test_a_rate_needs_seen_hours_of_the_last_week(exports, days, known):
     bill = exports.bill(exports.line(cost="21.5"))
-    assert bool(bill.rates(exports.day + timedelta(days=days))) is known
+    assert bool(bill.rates(exports.day + timedelta(days=days)).by_type) is known
 
 
 def hours(bill, now):
@@ -148,7 +170,7 @@ def test_a_rewritten_file_is_in_every_answer_that_was_kept(exports):
         reading = bill.deltas(now, 9)
         assert np.nansum(reading.frame("spend").values[:, :, 0]) == 3 * cost
         assert np.nansum(reading.frame("spend_hour").values) == 3 * cost
-        assert [price.usd_per_hour for price in bill.rates(exports.day + timedelta(days=4))] == [cost]
+        assert [price.usd_per_hour for price in bill.rates(exports.day + timedelta(days=4)).by_type] == [cost]
 
 
 def test_a_credit_makes_no_day_cheaper(exports):

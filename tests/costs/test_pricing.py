@@ -13,7 +13,7 @@ import pytest
 from bot.costs.pricing import Pricing, choose, storage_price
 from bot.model.fleet import Inventory, Market, Reservation, Volume
 from bot.model.labels import Labels
-from bot.model.price import Basis, Price, StoragePrice
+from bot.model.price import AccountRates, Basis, Price, StoragePrice
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
 from tests.builders import NOON, inventory, ports_over, price
@@ -87,8 +87,8 @@ class Account(Fleet):
 
     asked = 0
 
-    def rates(self, now: datetime) -> Sequence[Price]:
-        return (replace(price(str(now.day), basis=BILLED), hours=24.0),)
+    def rates(self, now: datetime) -> AccountRates:
+        return AccountRates((replace(price(str(now.day), basis=BILLED), hours=24.0),))
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         self.asked += 1
@@ -130,3 +130,40 @@ def test_a_reservation_costs_all_of_its_instances() -> None:
     found = Pricing(ports_over(Account(), None)).at(NOON)("cr-1", reserved)
     assert found is not None
     assert found.usd_per_hour == 4 * 20
+
+
+PLANNED, LISTED = (
+    replace(price(usd, market, BILLED), hours=100.0)
+    for usd, market in (
+        ("12.60", Market.SAVINGS_PLAN),
+        ("21.50", Market.ON_DEMAND),
+    )
+)
+
+
+class Bill(Fleet):
+    """A bill in which a Savings Plan covers one cluster and half the hours of one instance of another."""
+
+    def rates(self, now: datetime) -> AccountRates:
+        return AccountRates(
+            by_type=(replace(PLANNED, hours=300.0), LISTED),
+            by_cluster={"llama": (PLANNED,), "lab": (LISTED,)},
+            by_instance={"i-1": (PLANNED,), "i-2": (LISTED,), "i-3": (PLANNED, LISTED)},
+        )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name", "cluster", "usd"),
+    [
+        ("a covered node costs what its lines say", "i-1", "lab", "12.60"),
+        ("one at list price too", "i-2", "llama", "21.50"),
+        ("hours of both kinds are one rate", "i-3", "lab", "17.05"),
+        ("a node without lines costs what its cluster's do", "i-9", "lab", "21.50"),
+        ("one of a cluster that the bill does not name costs what its type does", "i-9", "new", "14.825"),
+    ],
+)
+def test_one_node_has_one_price_and_it_is_what_the_bill_says(sentence: str, name: str, cluster: str, usd: str) -> None:
+    nodes = inventory((name,), cluster=cluster)
+    found = Pricing(ports_over(Bill(), None)).at(NOON)(name, nodes)
+    assert found is not None
+    assert found.usd_per_hour == Decimal(usd), sentence

@@ -17,7 +17,7 @@ from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.claims import Claims
 from bot.model.policy import Policy
-from bot.model.price import Price
+from bot.model.price import AccountRates, Price
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
@@ -42,8 +42,8 @@ class Fleet:
     def deltas(self, now: datetime, days: int) -> Reading:
         return Reading(now)
 
-    def rates(self, now: datetime) -> Sequence[Price]:
-        return ()
+    def rates(self, now: datetime) -> AccountRates:
+        return AccountRates()
 
     def tally(self, *_: Any) -> Any:
         raise Unavailable("There is no bill here.")
