@@ -147,20 +147,21 @@ class Readings:
         """Return the mean of the newest readings, (n,); nan where there is none."""
         key = id(values), steps
         if key not in self._recent:
-            self._recent[key] = values, self._mean_of(values[:, -steps:])  # while it is kept, no other array has its id
+            self._recent[key] = values, mean_of(values[:, -steps:])  # while it is kept, no other array has its id
         return self._recent[key][1]
-
-    @staticmethod
-    def _mean_of(part: Floats) -> Floats:
-        if part.shape[1] == 1:
-            return part[:, 0].astype(np.float32)
-        read = ~np.isnan(part)
-        if read.all() and part.shape[1]:
-            return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
-        count = read.sum(axis=1)
-        total = np.where(read, part, 0).sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
 
     def time_of(self, steps_ago: float) -> datetime:
         """Return the start of the step that lies `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
+
+
+def mean_of(part: Floats) -> Floats:
+    """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
+    if part.shape[1] == 1:
+        return part[:, 0].astype(np.float32)
+    read = ~np.isnan(part)
+    if read.all() and part.shape[1]:
+        return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
+    count = read.sum(axis=1)
+    total = np.where(read, part, 0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)

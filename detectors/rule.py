@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -24,6 +24,8 @@ class RuleMatch:
     hit: Mask
     steps: Numbers
     wasted: Numbers | None = None
+    wasted_since: Numbers | None = None
+    """The mean of it since an open alert was last seen, else since the onset, (n,); None where it does not change."""
 
 
 def no_match(view: View) -> RuleMatch:
@@ -83,6 +85,8 @@ class Subject:
     start: datetime
     wasted_shares: tuple[float, ...] = ()
     """Parallel to `things`, each in 0..1."""
+    shares_since: tuple[float, ...] = ()
+    """The mean of these since the alert was last seen; empty = they were the same throughout."""
     usd_per_hour: Decimal | None = None
     through: datetime | None = None
 
@@ -110,6 +114,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         runners_up=explanation.runners_up,
         suggestions=facts.suggestions if explanation.suggestions is None else explanation.suggestions,
         wasted_shares=subject.wasted_shares,
+        shares_since=subject.shares_since,
         usd_per_hour=subject.usd_per_hour,
         lost_hours=tuple(hours.get(thing, 0.0) for thing in subject.things) if hours else (),
         metric=facts.metric if explanation.metric is None else explanation.metric,
@@ -144,6 +149,15 @@ def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, exp
         labels=Labels.shared(roster.labels[i] for i in rows),
         things=tuple(roster.ids[rows[i]] for i in order),
         start=view.time_of(float(match.steps[rows].max())),
-        wasted_shares=() if match.wasted is None else tuple(float(round(wasted[i], 4)) for i in order),
+        wasted_shares=_shares(match.wasted, rows, order),
+        shares_since=_shares(match.wasted_since, rows, order),
     )
     return anomaly_of(view, cause, subject, explanation)
+
+
+def _shares(wasted: Numbers | None, rows: Rows, order: Sequence[int]) -> tuple[float, ...]:
+    """Return the shares of the nodes at `rows` in an order; empty where nothing is wasted."""
+    if wasted is None:
+        return ()
+    shares = np.clip(wasted[rows], 0, 1)
+    return tuple(float(round(shares[i], 4)) for i in order)

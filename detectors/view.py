@@ -12,7 +12,7 @@ from bot.model.alert import Alert
 from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.compile_signs import LULL, LogStates, compiling, states_in_log
-from detectors.readings import Readings
+from detectors.readings import Readings, mean_of
 from detectors.roster import scope_of
 from detectors.streak import gaps_up_to, lately, seen_within, since_last, sustained, trailing
 from detectors.usual import utilization_of, worked_of
@@ -134,6 +134,26 @@ class View(Readings):
         """Return the share of its usual work that each node now loses, 0 where that is not known, (n,)."""
         lost = 1 - self.recent(self.utilization) / self.levels[1]
         return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
+
+    def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
+        """Return the mean share of its usual work that each node of `hit` lost, (n,); nan where that is not known.
+
+        It is taken since an open alert of the rules was last seen, else over the last `steps`: summed over the ticks of an
+        alert it is what was lost, step by step, whatever the newest readings are.
+        """
+        rows = np.flatnonzero(hit)
+        lost = np.full(self.n, np.nan)
+        if len(rows):
+            ago = np.array([self._unseen(row, int(steps[row]), rules) for row in rows.tolist()])
+            share = np.clip(1 - self.utilization[rows] / self.levels[1][rows, None], 0, 1)
+            share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
+            lost[rows] = mean_of(share)
+        return lost
+
+    def _unseen(self, row: int, steps: int, rules: tuple[str, ...]) -> int:
+        alert = self.alert(rules, self.roster.scopes[self.roster.scope[row]])
+        unseen = round((self.now - alert.seen) / self.window.step) if alert else steps
+        return min(max(1, unseen), self.window.n_steps)
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules in a scope."""

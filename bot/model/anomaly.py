@@ -60,6 +60,8 @@ class Anomaly:
     runners_up: tuple[tuple[Cause, float], ...] = ()
     suggestions: tuple[str, ...] = ()
     wasted_shares: tuple[float, ...] = ()
+    shares_since: tuple[float, ...] = ()
+    """The mean of these since the alert was last seen, at its opening since its onset; empty = they were the same throughout."""
     usd_per_hour: Decimal | None = None
     lost_hours: tuple[float, ...] = ()
     """Hours of each thing (parallel to `things`) that were lost before this was told, and are over."""

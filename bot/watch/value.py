@@ -28,9 +28,9 @@ def value(
     """Return the alert with its waste and its risk at `now`; `before` is the same alert as last saved, None when it just opened.
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
-    those since the onset; it stands still while the anomaly is not seen. Month end = so far + waste an hour x hours left
-    in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what lies between its end
-    and the new `onset` is not counted.
+    those since the onset, each by its own share; it stands still while the anomaly is not seen. Month end = so far + waste an
+    hour x hours left in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what
+    lies between its end and the new `onset` is not counted.
     """
     alert = replace(alert, at_risk_usd=_at_risk(alert.anomaly, price)) if alert.seen == now else alert
     earlier = before.waste if before else None
@@ -38,10 +38,12 @@ def value(
     if priced is None or alert.seen != now:
         return replace(alert, waste=_stopped(alert, earlier) if alert.closed and earlier else earlier)
     per_hour, weakest, unpriced = priced
+    shares = alert.anomaly.shares_since
+    lately = _per_hour(replace(alert.anomaly, wasted_shares=shares), price) if shares else None
     since = before.seen if before and earlier else alert.anomaly.window.start
     if before and before.closed and onset:
         since = max(since, onset)
-    so_far = (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, now)
+    so_far = (earlier.so_far if earlier else Decimal(0)) + (lately or priced)[0] * _hours(since, now)
     so_far = max(so_far, _lost(alert.anomaly, price))
     waste = _waste(alert.anomaly, per_hour, so_far, weakest, now)
     return replace(alert, waste=replace(waste, unpriced=unpriced))

@@ -56,8 +56,9 @@ def find(view: View) -> RuleMatch:
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted = 1 - _level(view, hit, steps) / middle
-    return RuleMatch(hit & view.limits.on("starved.on"), steps, np.nan_to_num(wasted.astype(np.float64)))
+    wasted = np.nan_to_num((1 - _level(view, hit, steps) / middle).astype(np.float64))
+    since = view.lost_since(hit, steps, *FAMILY)
+    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since))
 
 
 def _may_be_under(view: View, middle: Floats) -> bool:

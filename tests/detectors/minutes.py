@@ -14,7 +14,7 @@ from adapters.store.memory import MemoryStore
 from bot.model.fleet import Instance, Inventory, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.price import Basis, Price
+from bot.model.price import AccountRates, Basis, Price
 from bot.model.reading import Reading
 from bot.watch.replay import replay
 from detectors import Detector
@@ -77,7 +77,7 @@ class Fleet:
     def replay(self):
         """Run the watch from beginning to end; return what was seen."""
         price = [Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "") for t in TYPES]
-        nothing = SimpleNamespace(deltas=lambda now, days: Reading(now), rates=lambda now: ())
+        nothing = SimpleNamespace(deltas=lambda now, days: Reading(now), rates=lambda now: AccountRates())
         prices = SimpleNamespace(quotes=lambda kind, region, now: [p for p in price if p.instance_type == kind])
         knowledge = SimpleNamespace(fallback_prices=tuple)
         parts = {"billing": nothing, "prices": prices, "knowledge": knowledge, "detect": Detector(), "interval": STEP}

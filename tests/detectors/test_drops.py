@@ -20,6 +20,18 @@ def test_the_reference_fleet_is_told_once_within_a_quarter_of_an_hour():
     assert hours(33) <= alert.closed <= hours(33.5)
 
 
+def test_what_a_drop_lost_is_summed_step_by_step():
+    """Two hours at a fifth of the usual and one at two fifths: what was lost is not what the newest readings lose."""
+    fleet = Fleet(8, days=1.5).starve(hours(30), hours(33))
+    fleet.scale(hours(31), hours(32), neuroncore_utilization=2.0)
+    lost, seen = 0.0, None
+    for now, detection in World(fleet).ticks(hours(29), hours(34.5)):
+        for drop in detection.anomalies:
+            lost += np.mean(drop.shares_since) * ((now - (seen or drop.window.start)) / timedelta(hours=1))
+            seen = now
+    assert lost == pytest.approx(0.78 * 2 + 0.56, abs=0.1)
+
+
 def test_the_alert_says_the_numbers_and_what_to_do():
     world = World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
     starved = only(world.at(hours(30.5)))

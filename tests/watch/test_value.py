@@ -62,6 +62,19 @@ def test_so_far_grows_by_the_hours_since_it_was_seen_and_a_repeated_tick_adds_no
     assert again.waste == later.waste
 
 
+def test_so_far_adds_what_was_lost_since_and_an_hour_costs_what_is_lost_now() -> None:
+    """An evaluation that ended a minute ago says little of the quarter of an hour before."""
+    first = value(alert(anomaly(shares_since=(0.5,) * 4)), None, lambda *_: price("20.00"), NOON)
+    hour = NOON + timedelta(hours=1)
+    found = replace(first.anomaly, shares_since=(0.25,) * 4)
+    later = value(replace(first, anomaly=found, seen=hour), first, lambda *_: price("20.00"), hour)
+    assert first.waste is not None
+    assert later.waste is not None
+    assert first.waste.so_far == pytest.approx(Decimal(20) * 4 / 2 / 6, abs=Decimal("0.00001"))
+    assert later.waste.so_far - first.waste.so_far == Decimal(20)
+    assert later.waste.per_hour == first.waste.per_hour == Decimal("60.00")
+
+
 def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
     first = value(alert(), None, lambda *_: price(), NOON)
     quiet = value(first, first, lambda *_: price(), NOON + timedelta(minutes=10))
