@@ -190,7 +190,7 @@ def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats
     rows = np.flatnonzero(roster.inference)
     if not len(rows) or not part.n_steps:
         return lowest, middle
-    daily, weekend = _daily(level[rows], part)
+    daily, weekend = daily_levels(level[rows], part)
     for kind in (0, 1):
         of_kind = daily[:, weekend == bool(kind)]
         counts = (~np.isnan(of_kind)).sum(axis=1)
@@ -201,7 +201,7 @@ def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats
     return lowest, middle
 
 
-def _daily(level: Floats, part: Frame) -> tuple[Floats, Mask]:
+def daily_levels(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     """Return the mean level per hour of day and day, (24, n_days, n), and which days are weekends."""
     seconds = part.start.timestamp() + (np.arange(part.n_steps) + 0.5) * part.step.total_seconds()
     hours = (seconds // 3600).astype(np.int64)

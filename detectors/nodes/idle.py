@@ -8,9 +8,10 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from detectors.arrays import Floats, Rows, mean_of
+from detectors import demand
+from detectors.arrays import Floats, Mask, Numbers, Rows, mean_of
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.view import View
+from detectors.view import GAP, View
 from detectors.words import lasted, percent
 
 BOOT_SECONDS = 1800.0
@@ -24,6 +25,7 @@ def find(view: View) -> RuleMatch:
     """Return nodes at or under `idle.below` for `idle.for`.
 
     One that never worked since its launch gets the compile grace too, and so does one that may wait for a peer that compiles.
+    A server that rests at an hour when its service usually does is not told.
     """
     steps, seen = view.streak(view.resting)
     if not steps.any():
@@ -32,8 +34,20 @@ def find(view: View) -> RuleMatch:
     fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
     needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)
-    hit = (view.eligible & (seen >= needed)) | (view.roster.running & stays)
+    begins = view.eligible & (seen >= needed)
+    begins &= ~_in_a_lull(view, begins, needed)
+    hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("idle.on"), steps.astype(np.float64), np.ones(view.n))
+
+
+def _in_a_lull(view: View, begins: Mask, needed: Numbers) -> Mask:
+    """Tell which servers rest as their service does: by habit where no runtime is known to be loaded, else as a loaded one."""
+    servers = begins & view.roster.inference
+    if not servers.any():
+        return servers
+    bare = (view.held[:, -view.window.steps(GAP) :] == 0).any(axis=1)
+    lull = np.where(bare, demand.by_habit(view, servers, needed), ~demand.may_be_told(view, servers, needed))
+    return np.asarray(servers & lull)
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:

@@ -8,12 +8,12 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
+from detectors import demand
 from detectors.arrays import Counts, Mask, Rows, mean_of
 from detectors.nodes import cores
 from detectors.progress import moving_scopes, stuck_scopes
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last
-from detectors.usual import utilization_of
 from detectors.view import LOOKBACK, View
 from detectors.words import lasted, percent, size
 
@@ -37,7 +37,7 @@ def find_unused(view: View) -> RuleMatch:
     """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
 
     A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
-    A server matches only at an hour when it usually has requests, or after a whole day without any.
+    A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
     """
     steps, seen = view.streak(view.holding)
     if not steps.any():
@@ -45,8 +45,9 @@ def find_unused(view: View) -> RuleMatch:
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0) & ~_often(view, touched)
     steps, seen = (np.minimum(streak, since_last(touched)) for streak in (steps, seen))
-    begins = view.eligible & (seen >= view.patience("allocated_unused.for"))
-    begins &= ~view.roster.inference | _usually_serves(view) | _quiet_day(view, begins & view.roster.inference)
+    needed = view.patience("allocated_unused.for")
+    begins = view.eligible & (seen >= needed)
+    begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
 
@@ -218,23 +219,6 @@ def _stopped_together(view: View, begins: Mask, steps: Counts) -> Mask:
         if scope in stuck or alike.sum() >= 2:
             mask[rows] = True
     return mask
-
-
-def _usually_serves(view: View) -> Mask:
-    """Tell which servers are known to have requests at this hour of such a day, (n,)."""
-    return np.asarray(view.levels[0] > 2 * view.number("idle.below"))
-
-
-def _quiet_day(view: View, asked: Mask) -> Mask:
-    """Tell which of the nodes asked for had no request for a day: a night without any is no waste that anyone can stop."""
-    quiet = np.zeros(view.n, dtype=bool)
-    rows = np.flatnonzero(asked)
-    if len(rows):
-        part = utilization_of(view.whole.last(24 * LOOKBACK).pick(rows))
-        worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
-        read = ~np.isnan(part)
-        quiet[rows] = ~worked & (read.mean(axis=1) >= 0.9) & (part.shape[1] >= view.window.steps(24 * LOOKBACK))
-    return quiet
 
 
 def _band(view: View, rows: Rows) -> tuple[float, float] | None:

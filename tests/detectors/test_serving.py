@@ -1,0 +1,59 @@
+"""What serves has hours: a lull that comes every day is no waste, and a service is judged as a whole."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import STEP, Fleet, World, hours
+
+from bot.model.causes import Cause
+
+QUARTER = timedelta(minutes=15)
+QUIET = {"neuroncore_utilization": 0.0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+UNLOADED = QUIET | {"neuroncore_memory": 0, "neuron_runtime_memory": 0}
+UNREAD = QUIET | {"neuroncore_memory": np.nan, "neuron_runtime_memory": np.nan}
+
+
+def service(nodes=4, days=8, nights=range(8), quiet=QUIET):
+    """Return nodes that serve by day and rest about 01:00 to 05:00, not to the minute, on the nights given."""
+    fleet = Fleet(nodes, days=days, cluster="answers", instance_type="inf2.48xlarge")
+    fleet.metrics["neuroncore_utilization_ratio"] *= 0.5
+    late = (0, 20, -15, 10, 25, -20, 5, 15)
+    for night in nights:
+        start = hours(24 * night + 1) + timedelta(minutes=late[night])
+        fleet.set(start, start + timedelta(hours=4), **quiet)
+        for i in range(nodes):  # somebody asks something now and then
+            at = start + timedelta(minutes=40 + 50 * i)
+            fleet.set(at, at + STEP, slice(i, i + 1), neuroncore_utilization=0.2)
+    return fleet
+
+
+@pytest.mark.parametrize("quiet", [QUIET, UNLOADED, UNREAD], ids=["loaded", "unloaded", "not read"])
+def test_a_lull_of_every_night_is_not_told_from_the_third_on(quiet):
+    assert World(service(quiet=quiet)).run(hours(48), hours(170), QUARTER) == []
+
+
+def test_a_lull_that_is_new_is_told_twice_and_then_known():
+    alerts = World(service(nights=range(3, 8))).run(hours(48), hours(190), QUARTER)
+    assert [(a.opened - hours(0)).days for a in alerts] == [3, 4]
+    assert {a.cause for a in alerts} == {Cause.ALLOCATED_UNUSED}
+
+
+def test_a_weekend_is_another_kind_of_day():
+    """From Monday to Friday requests come all day long; on the first Saturday nobody knows what is usual."""
+    assert World(service(nights=(5, 6))).run(hours(110), hours(160), QUARTER) == []
+
+
+def test_a_service_without_requests_at_noon_is_told():
+    fleet = service().set(hours(24 * 3 + 12), hours(24 * 3 + 18), **QUIET)
+    (alert,) = World(fleet).run(hours(24 * 3 + 11), hours(24 * 3 + 17), QUARTER)
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.ALLOCATED_UNUSED, 4)
+    assert alert.opened - hours(24 * 3 + 12) <= timedelta(hours=1, minutes=15)
+
+
+def test_a_node_to_which_no_request_comes_is_judged_with_its_service():
+    """Its peers answer: nothing is told for a day, and then that one node too many runs."""
+    fleet = service().set(hours(24 * 3 + 12), hours(24 * 8), slice(0, 1), **QUIET)
+    (alert,) = World(fleet).run(hours(24 * 3 + 11), hours(24 * 4 + 14), QUARTER)
+    assert (alert.cause, alert.anomaly.things) == (Cause.ALLOCATED_UNUSED, ("i-answers000",))
+    assert alert.opened == hours(24 * 4 + 12)
