@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly, AtRisk
+from bot.model.anomaly import Anomaly, AtRisk, BilledExcess
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
@@ -88,7 +88,7 @@ class Subject:
     shares_since: tuple[float, ...] = ()
     """The mean of these since the alert was last seen; empty = they were the same throughout."""
     usd_per_hour: Decimal | None = None
-    through: datetime | None = None
+    billed: BilledExcess | None = None
 
 
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
@@ -120,7 +120,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         metric=facts.metric if explanation.metric is None else explanation.metric,
         kind=explanation.kind or facts.about.value,
         severity=explanation.severity or facts.severity,
-        through=subject.through,
+        billed=subject.billed,
         at_risk=explanation.at_risk,
     )
 

@@ -35,6 +35,19 @@ class AtRisk:
 
 
 @dataclass(frozen=True)
+class BilledExcess:
+    """State what the bill shows of a waste over its usual; what it cost since `through` is an estimate."""
+
+    through: datetime
+    usd: Decimal
+    low: Decimal
+    """The least that an hour of it costs, in USD, and below the most: how much the usual moves by itself."""
+    high: Decimal
+    lasts: bool = True
+    """Whether the newest hours of the bill still show it: what is over costs nothing more."""
+
+
+@dataclass(frozen=True)
 class Anomaly:
     """State one finding at one tick; score in [0, 1], higher is stranger.
 
@@ -69,15 +82,20 @@ class Anomaly:
     """The frame's metric that a chart should show, with `kind` below."""
     kind: str = "node"
     severity: Severity = Severity.WARNING
-    through: datetime | None = None
-    """Until when the bill has shown it: what it cost since is an estimate; None where it is seen as it happens."""
+    billed: BilledExcess | None = field(default=None, metadata={"optional": True})
+    """What the bill has shown of it; None where it is seen as it happens."""
     at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
     """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
 
     @property
     def key(self) -> str:
         """Return the identity of the alert this opens: rule and scope."""
-        return f"{self.rule}/{self.scope}" if str(self.scope) else self.rule
+        return key_of(self.rule, self.scope)
+
+
+def key_of(rule: str, scope: Labels) -> str:
+    """Return the identity of the alerts of a rule in a scope."""
+    return f"{rule}/{scope}" if str(scope) else rule
 
 
 @dataclass(frozen=True)

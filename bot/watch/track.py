@@ -131,5 +131,5 @@ def _newest(alert: Alert) -> Peak:
 def _ended(alert: Alert) -> Alert:
     if alert.peak is None:
         return alert
-    ended = replace(alert, anomaly=replace(alert.peak.anomaly, window=alert.anomaly.window))
+    ended = replace(alert, anomaly=replace(alert.peak.anomaly, window=alert.anomaly.window, billed=alert.anomaly.billed))
     return replace(ended, waste=replace(alert.waste, per_hour=alert.peak.usd_per_hour)) if alert.waste else ended

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from bot.model.alert import Alert, Waste
-from bot.model.anomaly import Anomaly
+from bot.model.anomaly import Anomaly, BilledExcess
 from bot.model.fleet import Inventory
 from bot.model.money import CENT, cents
 from bot.model.policy import Policy
@@ -28,9 +28,10 @@ def value(
     """Return the alert with its waste and its risk at `now`; `before` is the same alert as last saved, None when it just opened.
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
-    those since the onset, each by its own share; it stands still while the anomaly is not seen. Month end = so far + waste an
-    hour x hours left in the UTC month; what was lost before it was told counts at once. Of an alert that fires again, what
-    lies between its end and the new `onset` is not counted.
+    those since the onset, each by its own share; it stands still while the anomaly is not seen. Of a cause of the bill it is
+    what the bill shows over the usual, and the newest rate for the hours that are not billed yet, where it goes on. Month end =
+    so far + waste an hour x hours left in the UTC month; what was lost before it was told counts at once. Of an alert that
+    fires again, what lies between its end and the new `onset` is not counted.
     """
     alert = replace(alert, at_risk_usd=_at_risk(alert.anomaly, price)) if alert.seen == now else alert
     earlier = before.waste if before else None
@@ -40,13 +41,25 @@ def value(
     per_hour, weakest, unpriced = priced
     shares = alert.anomaly.shares_since
     lately = _per_hour(replace(alert.anomaly, wasted_shares=shares), price) if shares else None
+    so_far = _so_far(alert, before, (lately or priced)[0], onset)
+    waste = _waste(alert.anomaly, per_hour, max(so_far, _lost(alert.anomaly, price)), weakest, now)
+    return replace(alert, waste=replace(waste, unpriced=unpriced))
+
+
+def _so_far(alert: Alert, before: Alert | None, per_hour: Decimal, onset: datetime | None) -> Decimal:
+    """Return what it has cost until it was seen: what the bill shows and an estimate since, or the hours at their price."""
+    if billed := alert.anomaly.billed:
+        return billed.usd + per_hour * _unbilled(billed, alert.seen)
+    earlier = before.waste if before else None
     since = before.seen if before and earlier else alert.anomaly.window.start
     if before and before.closed and onset:
         since = max(since, onset)
-    so_far = (earlier.so_far if earlier else Decimal(0)) + (lately or priced)[0] * _hours(since, now)
-    so_far = max(so_far, _lost(alert.anomaly, price))
-    waste = _waste(alert.anomaly, per_hour, so_far, weakest, now)
-    return replace(alert, waste=replace(waste, unpriced=unpriced))
+    return (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, alert.seen)
+
+
+def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
+    """Return the hours of it that the bill does not show yet; none where its newest hours show that it is over."""
+    return _hours(billed.through, now) if billed.lasts else Decimal(0)
 
 
 def _stopped(alert: Alert, waste: Waste) -> Waste:
@@ -54,24 +67,37 @@ def _stopped(alert: Alert, waste: Waste) -> Waste:
 
     A bill comes late: what was added since the last hour that it showed was an estimate, and the end has disproved it.
     """
-    estimated = _hours(alert.anomaly.through, alert.seen) if alert.anomaly.through else Decimal(0)
-    so_far = max(Decimal(0), waste.so_far - waste.per_hour * estimated)
+    billed = alert.anomaly.billed
+    so_far = billed.usd if billed else waste.so_far
     total = cents(so_far)
     return replace(waste, so_far=so_far, month_end=total, month_end_low=total, month_end_high=total)
 
 
 def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime) -> Waste:
-    left = _hours(now, month_of(now).end)
-    low, high = _range(anomaly, price)
+    low, middle, high = _month_end(anomaly, per_hour, so_far, price, now)
     return Waste(
         per_hour=cents(per_hour),
         so_far=so_far.quantize(Decimal("0.000001"), ROUND_HALF_EVEN),
-        month_end=cents(so_far + per_hour * left),
-        month_end_low=cents(so_far + per_hour * low * left),
-        month_end_high=cents(so_far + per_hour * high * left),
+        month_end=cents(middle),
+        month_end_low=cents(low),
+        month_end_high=cents(high),
         basis=str(price.basis) if price else "the bill",
         priced_at=price.asof if price else None,
     )
+
+
+def _month_end(
+    anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime
+) -> tuple[Decimal, Decimal, Decimal]:
+    """Return what it will have cost by the end of the UTC month if nothing changes: at least, about, and at most."""
+    left, billed = _hours(now, month_of(now).end), anomaly.billed
+    if billed:
+        since = _unbilled(billed, now)
+        left, unsure = (since + left if billed.lasts else Decimal(0)), _UNSURE[Basis.BILLED]
+        low, high = billed.low * (1 - unsure), billed.high * (1 + unsure)
+        return billed.usd + low * left, billed.usd + per_hour * left, billed.usd + high * left
+    low, high = (per_hour * factor for factor in _range(anomaly, price))
+    return so_far + low * left, so_far + per_hour * left, so_far + high * left
 
 
 def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tuple[Decimal, Price | None, int] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import BILLED_METRIC
 from detectors.arrays import Numbers
+from detectors.bill.excess import Ledger
 from detectors.bill.finding import BillFinding
 from detectors.bill.jump import is_fee, policy_of
 from detectors.bill.lines import DAY, LINE, BillLines, lay_out
@@ -21,19 +21,18 @@ from detectors.view import View
 from detectors.words import percent
 
 
-def commitment_findings(view: View, jumped: Sequence[BillFinding]) -> list[BillFinding]:
+def commitment_findings(view: View, jumped: Sequence[BillFinding], ledger: Ledger) -> list[BillFinding]:
     """Return a finding for each fee used under `commitment_unused.below` over `commitment_unused.days` settled days.
 
     A fee that has `jumped` already is left out: growth and level are one alert.
     """
-    frame = view.reading.frame("spend")
-    unused = lay_out(frame) if frame else None
+    frame, unused = view.reading.frame("spend"), ledger.days
     billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
-    if unused is None or billed is None:
+    if billed is None:
         return []
     already = {one.subject.scope for one in jumped if one.cause is Cause.COMMITMENT_UNUSED}
     rows = (row for row, line in enumerate(unused.lines) if is_fee(line) and line.only(LINE) not in already)
-    return [finding for row in rows if (finding := _judge(view, unused, billed, row))]
+    return [finding for row in rows if (finding := _judge(view, ledger, billed, row))]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,8 @@ class _Use:
         return np.asarray(1 - self.idle / self.fee)
 
 
-def _judge(view: View, unused: BillLines, billed: BillLines, row: int) -> BillFinding | None:
+def _judge(view: View, ledger: Ledger, billed: BillLines, row: int) -> BillFinding | None:
+    unused = ledger.days
     policy = policy_of(unused, row, view)
     n, below = int(policy.number("commitment_unused.days")), policy.number("commitment_unused.below")
     use = _Use(billed.values[row, -n:], unused.values[row, -n:])
@@ -58,10 +58,10 @@ def _judge(view: View, unused: BillLines, billed: BillLines, row: int) -> BillFi
         return None
     if use.shares.mean() >= below or use.shares[-1] >= below:
         return None
-    return _finding(unused, unused.lines[row], use, below)
+    return _finding(ledger, unused.lines[row], use, below)
 
 
-def _finding(bill: BillLines, line: Labels, use: _Use, below: float) -> BillFinding:
+def _finding(ledger: Ledger, line: Labels, use: _Use, below: float) -> BillFinding:
     name, shares = f"{line.service} ({line.usage_type})" if line.service else line.usage_type, use.shares
     mean, idle = float(shares.mean()), float(use.idle.mean())
     explanation = Explanation(
@@ -74,7 +74,7 @@ def _finding(bill: BillLines, line: Labels, use: _Use, below: float) -> BillFind
         evidence=(f"used between {percent(float(shares.min()))} and {percent(float(shares.max()))} on each of these days",),
         confidence=0.9,
     )
-    lost = Decimal(str(round(idle / 24, 4)))
-    start = bill.end - len(shares) * DAY
-    subject = Subject(line.only(LINE), line, (line.usage_type,), start, usd_per_hour=lost, through=bill.end)
+    scope, start = line.only(LINE), ledger.days.end - len(shares) * DAY
+    excess = ledger.whole(line, ledger.since(Cause.COMMITMENT_UNUSED, scope, start))
+    subject = Subject(scope, line, (line.usage_type,), start, usd_per_hour=excess.rate, billed=excess.billed)
     return BillFinding(Cause.COMMITMENT_UNUSED, subject, explanation)

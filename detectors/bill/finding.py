@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from decimal import Decimal
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
+from detectors.bill.excess import Ledger
 from detectors.bill.explain import RootCause
 from detectors.bill.growth import HOURS, Jump, root_of
 from detectors.bill.lines import DAY
@@ -54,14 +54,14 @@ def told_before(finding: BillFinding, view: View) -> bool:
     )
 
 
-def findings_of(jumps: Sequence[Jump]) -> list[BillFinding]:
+def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
     """Return one finding per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}
     for jump in jumps:
         members = groups.setdefault((jump.cause, scope_of_jump(jump)), {})
         members[jump.where] = _together(members[jump.where], jump) if jump.where in members else jump
     ranked = sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1])))
-    return [_finding(cause, scope, list(members.values())) for (cause, scope), members in ranked]
+    return [_finding(cause, scope, list(members.values()), ledger) for (cause, scope), members in ranked]
 
 
 def scope_of_jump(jump: Jump) -> Labels:
@@ -75,15 +75,15 @@ def _together(day: Jump, later: Jump) -> Jump:
     return replace(day, since=min(day.since, later.since), until=max(day.until, later.until))
 
 
-def _finding(cause: Cause, scope: Labels, jumps: list[Jump]) -> BillFinding:
+def _finding(cause: Cause, scope: Labels, jumps: list[Jump], ledger: Ledger) -> BillFinding:
     jumps = sorted(jumps, key=lambda j: (-j.extra, j.where.usage_type))
     root = root_of(tuple(part for jump in jumps for part in _by_day(jump)))
     usages = tuple(j.where.usage_type for j in jumps if j.where.usage_type) or (scope.service or str(scope),)
     labels = Labels.shared(j.where for j in jumps)
     labels = _typed(root.labels if root else Labels(), jumps).merge(labels)
-    hourly = _hourly(sum(j.extra for j in jumps))
-    through = max(j.until for j in jumps)
-    subject = Subject(scope, labels, usages, min(j.since for j in jumps), usd_per_hour=hourly, through=through)
+    start = min(j.since for j in jumps)
+    excess = ledger.over_usual(jumps, ledger.since(cause, scope, start))
+    subject = Subject(scope, labels, usages, start, usd_per_hour=excess.rate, billed=excess.billed)
     return BillFinding(cause, subject, _explanation(cause, scope, jumps, usages, root))
 
 
@@ -96,10 +96,6 @@ def _typed(labels: Labels, jumps: Sequence[Jump]) -> Labels:
     """Add the instance type where all of it is hours of one."""
     types = {match[1] if (match := HOURS.search(j.where.usage_type)) else "" for j in jumps}
     return replace(labels, instance_type=types.pop()) if len(types) == 1 else labels
-
-
-def _hourly(extra: float) -> Decimal:
-    return (Decimal(str(round(extra, 2))) / 24).quantize(Decimal("0.0001"))
 
 
 def _explanation(

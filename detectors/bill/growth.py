@@ -15,6 +15,8 @@ from detectors.bill.lines import DAY
 
 HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
 """Usage types of instance hours, and the instance type in them."""
+MOST = 0.8
+"""Share of a growth that the things hold which say whose it is."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,14 @@ class Jump:
     def extra(self) -> float:
         """Return USD a day over the usual."""
         return max(0.0, self.value - (self.low + self.high) / 2) * (DAY / self.step)
+
+    @property
+    def growing(self) -> tuple[Labels, ...]:
+        """Return the fewest things that hold most of the growth."""
+        ranked = sorted(self.parts, key=lambda x: (x[2] - x[1], str(x[0])))
+        reached = np.cumsum([max(0.0, now - usual) for _, now, usual in ranked])
+        n = int(np.argmax(reached >= MOST * reached[-1])) + 1 if ranked else 0
+        return tuple(thing for thing, _, _ in ranked[:n])
 
     @property
     def root(self) -> RootCause | None:

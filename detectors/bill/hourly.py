@@ -12,7 +12,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.bill.growth import HOURS, Jump
-from detectors.bill.jump import allowed, cause_of, is_fee, never_billed, policy_of, usual_day
+from detectors.bill.jump import allowed, cause_of, never_billed, policy_of, usual_day
 from detectors.bill.lines import DAY, HOUR, LEAST_DAYS, BillLines
 from detectors.bill.use import used
 from detectors.view import View
@@ -43,9 +43,10 @@ def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     such 24 hours of the two weeks before: work that only comes at another hour of the day is no burst. A charge by the day is
     spread over the hours.
     """
-    n, judged = bill.n_steps, (days.end - bill.start) // HOUR
-    if n < LEAST_DAYS * 24 + _BACK or judged >= n:
+    n = bill.n_steps
+    if n < LEAST_DAYS * 24 + _BACK or days.end > bill.end:
         return []
+    judged = min((days.end - bill.start) // HOUR, n - 1)  # what reaches the newest hour goes on, though its day has settled
     at = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, at)
     by_day = np.array([days.usual.get(line, 0.0) for line in bill.lines])
@@ -65,7 +66,7 @@ class _HourRange:
     low: Numbers
     high: Numbers
     judged: int
-    """The first step that no settled day holds."""
+    """The first step that no settled day holds, the newest where all are settled."""
     new: bool
     """Whether the settled days never had the line."""
 
@@ -95,7 +96,7 @@ def _pick(ranked: Numbers, rank: Rows) -> Numbers:
 
 def _judge(bill: BillLines, hours: _HourRange, view: View) -> Jump | None:
     policy, line = policy_of(bill, hours.row, view), bill.lines[hours.row]
-    run = None if is_fee(line) else _dearest_run(bill.values[hours.row], hours, policy)
+    run = _dearest_run(bill.values[hours.row], hours, policy)
     if run is None:
         return None
     start, end = run

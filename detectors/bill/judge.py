@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from bot.model.anomaly import Anomaly
 from bot.model.frame import Frame
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.commitment import commitment_findings
+from detectors.bill.excess import Ledger
 from detectors.bill.finding import BillFinding, findings_of, told_before
 from detectors.bill.growth import Jump
 from detectors.bill.hourly import SettledDays, hour_jumps
@@ -21,7 +24,7 @@ class BillJudge:
 
     def __init__(self) -> None:
         self._jumps_by_day = Memo[list[Jump]]()
-        self._settled_days = Memo[SettledDays | None]()
+        self._settled_days = Memo[SettledDays]()
         self._findings = Memo[list[BillFinding]]()
         self._burns = Memo[list[BudgetBurn]]()
 
@@ -33,15 +36,19 @@ class BillJudge:
     def _findings_of(self, view: View) -> list[BillFinding]:
         """Return the findings in the bill: judged by days when another has settled, and by the hours since."""
         day, hour = (_settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
-        policy = (view.policy.values, view.policy.overrides)
+        policy, known = (view.policy.values, view.policy.overrides), _known(view)
 
         def judged() -> list[BillFinding]:
-            by_day = self._jumps_by_day.get((day, policy), lambda: _day_jumps(view))
-            days = self._settled_days.get(day, lambda: _settled_days(view)) if hour else None
-            jumped = findings_of([*by_day, *_hour_jumps(view, days)])
-            return [*jumped, *commitment_findings(view, jumped)]
+            days, hours = _lines(view, "spend"), _lines(view, "spend_hour")
+            assert days
+            by_day = self._jumps_by_day.get((day, policy), lambda: day_jumps(days, view))
+            by_hour = hour_jumps(hours, self._settled_days.get(day, lambda: SettledDays.of(days)), view) if hours else []
+            newest, above = int(view.policy.number("spend_jump.hours")), view.policy.number("spend_jump.above")
+            ledger = Ledger(days, hours, newest, above, dict(known))
+            jumped = findings_of([*by_day, *by_hour], ledger)
+            return [*jumped, *commitment_findings(view, jumped, ledger)]
 
-        return self._findings.get((day, hour, policy), judged) if day else []
+        return self._findings.get((day, hour, policy, known), judged) if day else []
 
     def _burns_of(self, view: View) -> list[BudgetBurn]:
         day = _settled_key(view.reading.frame("spend"))
@@ -65,17 +72,8 @@ def _lines(view: View, kind: str) -> BillLines | None:
     return lay_out(frame) if frame else None
 
 
-def _day_jumps(view: View) -> list[Jump]:
-    bill = _lines(view, "spend")
-    return day_jumps(bill, view) if bill else []
-
-
-def _settled_days(view: View) -> SettledDays | None:
-    days = _lines(view, "spend")
-    return SettledDays.of(days) if days else None
-
-
-def _hour_jumps(view: View, days: SettledDays | None) -> list[Jump]:
-    """Return the jumps in the hours since the newest settled day."""
-    hours = _lines(view, "spend_hour") if days else None
-    return hour_jumps(hours, days, view) if hours and days else []
+def _known(view: View) -> tuple[tuple[str, datetime], ...]:
+    """Return the keys of the alerts of the bill that are open or may open again, each with its beginning."""
+    again = view.now - view.policy.duration("alert.reopen_within")
+    known = [one for one in view.alerts if one.anomaly.billed and (one.closed is None or one.closed > again)]
+    return tuple(sorted((one.key, one.anomaly.window.start) for one in known))

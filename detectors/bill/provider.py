@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly
+from bot.model.anomaly import Anomaly, BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
@@ -74,7 +74,8 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
     things = tuple(dict.fromkeys(one.usage_type or one.service for one in finding.causes if one.usage_type or one.service))
     hourly = (daily / 24).quantize(Decimal("0.0001"))
     labels = Labels.shared(finding.causes)
-    subject = Subject(scope, labels, things or (finding.id,), _start(finding), usd_per_hour=hourly)
+    billed = BilledExcess(_end(finding), finding.impact, hourly, hourly)
+    subject = Subject(scope, labels, things or (finding.id,), _start(finding), usd_per_hour=hourly, billed=billed)
     yield anomaly_of(view, Cause.SPEND_JUMP, subject, explanation)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from detectors.arrays import Numbers
-from detectors.bill.growth import HOURS, Jump
+from detectors.bill.growth import HOURS, MOST, Jump
 from detectors.bill.lines import DAY, BillLines
 from detectors.usual import utilization_of
 from detectors.view import View
@@ -21,8 +21,6 @@ DEAREST = 2.5
 """More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
 _ALONG = 0.1
 """Storage and requests come along with new nodes in use, up to this share of the growth of the nodes' own price."""
-_MOST = 0.8
-"""Share of a growth that the things hold which say whose it is."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     use = _use(jump, view, nodes)
     if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * 1.3:
         return True
-    things, grown = {thing for thing, _, _ in jump.parts}, _place(_growing(jump))
+    things, grown = {thing for thing, _, _ in jump.parts}, _place(jump.growing)
     rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type) and grown.selects(x)]
     hours = _growth(jump, bill, rows)
     along = jump.value - jump.high - hours
@@ -65,7 +63,7 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
     """Tell whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
-    growing = _growing(jump)
+    growing = jump.growing
     place, usual = _place(growing), sum(usual for thing, _, usual in jump.parts if thing in growing)
     if not (place.team or place.cluster):
         return False
@@ -105,14 +103,6 @@ def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]
 def _type(thing: Labels) -> str:
     match = HOURS.search(thing.usage_type)
     return match[1] if match else ""
-
-
-def _growing(jump: Jump) -> tuple[Labels, ...]:
-    """Return the fewest things of a jump that hold most of its growth."""
-    ranked = sorted(jump.parts, key=lambda x: (x[2] - x[1], str(x[0])))
-    reached = np.cumsum([max(0.0, now - usual) for _, now, usual in ranked])
-    n = int(np.argmax(reached >= _MOST * reached[-1])) + 1 if ranked else 0
-    return tuple(thing for thing, _, _ in ranked[:n])
 
 
 def _place(things: Sequence[Labels]) -> Labels:
@@ -172,7 +162,7 @@ def _at_work(view: View, nodes: Labels, jump: Jump) -> bool:
     """Tell whether nearly all of the named nodes' hours of the newest step were used."""
     start = jump.until - _newest(jump)
     seen, _ = _seen_and_busy(view, nodes, start, jump.until)
-    return bool(busy_hours(view, nodes, start, jump.until) >= _MOST * seen.sum() > 0)
+    return bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)
 
 
 def _seen_and_busy(view: View, nodes: Labels, start: datetime, end: datetime) -> tuple[Numbers, Numbers]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from bot.cards.alert_words import price_words
+from bot.model.anomaly import BilledExcess
 from bot.model.price import Basis
 from bot.watch.value import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
@@ -85,14 +86,14 @@ def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
 
 
 def test_dollars_since_the_last_hour_that_the_bill_showed_are_taken_back_when_a_late_bill_ends_an_alert() -> None:
-    told = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), through=NOON + timedelta(hours=20)))
+    billed = BilledExcess(NOON + timedelta(hours=20), Decimal(240), Decimal(11), Decimal(13))
+    told = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed))
     day = NOON + timedelta(hours=24)
-    first = value(told, None, lambda *_: None, NOON)
-    later = value(replace(first, seen=day), first, lambda *_: None, day)
+    later = value(replace(told, seen=day), value(told, None, lambda *_: None, NOON), lambda *_: None, day)
     over = value(replace(later, closed=day), later, lambda *_: None, day + timedelta(minutes=15)).waste
     assert later.waste is not None
     assert over is not None
-    assert later.waste.so_far - over.so_far == Decimal(12) * 4
+    assert (later.waste.so_far, over.so_far) == (Decimal(240 + 12 * 4), Decimal(240))
     assert over.month_end == over.so_far.quantize(Decimal("0.01"))
 
 
@@ -148,3 +149,11 @@ def test_things_without_a_price_are_counted_and_named() -> None:
     assert valued.waste is not None
     assert (valued.waste.per_hour, valued.waste.unpriced) == (Decimal("60.00"), 1)
     assert "1 of 4 nodes left out, as no price is known for them" in price_words(valued)
+
+
+def test_a_card_says_through_when_the_bill_shows_it_and_that_later_hours_are_an_estimate() -> None:
+    billed = BilledExcess(NOON, Decimal(240), Decimal(11), Decimal(13))
+    told = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed)), None, lambda *_: None, NOON)
+    assert price_words(told) == "Billed through 2026-11-20 12:00 UTC, later hours are an estimate"
+    over = replace(told, anomaly=replace(told.anomaly, billed=replace(billed, lasts=False)))
+    assert price_words(over) == "Billed through 2026-11-20 12:00 UTC"

@@ -1,0 +1,199 @@
+"""Add up what the bill shows of a finding over its usual: hour by hour, or day by day where the export has no hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+
+from bot.model.anomaly import BilledExcess, key_of
+from bot.model.causes import Cause
+from bot.model.labels import Labels
+from detectors.arrays import Numbers
+from detectors.bill.growth import HOURS, Jump
+from detectors.bill.lines import DAY, HOUR, LINE, BillLines
+
+_LOOKBACK = 14
+"""Days before its first hour that say what is usual."""
+_LESS = 0.5
+"""Share of the same hours of the day before under which the newest are of another level."""
+
+
+@dataclass(frozen=True)
+class Excess:
+    """Hold USD over the usual of each step since a finding began, and up to how much it moves by itself, each (n_steps,)."""
+
+    over: Numbers
+    calm: Numbers
+    spread: float
+    """How far the usual lies apart on other days, in USD a step."""
+    through: datetime
+    per_day: int
+    """How many steps a day has."""
+    newest: int = 1
+    """How many steps tell whether it goes on."""
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether the newest steps show it, or it comes and goes: what comes by night is not over at noon."""
+        day, k, n = self.per_day, self.newest, len(self.over)
+        if not self._calm(n - k, n):
+            return True
+        return n >= day + k and self._calm(n - day - k, n - day) and not self._calm(n - day, n)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Return USD an hour of its newest day, of the newest steps where they are of another level, or while it lasted."""
+        day, k = self.per_day, self.newest
+        if not self.lasts:
+            return max(0.0, float(self.over[self.over > self.calm].mean())) * day / 24 if self._told else 0.0
+        whole, now = float(self.over[-day:].mean()), float(self.over[-k:].mean())
+        before = float(self.over[-day - k : -day].mean()) if len(self.over) >= day + k else whole
+        alike = _LESS * before <= now <= before / _LESS or self._calm(len(self.over) - k, len(self.over))
+        return max(0.0, whole if alike else now) * day / 24
+
+    @property
+    def _told(self) -> bool:
+        return bool((self.over > self.calm).any())
+
+    def _calm(self, start: int, end: int) -> bool:
+        """Tell whether some steps together cost no more than usual."""
+        start = max(0, start)
+        return bool(self.over[start:end].mean() <= self.calm[start:end].mean())
+
+    @property
+    def billed(self) -> BilledExcess:
+        """Return it as an anomaly states it."""
+        rate, spread = self.usd_per_hour, self.spread * self.per_day / 24
+        usd = Decimal(str(round(max(0.0, float(self.over.sum())), 6)))
+        return BilledExcess(self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), self.lasts)
+
+    @property
+    def rate(self) -> Decimal:
+        """Return USD an hour as an anomaly states it."""
+        return _rate(self.usd_per_hour)
+
+
+def _rate(usd: float) -> Decimal:
+    return Decimal(str(round(usd, 4)))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Hold the settled days of the bill, and its hours where the export has them."""
+
+    days: BillLines
+    hours: BillLines | None
+    newest: int
+    """How many hours in a row tell that something goes on."""
+    above: float
+    """Growth over the usual that is none yet, as a share."""
+    began: Mapping[str, datetime]
+    """When what the known alerts are about began, by their keys: their dollars count from there."""
+
+    def since(self, cause: Cause, scope: Labels, start: datetime) -> datetime:
+        """Return since when the dollars of a finding count."""
+        return min(start, self.began.get(key_of(cause.value, scope), start))
+
+    def over_usual(self, jumps: Sequence[Jump], since: datetime) -> Excess:
+        """Return what jumps of one finding cost over their usual since its first hour."""
+        began = min(jump.since for jump in jumps)
+        bill, rows = self._series(jumps)
+        first = _first(bill, min(since, began), began)
+        series = np.nan_to_num(bill.parts[rows].sum(axis=0, dtype=np.float64))
+        usual, spread = _usual(series, bill, first)
+        n = _arrived(series[first:], usual, DAY // bill.step)
+        over, calm = (series[first:] - usual)[:n], (self.above * usual + spread)[:n]
+        return Excess(over, calm, spread, bill.at(first + n), DAY // bill.step, self.newest if bill.step == HOUR else 1)
+
+    def _series(self, jumps: Sequence[Jump]) -> tuple[BillLines, list[int]]:
+        """Return the part of the bill that knows most of the jumps, and the things there that they are about."""
+        for bill in (self.hours, self.days):
+            rows = _things_of(jumps, bill) if bill is not None and bill.end >= self.days.end else []
+            if bill is not None and rows:
+                return bill, rows
+        return self.days, []
+
+    def whole(self, line: Labels, since: datetime) -> Excess:
+        """Return all that a line cost since a time: what nobody uses has no usual."""
+        bill, rows = next(
+            (bill, rows)
+            for bill in (self.hours, self.days)
+            if bill is not None and ((rows := [i for i, x in enumerate(bill.lines) if x == line]) or bill is self.days)
+        )
+        first = min(max(0, (since - bill.start) // bill.step), bill.n_steps - 1)
+        series = np.nan_to_num(bill.values[rows, first:].sum(axis=0, dtype=np.float64))
+        calm, newest = np.zeros(len(series)), self.newest if bill.step == HOUR else 1
+        return Excess(series, calm, float(np.std(series)), bill.end, DAY // bill.step, newest)
+
+
+def _arrived(series: Numbers, usual: Numbers, per_day: int) -> int:
+    """Return how many steps have arrived: what is billed in every hour and not in the newest ones is late, for a day at most."""
+    n = len(series)
+    last = n - int(np.argmax(series[::-1] > 0)) if (series > 0).any() else n
+    return last if n - last <= per_day and (usual[last:] > 0).all() else n
+
+
+def _first(bill: BillLines, since: datetime, began: datetime) -> int:
+    """Return the first step to add up: that of `since`, or of the newest jump where nothing before the former is known."""
+    first = (since - bill.start) // bill.step
+    first = first if first * bill.step >= 7 * DAY else (began - bill.start) // bill.step
+    return int(min(max(0, first), bill.n_steps - 1))
+
+
+def _things_of(jumps: Sequence[Jump], bill: BillLines) -> list[int]:
+    """Return the rows of the things that jumps are about."""
+    tests = [_Subject.of(jump) for jump in jumps]
+    return [i for i, thing in enumerate(bill.things) if any(test.holds(thing) for test in tests)]
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """Say which things a jump is about: those of its line, in the place that grew.
+
+    Hours of an instance type count whatever they are bought as: what was spot and is now on demand costs the difference.
+    """
+
+    where: Labels
+    place: Labels
+    instance_type: str
+    parts: frozenset[Labels]
+
+    @staticmethod
+    def of(jump: Jump) -> _Subject:
+        match = HOURS.search(jump.where.usage_type)
+        place = Labels.shared(jump.growing).only(("cluster", "team", "project"))
+        where = jump.where.only(("account", "region") if match else LINE)
+        wide = frozenset() if jump.where.usage_type else frozenset(thing for thing, _, _ in jump.parts)
+        return _Subject(where, place, match[1] if match else "", wide)
+
+    def holds(self, thing: Labels) -> bool:
+        """Tell whether a thing belongs to it."""
+        if self.parts:
+            return thing in self.parts
+        if not (self.where.selects(thing) and self.place.selects(thing)):
+            return False
+        match = HOURS.search(thing.usage_type) if self.instance_type else None
+        return not self.instance_type or bool(match and match[1] == self.instance_type)
+
+
+def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float]:
+    """Return the usual USD of each step since `first`, by the same steps of like days of the two weeks before, and its spread.
+
+    Working days are alike, and so are weekends, where at least two of them are known.
+    """
+    day, n = DAY // bill.step, len(series)
+    days = min(_LOOKBACK, first // day)
+    if not days:
+        return np.zeros(n - first), 0.0
+    before = series[first - days * day : first].reshape(days, day)
+    weekend = np.array([bill.at(i).weekday() >= 5 for i in range(first - days * day, n)])
+    past, usual = weekend[: days * day].reshape(days, day), np.empty(n - first)
+    for i in range(n - first):
+        column, like = before[:, i % day], past[:, i % day] == weekend[days * day + i]
+        usual[i] = np.median(column[like] if like.sum() >= 2 else column)
+    low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
+    return usual, float(high - low) / 2 / day
