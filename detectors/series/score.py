@@ -50,7 +50,8 @@ def strangeness_of_all(
     seconds: Numbers, columns: Numbers, apart: Numbers, pace: SeriesPace, signals: tuple[SeriesSignal, ...] = SIGNALS
 ) -> Numbers:
     """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more signal."""
-    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), signals) for column in columns.T], axis=1)
+    asked = tuple(signal for signal in signals if columns.shape[1] == 1 or not signal.alone)
+    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), asked) for column in columns.T], axis=1)
     if strange.shape[1] > 1:
         strange[:, 0] = np.maximum(strange[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
     return together(strange)

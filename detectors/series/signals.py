@@ -38,9 +38,14 @@ class ScoredSeries:
     pace: SeriesPace
 
     @cached_property
+    def by_season(self) -> Numbers:
+        """Return how far each reading is from the usual of its time of day, and of week; (2, n), nan where that is unknown."""
+        return np.stack([self.values - usual_at(self.seconds, self.values, season) for season in SEASONS])
+
+    @cached_property
     def residuals(self) -> Numbers:
-        """Return how far each reading is from the usual of its time of day, and of week; (2, n)."""
-        return seasonal_residuals(self.seconds, self.values, 12 * self.pace.hour)
+        """Return the same, nan where the other season is the better guess; (2, n)."""
+        return fitting_better(self.by_season, 12 * self.pace.hour)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class SeriesSignal:
     """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks.
 
     It must leave `tail` scales of its own tail behind as well, and hold for `rows` rows. `delays` multiplies how long a row is
-    too new for history: what is to find a drift must not learn from its beginning.
+    too new for history: what is to find a drift must not learn from its beginning. One that `knows_weeks` is silent until the
+    usual of the week is known: before that, each weekend is far from the usual of its hours. One that is asked `alone` is left
+    out where there are several metrics: they share their load, and a busy half day is not the news of each.
     """
 
     name: str
@@ -57,6 +64,8 @@ class SeriesSignal:
     tail: float = 0.0
     rows: int = 1
     delays: int = 1
+    knows_weeks: bool = False
+    alone: bool = False
 
     def strength(self, series: ScoredSeries) -> Numbers:
         """Return the excess in multiples of the needed excess; (n,) >= 0."""
@@ -65,7 +74,8 @@ class SeriesSignal:
         needed = self.worth * spreads(values, pace)
         if self.tail:
             needed = np.fmax(needed, self.tail * tails(values, pace))
-        return excess(values, needed * youth(values, pace), pace, self.rows)
+        strength = excess(values, needed * youth(values, pace), pace, self.rows)
+        return np.where(np.maximum.accumulate(~np.isnan(series.by_season[-1])), strength, 0.0) if self.knows_weeks else strength
 
 
 def level(series: ScoredSeries) -> Numbers:
@@ -104,6 +114,12 @@ def weekly(series: ScoredSeries) -> Numbers:
     return by_week
 
 
+def offset(series: ScoredSeries) -> Numbers:
+    """Return the mean of the last twelve hours' distances from the usual of their times: half a day unlike that half day."""
+    by_day, by_week = series.residuals
+    return mean_read(np.where(np.isnan(by_day), by_week, by_day), 12 * series.pace.hour)
+
+
 SIGNALS = (
     SeriesSignal("level", level, 0.38, tail=TAILS),
     SeriesSignal("sustained", sustained, 0.55, delays=5),
@@ -111,6 +127,7 @@ SIGNALS = (
     SeriesSignal("roughness", roughness, 0.77, delays=5),
     SeriesSignal("daily", daily, 1.8, tail=TAILS, rows=2),
     SeriesSignal("weekly", weekly, 0.5, tail=TAILS, rows=2),
+    SeriesSignal("offset", offset, 0.25, knows_weeks=True, alone=True),
 )
 """Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
 
@@ -173,17 +190,6 @@ class Season:
 SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
 
 
-def seasonal_residuals(seconds: Numbers, values: Numbers, every: int) -> Numbers:
-    """Return each value minus the usual at its time of day, and of week; (2, n), nan where that is not the better guess.
-
-    nan too where too little is known. `seconds` never falls. The choice is made anew every `every` rows, from the errors up
-    to then, so that later rows change nothing before them.
-    """
-    residuals = np.stack([values - usual_at(seconds, values, season) for season in SEASONS])
-    chosen = _fitting_better(np.abs(residuals), every)
-    return np.where(chosen == np.arange(len(SEASONS))[:, None], residuals, np.nan)
-
-
 def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
     """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
     past = np.stack([_ago(seconds, values, season.seconds * n, seconds) for n in range(1, season.back + 1)])
@@ -201,13 +207,16 @@ def _ago(seconds: Numbers, values: Numbers, age: float, now: Numbers) -> Numbers
     return np.where(fresh, values[..., np.maximum(row, 0)], np.nan)
 
 
-def _fitting_better(errors: Numbers, every: int) -> np.ndarray:
-    """Return which season had the smaller mean error before the last multiple of `every` rows, where both are known; (n,)."""
-    both = ~np.isnan(errors).any(axis=0)
-    total = np.cumsum(np.where(both, errors, 0.0), axis=1)
+def fitting_better(residuals: Numbers, every: int) -> Numbers:
+    """Return the residuals (seasons, n), nan where another season had the smaller mean error so far, where all are known.
+
+    The choice is made anew every `every` rows, from the errors up to then, so that later rows change nothing before them.
+    """
+    errors = np.abs(residuals)
+    total = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
     row = np.arange(errors.shape[1]) // every * every
-    settled = total[:, np.maximum(row - 1, 0)] * (row > 0)
-    return np.asarray(settled.argmin(axis=0))
+    chosen = (total[:, np.maximum(row - 1, 0)] * (row > 0)).argmin(axis=0)
+    return np.where(chosen == np.arange(len(residuals))[:, None], residuals, np.nan)
 
 
 MOVES = 30

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.series.score import pace_of, score_series
-from detectors.series.signals import ENVELOPE_MOST, ScoredSeries, strangeness
+from detectors.series.signals import ENVELOPE_MOST, SIGNALS, ScoredSeries, strangeness
 
 DAY = 288
 
@@ -90,6 +91,35 @@ def test_a_week_is_learnt_where_days_differ():
     assert [row for row in spoken(values, 60) if row >= 4 * len(week)] == [monday_off + 1]
 
 
+def days(weeks, seed=0):
+    """Return a daily curve under noise so strong that no row tells much; (n, 1)."""
+    n = weeks * 7 * DAY
+    return (10 + 3 * np.sin(np.arange(n) / DAY * 2 * np.pi) + np.random.default_rng(seed).normal(0, 1, n))[:, None]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_a_day_unlike_that_half_day_is_told_though_each_row_is_usual(seed):
+    values = days(4, seed)
+    half_day = slice(23 * DAY, 23 * DAY + DAY // 2)
+    values[half_day] -= 1.5
+    assert [row for row in spoken(values) if row >= 21 * DAY] == pytest.approx([half_day.start], abs=DAY // 4)
+
+
+def test_half_days_are_not_judged_before_the_weeks_are_known():
+    values = days(3)[:, 0] - 3 * (np.arange(21 * DAY) // DAY % 7 >= 5)
+    series = ScoredSeries(np.array([at.timestamp() for at in times(21 * DAY)]), values, pace_of(np.arange(50) * 300.0))
+    offset = next(signal for signal in SIGNALS if signal.knows_weeks)
+    assert replace(offset, knows_weeks=False).strength(series)[: 14 * DAY].any()
+    assert not offset.strength(series)[: 14 * DAY].any()
+
+
+def test_a_load_that_metrics_share_is_not_the_news_of_each():
+    shared = days(4)
+    shared[23 * DAY : 23 * DAY + DAY // 2] -= 1.5
+    values = shared * [1, 2, 3] + np.random.default_rng(1).normal(0, 0.1, (len(shared), 3))
+    assert [row for row in spoken(values) if row >= 21 * DAY] == []
+
+
 def test_what_was_not_read_is_not_strange():
     values = calm()
     values[1000:1400] = np.nan
@@ -160,7 +190,7 @@ def test_metrics_that_part_company_are_told_though_each_is_in_its_range():
 
 @st.composite
 def recordings(draw):
-    """Return times with gaps, repeats and steps back, and values with nan, bursts and shifts."""
+    """Return ten days or some months of times with gaps, repeats and steps back, and values with nan, bursts and shifts."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, metrics = 900, draw(st.integers(1, 3))
     steps = rng.choice([0, 60, 300, 300, 300, 300, 7200, -300], n)
@@ -169,7 +199,8 @@ def recordings(draw):
     values[rng.random((n, metrics)) < draw(st.sampled_from([0, 0.1]))] = np.nan
     start = draw(st.integers(0, n))
     values[start:] += draw(st.sampled_from([0, 5, -20]))
-    return [START + timedelta(seconds=int(at)) for at in np.cumsum(steps)], values
+    slower = draw(st.sampled_from([1, 12]))
+    return [START + timedelta(seconds=int(at)) for at in slower * np.cumsum(steps)], values
 
 
 @given(recordings(), st.integers(1, 900))
