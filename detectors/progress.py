@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 
+from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
-from detectors.arrays import Floats
+from bot.model.labels import Labels
+from detectors.arrays import Floats, Rows
 from detectors.roster import scope_of
+from detectors.streak import sustained
+from detectors.usual import utilization_of
 from detectors.view import View
+
+AGE = "run_checkpoint_age_seconds"
 
 STUCK = timedelta(minutes=20)
 RECENT = timedelta(minutes=20)
@@ -62,3 +70,86 @@ def _speed(part: Frame) -> float | None:
     growth = np.diff(part.of("run_step_count"), axis=1)
     steps = growth[np.isfinite(growth) & (growth >= 0)]
     return float(np.median(steps)) if len(steps) >= 2 else None
+
+
+@dataclass(frozen=True)
+class NodesRun:
+    """Name a run: its row in the frame of runs (None where none is known), and the labels of its place."""
+
+    row: int | None
+    labels: Labels
+
+
+def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
+    """Return the run of a node: the one that reported at a time under its cluster and job; its place where that is not sure."""
+    place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
+    frame = view.reading.frame("run")
+    if frame is None or not labels.cluster:
+        return NodesRun(None, place)
+    reporting = ~np.isnan(frame.until(at).last(RECENT).of(AGE)).all(axis=1)
+    mine = [int(i) for i in np.flatnonzero(reporting) if frame.things[i].cluster == labels.cluster]
+    same = [i for i in mine if frame.things[i].job == labels.job]
+    mine = same or ([] if labels.job else mine)
+    return NodesRun(mine[0], frame.things[mine[0]]) if len(mine) == 1 else NodesRun(None, place)
+
+
+def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
+    """Return the age of a run's newest checkpoint at a time, seconds; None where nobody told it lately."""
+    frame = view.reading.frame("run")
+    if run.row is None or frame is None:
+        return None
+    ages = frame.until(at).last(RECENT).of(AGE)[run.row]
+    read = ages[~np.isnan(ages)]
+    return float(read[-1]) if len(read) else None
+
+
+def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) -> float:
+    """Return for how many of the last `age` seconds the run worked; all of them where its nodes are being taken already."""
+    frame = view.reading.frame("run")
+    if run.row is None or frame is None or (due and due <= view.now):
+        return age
+    return max(0.0, min(age, worked_seconds(view, frame, run.row, run_rows(view, run.labels), age)))
+
+
+def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
+    """Return every node that works on a run: all of it stops with one; the nodes themselves where no run is known."""
+    mine = run_rows(view, run.labels) if run.row is not None else []
+    return tuple(sorted({*things, *(view.roster.ids[i] for i in mine)}))
+
+
+def run_rows(view: View, labels: Labels) -> list[int]:
+    """Return the rows of the running nodes of a run: those that name its job, else all of its cluster."""
+    running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
+    return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
+
+
+def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
+    """Return how much of the last `age` seconds the run made progress: only work can be lost.
+
+    Not counted is when fewer than half of its nodes worked, or its step count stood still for `STUCK`.
+    """
+    steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
+    still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
+    stuck = float(still.sum()) * frame.step.total_seconds()
+    if not rows:
+        return age - stuck
+    part = view.whole.last(timedelta(seconds=age)).pick(rows)
+    level = utilization_of(part)
+    read = ~np.isnan(level)
+    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(read.sum(axis=0), 1)
+    idle = ~busy & read.any(axis=0)
+    return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
+
+
+def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtRisk | None:
+    """Return the work of the run on the nodes at `rows` that no checkpoint holds; None where it is not known.
+
+    Of a run that stands still since `stopped` it is the work before that.
+    """
+    until = min(view.now, stopped or view.now)
+    run = run_of(view, Labels.shared(view.roster.labels[i] for i in rows), until)
+    age = checkpoint_age(view, run, until)
+    if age is None:
+        return None
+    hours = min(worked_since(view, run, age + (view.now - until).total_seconds(), None), age) / 3600
+    return AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours) if hours > 0 else None

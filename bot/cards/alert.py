@@ -95,7 +95,9 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     lasted = ended - min(alert.anomaly.window.start for alert in alerts)
     total = sum((alert.waste.so_far for alert in alerts if alert.waste), Decimal(0))
     parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
-    risk = sum((alert.at_risk_usd for alert in alerts if alert.at_risk_usd), Decimal(0))
+    # A hang and the ageing checkpoint of one run put the same work at risk.
+    risks = {alert.anomaly.at_risk.things: alert.at_risk_usd for alert in alerts if alert.anomaly.at_risk and alert.at_risk_usd}
+    risk = sum(risks.values(), Decimal(0))
     parts += [f"{usd(risk)} of work was at risk"] if risk else []
     ack = worst.acknowledged
     if ack:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 
-from bot.model.anomaly import Anomaly
+from bot.model.anomaly import Anomaly, AtRisk
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Mask, Numbers
-from detectors.progress import STUCK
+from detectors.progress import AGE, RECENT, run_rows, worked_seconds
 from detectors.rule import Explanation, Subject, anomaly_of
-from detectors.streak import since_last, sustained
-from detectors.usual import utilization_of
+from detectors.streak import since_last
 from detectors.view import GAP, View
 from detectors.words import lasted
 
-RECENT = timedelta(minutes=20)
 LEARNT = timedelta(days=2)
 _ENOUGH = 2
 """Intervals that must have been seen: of three checkpoints in a row."""
@@ -33,9 +32,9 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     Where another rule explains most of its nodes, the missing checkpoint is an effect of that.
     """
     frame = view.reading.frame("run")
-    if frame is None or not frame.n_steps or not frame.has("run_checkpoint_age_seconds"):
+    if frame is None or not frame.n_steps or not frame.has(AGE):
         return
-    ages = frame.last(RECENT).of("run_checkpoint_age_seconds")
+    ages = frame.last(RECENT).of(AGE)
     read = ~np.isnan(ages)
     newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(read))]
     for row in np.flatnonzero(read.any(axis=1) & (newest >= LEAST.total_seconds())):
@@ -60,34 +59,13 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
     if interval is None or (rows and explained[rows].mean() >= 0.5):
         return None
     limit = factor * interval + frame.step.total_seconds()
-    if age < limit or worked_seconds(view, frame, row, rows, age) < limit:
+    worked = worked_seconds(view, frame, row, rows, age) if age >= limit else 0.0
+    if worked < limit:
         return None
-    subject = Subject(scope, labels, tuple(view.roster.ids[i] for i in rows), view.now - timedelta(seconds=age))
-    return anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, _explanation(labels, age, interval))
-
-
-def run_rows(view: View, labels: Labels) -> list[int]:
-    """Return the rows of the running nodes of a run: those that name its job, else all of its cluster."""
-    running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
-    return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
-
-
-def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
-    """Return how much of the last `age` seconds the run made progress: only work can be lost.
-
-    Not counted is when fewer than half of its nodes worked, or its step count stood still for `STUCK`.
-    """
-    steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
-    still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
-    stuck = float(still.sum()) * frame.step.total_seconds()
-    if not rows:
-        return age - stuck
-    part = view.whole.last(timedelta(seconds=age)).pick(rows)
-    level = utilization_of(part)
-    read = ~np.isnan(level)
-    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(read.sum(axis=0), 1)
-    idle = ~busy & read.any(axis=0)
-    return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
+    things = tuple(view.roster.ids[i] for i in rows)
+    subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
+    explanation = replace(_explanation(labels, age, interval), at_risk=AtRisk(things, worked / 3600) if things else None)
+    return anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, explanation)
 
 
 def _explanation(labels: Labels, age: float, interval: float) -> Explanation:
@@ -114,7 +92,7 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     reading in which a checkpoint fell is a mean of two ages, and dates none.
     """
     n, step = frame.steps(LEARNT + timedelta(seconds=age)), frame.step.total_seconds()
-    ages, steps = frame.of("run_checkpoint_age_seconds")[row, -n:], frame.of("run_step_count")[row, -n:]
+    ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
     at = np.flatnonzero(~np.isnan(ages))
     saved = at * step - ages[at]
     start = (np.diff(steps[at]) < 0) | (np.diff(at) > frame.steps(GAP))

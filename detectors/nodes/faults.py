@@ -11,6 +11,7 @@ from bot.model.causes import Cause
 from bot.model.counts import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
+from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
@@ -83,6 +84,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         score=0.97,
         evidence=(*parts, *devices, *cores.core_evidence(view, rows)),
         metric="neuron_hardware_ecc_events_count" if ecc else None,
+        at_risk=work_at_risk(view, rows),
     )
 
 

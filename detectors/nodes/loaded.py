@@ -11,7 +11,7 @@ from bot.model.counts import counted
 from detectors import demand
 from detectors.arrays import Counts, Mask, Rows, mean_of
 from detectors.nodes import cores
-from detectors.progress import moving_scopes, stuck_scopes
+from detectors.progress import moving_scopes, stuck_scopes, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last
 from detectors.view import LOOKBACK, View
@@ -112,6 +112,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         ),
         runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
         confidence=0.85,
+        at_risk=work_at_risk(view, rows, view.since(match.steps, rows, Cause.HUNG.value)),
     )
 
 

@@ -1,0 +1,74 @@
+"""A fault, a hang and an ageing checkpoint say what the work since the newest checkpoint cost."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from builder import START, STEP, Fleet, World, hours, only
+
+from bot.cards.alert import notice_card, over_card
+from bot.model.alert import Alert, Notification, Reason
+from bot.model.causes import Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.watch.value import value
+from tests.builders import price
+
+STILL = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+
+
+def run(saved=29.25, stands_from=48.0, job="llama-70b", silent_from=48.0):
+    """Return a run that saves every 45 minutes until an hour, stands still from another on, and reports until a third."""
+    minutes = np.arange(576) * 5.0
+    last = np.minimum(minutes, saved * 60) // 45 * 45
+    values = np.stack([np.minimum(minutes, stands_from * 60) * 10, (minutes - last) * 60], axis=1)[None].astype(np.float32)
+    values[:, minutes > silent_from * 60] = np.nan
+    things = (Labels(cluster="llama", job=job),)
+    return Frame("run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values)
+
+
+def valued(anomaly, now):
+    return value(Alert("a", anomaly, now, now), None, lambda thing: price("21.50"), now)
+
+
+def test_a_broken_device_says_what_a_stop_of_its_job_loses():
+    fleet = Fleet(4).set(hours(30) - STEP, hours(30), slice(1, 2), neuron_hardware_ecc_events=200)
+    fault = only(World(fleet, frames={"run": run()}).at(hours(30)))
+    assert (fault.cause, fault.things) == (Cause.HARDWARE_FAULT, ("i-llama001",))
+    assert (len(fault.at_risk.things), fault.at_risk.hours) == (4, pytest.approx(0.67, abs=0.01))
+    alert = valued(fault, hours(30))
+    assert alert.at_risk_usd == pytest.approx(Decimal("57.33"), abs=Decimal("0.01"))
+    card = notice_card(Notification("n", "c", Reason.FIRST, hours(30), (alert,)))
+    (line,) = [block for block in card.blocks if "At risk" in str(block)]
+    assert "of work on 4 nodes since the newest checkpoint, 40 min ago" in str(line)
+    assert card.data["at_risk_usd"] == alert.at_risk_usd
+
+
+@pytest.mark.parametrize("silent_from", [48.0, 30.0], ids=["reports", "silent too"])
+def test_a_hang_counts_the_work_before_it_and_no_minute_of_its_own(silent_from):
+    fleet = Fleet(4).set(hours(30), hours(36), **STILL)
+    world = World(fleet, frames={"run": run(stands_from=30, silent_from=silent_from)})
+    hang = only(world.at(hours(30.5)))
+    assert hang.cause is Cause.HUNG
+    assert hang.at_risk.hours == pytest.approx(0.7, abs=0.1)
+    (alert,) = world.run(hours(30), hours(32))
+    assert alert.anomaly.at_risk.hours == pytest.approx(0.7, abs=0.1)
+
+
+def test_an_ageing_checkpoint_says_what_it_would_cost():
+    risk = only(World(Fleet(4), frames={"run": run()}).at(hours(32)))
+    assert risk.cause is Cause.CHECKPOINT_AT_RISK
+    assert (risk.at_risk.things, risk.at_risk.hours) == (risk.things, pytest.approx(2.67, abs=0.1))
+
+
+@pytest.mark.parametrize("frames", [{}, {"run": run(silent_from=20)}], ids=["no run", "ended long ago"])
+def test_without_a_run_nothing_is_said_to_be_at_risk(frames):
+    fleet = Fleet(4).set(hours(30) - STEP, hours(30), slice(1, 2), neuron_hardware_ecc_events=200)
+    assert only(World(fleet, frames=frames).at(hours(30))).at_risk is None
+
+
+def test_the_same_work_is_not_counted_twice_at_the_end():
+    fleet = Fleet(4)
+    risk = valued(only(World(fleet, frames={"run": run()}).at(hours(32))), hours(32))
+    card = over_card((risk, risk), hours(33))
+    assert "$229 of work was at risk" in card.title
