@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
 from bot.cards.notes import note_lines
 from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Note
+from bot.model.counts import counted
+from bot.model.durations import age_text, rounded_duration
 from bot.model.fleet import Market
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
+from bot.model.notice import Scarcity, scarcities
 from bot.model.price import Price
+from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.ports import Ports
 
@@ -56,8 +60,63 @@ class Demand:
         return f"{self.nodes} x {self.instance_type} for {self.days} days"
 
 
-def capacity_card(demand: Demand, prices: Sequence[Price], notes: Sequence[Note], today: date, stale_days: float) -> Card:
+@dataclass(frozen=True)
+class Refused:
+    """Hold how often requests of one type were refused by zone, as of a time; `zones` is None where nobody asked AWS."""
+
+    instance_type: str
+    zones: tuple[Scarcity, ...] | None
+    at: datetime
+
+    def blocks(self) -> list[Block]:
+        """Say it in one sentence; nothing where nobody asked."""
+        if self.zones is None:
+            return []
+        span = f"within {rounded_duration(LOOKED)}"
+        if not self.zones:
+            return [quiet(f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL}).")]
+        total = counted(sum(zone.refused for zone in self.zones), "request")
+        each = "; ".join(self._words(zone) for zone in self.zones[:_MOST_ZONES])
+        more = f"; and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}" if len(self.zones) > _MOST_ZONES else ""
+        return [text(Strong(f"{total} refused"), f" for want of capacity {span}: {each}{more} ({_TRAIL}).")]
+
+    def data(self) -> list[dict[str, Any]] | None:
+        """Return the counts for scripts; None where nobody asked."""
+        if self.zones is None:
+            return None
+        return [{"zone": x.zone, "refused": x.refused, "of_them_spot": x.spot, "newest": x.newest} for x in self.zones]
+
+    def _words(self, zone: Scarcity) -> str:
+        market = f", {'all' if zone.spot == zone.refused else zone.spot} on spot" if zone.spot else ""
+        return f"{zone.zone} {zone.refused:,}{market}, last {age_text((self.at - zone.newest).total_seconds())} ago"
+
+
+def refused_of(reading: Reading, instance_type: str) -> Refused:
+    """Count the requests of a type that were refused lately."""
+    told = reading.refusals
+    since = reading.now - LOOKED
+    zones = None if told is None else scarcities([x for x in told if x.at >= since], instance_type)
+    return Refused(instance_type, zones, reading.now)
+
+
+LOOKED = timedelta(days=7)
+"""How far back refused requests are counted."""
+_MOST_ZONES = 6
+_TRAIL = "CloudTrail's RunInstances and CreateFleet"
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Hold what is known of the ways to capacity: prices, what was refused lately, and what others say."""
+
+    prices: Sequence[Price]
+    refused: Refused
+    notes: Sequence[Note] = ()
+
+
+def capacity_card(demand: Demand, ways: Ways, today: date, stale_days: float) -> Card:
     """Draw each way, the cheapest used hour first."""
+    prices = ways.prices
     rows = [_row(x, demand, today, stale_days) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
     columns = (
         Column("way"),
@@ -71,16 +130,20 @@ def capacity_card(demand: Demand, prices: Sequence[Price], notes: Sequence[Note]
     blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]
     if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
         blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
-    blocks += [*note_lines(notes), quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'.")]
+    blocks += ways.refused.blocks()
+    blocks += [
+        *note_lines(ways.notes),
+        quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."),
+    ]
     blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
     sure = [x for x in prices if x.market is not Market.SPOT]
     best = min(sure or prices, key=lambda x: x.usd_per_hour)
     title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
-    return Card(title, Tone.INFO, tuple(blocks), _data(demand, prices))
+    return Card(title, Tone.INFO, tuple(blocks), _data(demand, ways))
 
 
-def _data(demand: Demand, prices: Sequence[Price]) -> dict[str, Any]:
-    ways = [
+def _data(demand: Demand, ways: Ways) -> dict[str, Any]:
+    each = [
         {
             "market": x.market.value,
             "usd_per_hour": x.usd_per_hour,
@@ -88,9 +151,10 @@ def _data(demand: Demand, prices: Sequence[Price]) -> dict[str, Any]:
             "region": x.region,
             "asof": x.asof,
         }
-        for x in prices
+        for x in ways.prices
     ]
-    return {"instance_type": demand.instance_type, "hours": demand.hours, "used_ratio": demand.used, "ways": ways}
+    asked = {"instance_type": demand.instance_type, "hours": demand.hours, "used_ratio": demand.used}
+    return {**asked, "ways": each, "refused": ways.refused.data()}
 
 
 def _row(price: Price, demand: Demand, today: date, stale_days: float) -> tuple[str, ...]:
@@ -132,4 +196,5 @@ def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")
     notes = ports.world.knowledge.claims().of("blocks")
-    return capacity_card(demand, prices, notes, request.at.date(), stale)
+    refused = refused_of(ports.world.source.read(request.at), name)
+    return capacity_card(demand, Ways(prices, refused, notes), request.at.date(), stale)

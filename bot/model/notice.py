@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -73,6 +74,23 @@ class Refusal:
     """The call that was refused: `RunInstances`."""
 
 
-def refused_since(refusals: tuple[Refusal, ...], instance_type: str, since: datetime) -> tuple[Refusal, ...]:
-    """Return the refusals of a type from a time on."""
-    return tuple(x for x in refusals if x.labels.instance_type == instance_type and x.at >= since)
+@dataclass(frozen=True)
+class Scarcity:
+    """Count the requests of one type in one zone that were refused for want of capacity."""
+
+    zone: str
+    """The zone, else the region."""
+    refused: int
+    spot: int
+    """Of them on spot."""
+    newest: datetime
+
+
+def scarcities(refusals: Sequence[Refusal], instance_type: str) -> tuple[Scarcity, ...]:
+    """Count the refusals of a type by zone, the zone refused most first."""
+    zones: dict[str, list[Refusal]] = {}
+    for one in refusals:
+        if one.labels.instance_type == instance_type:
+            zones.setdefault(one.labels.zone or one.labels.region, []).append(one)
+    counts = [Scarcity(zone, len(x), sum(one.spot for one in x), max(one.at for one in x)) for zone, x in zones.items()]
+    return tuple(sorted(counts, key=lambda x: (-x.refused, x.zone)))

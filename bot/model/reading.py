@@ -10,7 +10,7 @@ from bot.model.compile import CompileMark
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notice import Notice
+from bot.model.notice import Notice, Refusal
 from bot.model.outlook import Commitment, Finding
 from bot.model.run import Run
 from bot.model.window import Window
@@ -67,6 +67,8 @@ class Reading:
     """Lines of compilers' logs, where logs are read; they need not be in order."""
     notices: tuple[Notice, ...] = ()
     """What the provider said of nodes that it will take away or work on, where it is heard."""
+    refusals: tuple[Refusal, ...] | None = None
+    """Launches that the provider refused for want of capacity, the oldest first; None where nobody asked."""
 
     def hidden(self, labels: Labels) -> bool:
         """Return whether a gap hides things with these labels."""

@@ -41,6 +41,8 @@ class StandIn:
         self.faults = Faults()
         self.logs = LogGroups({"jobs": []})
         self.queue = Queue()
+        self.trail: list[dict[str, Any]] = []
+        """Events that are found by their name alone: they made nothing."""
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
@@ -104,9 +106,12 @@ class StandIn:
         return self._recorded(service, operation, region, given, account)
 
     def _events(self, region: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the recorded events that name a resource within the time asked for."""
-        (wanted,) = (x["AttributeValue"] for x in given["LookupAttributes"])
+        """Return the events that name a resource, or were refused under a name, within the time asked for."""
+        ((by, wanted),) = ((x["AttributeKey"], x["AttributeValue"]) for x in given["LookupAttributes"])
         first, last = (_seconds(given[name]) - self.shift.total_seconds() for name in ("StartTime", "EndTime"))
+        if by == "EventName":
+            named = [event for event in self.trail if event["EventName"] == wanted]
+            return [event for event in named if first <= _seconds(event["EventTime"]) <= last]
         files = (self.folder / "api/cloudtrail/lookup_events" / region).glob("*.json")
         events = [event for path in files for event in json.loads(path.read_text())["Events"]]
         within = [event for event in events if first <= _seconds(event["EventTime"]) <= last]

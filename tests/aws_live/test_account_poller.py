@@ -16,6 +16,7 @@ from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.operations import DETAIL_RANK, operations, stops_at
 from adapters.aws.config import ReadingConfig
 from adapters.aws.inventory.poller import MOST_LOOKUPS, LaunchPoller
+from adapters.aws.inventory.refusals import REFUSED_CALLS
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
 from bot.errors import Unavailable
@@ -57,7 +58,8 @@ def test_a_launch_is_asked_for_once_and_for_ever(world, tmp_path):
     stored = sum(
         isinstance(x, FileSystem) or not x.attached_to for x in (*reading.inventory.volumes, *reading.inventory.file_systems)
     )
-    assert asked(world, "cloudtrail:LookupEvents") == len(launches) + stored + len(reading.inventory.reservations)
+    looks = 2 * len(REFUSED_CALLS)
+    assert asked(world, "cloudtrail:LookupEvents") == len(launches) + stored + len(reading.inventory.reservations) + looks
     assert len(pauses) == asked(world, "cloudtrail:LookupEvents")
     assert all(0 <= pause <= 0.5 for pause in pauses)
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from bot.answers.breakeven import Porting, breakeven_card
-from bot.answers.capacity import Demand, capacity_card
+from bot.answers.capacity import Demand, Refused, Ways, capacity_card
 from bot.answers.carbon import carbon_card, footprint
 from bot.answers.checklist import Step, checklist_card
 from bot.answers.cluster_use import ClusterUse
@@ -28,6 +28,7 @@ from bot.costs.training import Epoch, RunCost
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.labels import Labels
+from bot.model.notice import Scarcity
 from bot.model.price import Basis, Interruption, PlacementScore, Price
 from bot.model.run import Run
 from bot.model.spend import Money, Tally
@@ -136,7 +137,9 @@ def too_few() -> Card:
 
 def capacity() -> Card:
     prices = (price(), price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK), price("6.02", Market.SPOT, Basis.SPOT))
-    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), prices, CLAIMS.of("blocks"), date(2027, 6, 1), 90)
+    zones = (Scarcity("us-west-2b", 5, 2, NOON - timedelta(hours=2)), Scarcity("us-west-2c", 1, 0, NOON - timedelta(days=3)))
+    ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
+    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), ways, date(2027, 6, 1), 90)
 
 
 def carbon() -> Card:

@@ -1,4 +1,4 @@
-"""Keep of CloudTrail's events what tells who launched a thing, and put aliases in the place of people."""
+"""Keep of CloudTrail's events what tells who launched a thing or what was refused, and put aliases in the place of people."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 
 from adapters.aws.inventory.ownership import SSO_ROLE, created_resources
+from adapters.aws.inventory.refusals import refused_part
 
-_EVENT = ("EventName", "EventTime", "Username")
+_EVENT = ("EventId", "EventName", "EventTime", "Username")
 _EMAIL = re.compile(rb"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}")
 _ALIASES = "redacted.invalid"
 """Their domain, which no mail reaches (RFC 2606)."""
@@ -27,7 +28,7 @@ def _trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
     issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
     identity = {name: who[name] for name in ("type", "arn", "userName", "invokedBy") if name in who}
     identity |= {"sessionContext": {"sessionIssuer": {"userName": issuer}}} if issuer else {}
-    kept = {name: record[name] for name in ("errorCode",) if name in record} | {"userIdentity": identity}
+    kept = {name: record[name] for name in ("errorCode",) if name in record} | {"userIdentity": identity} | refused_part(record)
     resources = [{"ResourceName": name} for name in created_resources(event)]
     summary = {name: event[name] for name in _EVENT if name in event}
     return summary | {"Resources": resources, "CloudTrailEvent": orjson.dumps(kept).decode()}

@@ -14,7 +14,7 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ApiCall, ResponseHistory
 from adapters.aws.api.operations import operations
 from adapters.aws.inventory.identities import trimmed_events
-from adapters.aws.inventory.ownership import launchers
+from adapters.aws.inventory.trail import OPERATION, SERVICE, SPACING_SECONDS, trail
 from bot.errors import Unavailable
 from bot.model.fleet import Inventory
 from bot.model.labels import Labels
@@ -167,11 +167,8 @@ _AROUND = timedelta(minutes=20)
 """The launch is looked for so long before and after the time that EC2 tells."""
 _DELAY = timedelta(minutes=30)
 """An event may be delivered so late: until then, no answer is not an answer (CloudTrail: about 5 minutes on average)."""
-_SPACING_SECONDS = 0.5
-"""LookupEvents takes two calls a second of an account and region (CloudTrail User Guide, quotas, 2026-11)."""
 MOST_LOOKUPS = 20
 """Lookups a tick: about ten seconds."""
-_SERVICE, _OPERATION = "cloudtrail", "lookup_events"
 
 
 @dataclass(frozen=True)
@@ -200,7 +197,7 @@ class LaunchPoller:
         """Ask CloudTrail for some unknown launchers, the newest launches first; yield a sentence for each place that fails."""
         room = MOST_LOOKUPS
         for place in places:
-            self.responses.recall(_SERVICE, _OPERATION, place)
+            self.responses.recall(SERVICE, OPERATION, place)
             for launch in self._unexplained(place, inventory, now):
                 if room <= 0 or self.stopwatch() >= deadline:
                     return
@@ -231,21 +228,21 @@ class LaunchPoller:
             "StartTime": launch.at - _AROUND,
             "EndTime": launch.at + _AROUND,
         }
-        pages = list(self.calls.pages(place, _SERVICE, _OPERATION, **given))
-        self.pause(max(0.0, _SPACING_SECONDS - (self.stopwatch() - began)))
+        pages = list(self.calls.pages(place, SERVICE, OPERATION, **given))
+        self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
         creating = [{"Events": trimmed_events(event for page in pages for event in page["Events"])}]
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
             self._tried[launch.resource] = now
             return
         self.responses.put(_lookup_call(place, launch), now, creating)
         self.answers += 1
-        for history in self.responses.histories(_SERVICE, _OPERATION, launchers):
-            for _, by_resource in history:
-                self._found |= by_resource.keys()
+        for history in self.responses.histories(SERVICE, OPERATION, trail):
+            for _, told in history:
+                self._found |= told.launchers.keys()
 
 
 def _lookup_call(place: Place, launch: Launch) -> ApiCall:
-    return ApiCall(_SERVICE, _OPERATION, place, launch.resource)
+    return ApiCall(SERVICE, OPERATION, place, launch.resource)
 
 
 def _launches(inventory: Inventory) -> Iterator[Launch]:

@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from adapters.aws.api.responses import Pages, ResponseInfo, Responses, newest_at
-from adapters.aws.inventory import ownership, resources
+from adapters.aws.inventory import resources
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
+from adapters.aws.inventory.trail import OPERATION, SERVICE, refusals_of, trail
 from adapters.aws.recent import Recent
 from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Quota, Reservation, Volume
 from bot.model.labels import Labels
+from bot.model.notice import Refusal
 
 Translated = TypeVar("Translated")
 Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
@@ -29,9 +31,10 @@ class AccountInventory:
         self._groups = responses.histories("eks", "describe_nodegroup", resources.node_group)
         self._quotas = responses.histories("service-quotas", "list_service_quotas", resources.quotas)
         self._launchers: dict[str, Launcher] = {}
-        for history in responses.histories("cloudtrail", "lookup_events", ownership.launchers):
-            for _, by_resource in history:
-                self._launchers.update({resource: by for resource, by in by_resource.items() if resource not in self._launchers})
+        trails = [told for history in responses.histories(SERVICE, OPERATION, trail) for _, told in history]
+        for told in trails:
+            self._launchers.update({resource: by for resource, by in told.launchers.items() if resource not in self._launchers})
+        self._refusals = refusals_of(trails)
 
     def key(self, now: datetime) -> tuple[int, ...]:
         """Return a key that is the same for the same content."""
@@ -49,6 +52,10 @@ class AccountInventory:
         """Return the vCPU quotas of accelerated families."""
         every = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
         return tuple(sorted(every, key=lambda x: (x.labels, x.name)))
+
+    def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
+        """Return the launches that were refused within `history` before `now`, None where nobody asked."""
+        return None if self._refusals is None else tuple(x for x in self._refusals if now - history < x.at <= now)
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
         """Complete an instance by its cluster and its launcher, where its tags do not name them."""
@@ -107,6 +114,10 @@ class Snapshots:
         )
         key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._account.key(now))
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
+
+    def refusals(self, now: datetime) -> tuple[Refusal, ...] | None:
+        """Return the launches that AWS refused for want of capacity by `now`, None where nobody asked."""
+        return self._account.refusals(now, self._history)
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""

@@ -1,4 +1,4 @@
-"""Poll all of an account that is no metric: inventory, clusters, quotas, launchers, prices; a failure costs its part only."""
+"""Poll all of an account that is no metric: inventory, clusters, quotas, CloudTrail, prices; a failure costs its part only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.inventory.poller import ClusterPoller, LaunchPoller, ResourcePoller
 from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.inventory.trail import RefusalPoller
 from adapters.aws.live.config import LiveConfig
 from adapters.aws.prices.poller import PricePoller
 from adapters.aws.prices.quoted import QuotedPrices
@@ -27,6 +28,7 @@ class AccountPoller:
         self._responses, self._types, self._stopwatch = responses, config.reading.types, config.timing.stopwatch
         self._clusters = ClusterPoller(calls, responses)
         self._launches = LaunchPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
+        self._refusals = RefusalPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
         self._price_poller = PricePoller(calls, responses, config.extra.advisor)
         self._prices: QuotedPrices | None = None
 
@@ -42,14 +44,15 @@ class AccountPoller:
         self.left_out, self.blind = tuple(left_out), frozenset(blind)
 
     def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
-        """Poll clusters, launchers and prices until `deadline` by the stopwatch; return all that is known then."""
+        """Poll clusters, launchers, refusals and prices until `deadline` by the stopwatch; return all that is known then."""
         left_out = [*self._clusters.refresh(places, now)]
-        known_before, answers = snapshots(), self._launches.answers
+        known_before, answers = snapshots(), self._launches.answers + self._refusals.answers
         left_out += self._launches.refresh(places, known_before.at(now).inventory, now, deadline)
+        left_out += self._refusals.refresh(places, now, deadline)
         if self._price_poller.due(now) and self._stopwatch() < deadline:
             left_out += self.price(places, now)
         self.left_out = (*self.left_out, *left_out)
-        return snapshots() if self._launches.answers > answers else known_before
+        return snapshots() if self._launches.answers + self._refusals.answers > answers else known_before
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
         """Poll prices; return a sentence for each one that is missing."""

@@ -52,6 +52,7 @@ class _LiveReading:
     inventories: JoinedInventory
     gaps: tuple[Gap, ...]
     unread: frozenset[str]
+    snapshots: Snapshots
 
 
 class Live:
@@ -107,6 +108,7 @@ class Live:
                 seen.gaps,
                 unread=seen.unread,
                 marks=self.logs.book.at(now, self._reading.history),
+                refusals=seen.snapshots.refusals(now),
                 notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
             )
 
@@ -211,7 +213,7 @@ class Live:
         seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
-        return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read))
+        return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read), snapshots)
 
     def _within(self, share: float, ask: Callable[[], None]) -> None:
         """Ask AWS for so much of an interval at most."""

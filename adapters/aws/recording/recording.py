@@ -57,7 +57,7 @@ class Recording:
         """Points of metric names that mean nothing here, by `namespace metric`."""
         self._grid, self._prices, self._problems = grid, contents.prices, contents.problems
         self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
-        self._notices = contents.notices
+        self._notices, self._snapshots = contents.notices, snapshots
         ordered = batches(gatherer)
         feeding = {kind: series for kind in (*_KINDS, _LAZY) if (series := series_batches(ordered, kind, gatherer.catalogue))}
         every = [source for series in feeding.values() for source in series]
@@ -80,7 +80,7 @@ class Recording:
         frames = FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
         marks = self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history)
         runs, notices = self._runs.at(end * self._grid.step), self._notices.at(now, self._history)
-        return Reading(now, frames, inventory, runs, marks=marks, notices=notices)
+        return Reading(now, frames, inventory, runs, marks=marks, notices=notices, refusals=self._snapshots.refusals(now))
 
     def extent(self) -> Window:
         """Return the first metric's timestamp to the end of the last one's period."""
