@@ -96,8 +96,8 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     """Return the state of every running node now."""
     codes = np.full(view.n, _STATES.index(NodeState.BUSY))
     codes[starved] = _STATES.index(NodeState.STARVED)
-    codes[_lately(view, view.resting)] = _STATES.index(NodeState.IDLE)
-    codes[_lately(view, view.holding)] = _STATES.index(NodeState.LOADED_IDLE)
+    codes[view.newest(view.resting)] = _STATES.index(NodeState.IDLE)
+    codes[view.newest(view.holding)] = _STATES.index(NodeState.LOADED_IDLE)
     young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
     young = young & ~view.executing.any(axis=1) if young.any() else young
     codes[young & ~(codes == _STATES.index(NodeState.BUSY))] = _STATES.index(NodeState.NEW)
@@ -114,14 +114,6 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
 
 
 _STATES: Sequence[NodeState] = tuple(NodeState)
-
-
-def _lately(view: View, mask: Mask) -> Mask:
-    """Tell where the newest reading of a node holds, (n,)."""
-    if not view.window.n_steps or not mask.any():
-        return np.zeros(view.n, dtype=bool)
-    at = np.maximum(0, view.window.n_steps - 1 - view.silent_steps)
-    return np.asarray(mask[np.arange(view.n), at])
 
 
 def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:

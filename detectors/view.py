@@ -21,6 +21,8 @@ PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
 GAP = timedelta(minutes=15)
 """How long readings may be missing within one state; an agent's upgrade takes about as long."""
+BOOT = timedelta(minutes=30)
+"""A node that did nothing since this long after its launch has never worked."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
@@ -74,6 +76,14 @@ class View(Readings):
         return self.zero & ~self.compiling & ~(self.held > 0) if self.any_zero else self.zero
 
     @cached_property
+    def asleep(self) -> Mask:
+        """Tell where a node rests although pods hold its cores; not of a server, nor without the host's CPU: it might compile."""
+        if not self.any_zero:
+            return self.zero
+        told = ~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference
+        return np.asarray(self.resting & (self.metric("neuroncore_reserved_count") > 0) & np.asarray(told)[:, None])
+
+    @cached_property
     def holding(self) -> Mask:
         """Tell where a node does nothing although a runtime is loaded."""
         return self.zero & ~self.compiling & (self.held > 0) if self.any_zero else self.zero
@@ -82,6 +92,13 @@ class View(Readings):
     def silent_steps(self) -> Counts:
         """Return how many steps ago a node last reported, (n,); the window's length where never in it."""
         return since_last(~self.unknown)
+
+    def newest(self, holds: Mask) -> Mask:
+        """Tell where the newest reading of a node holds, (n,)."""
+        if not self.window.n_steps or not holds.any():
+            return np.zeros(self.n, dtype=bool)
+        at = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
+        return np.asarray(holds[np.arange(self.n), at])
 
     @cached_property
     def silent(self) -> Mask:
@@ -124,10 +141,15 @@ class View(Readings):
         near = (began > 0) & (rest < began + self.steps("idle.for"))
         return np.asarray(near & pod & self.limits.on("compiling.on"))
 
-    def patience(self, key: str) -> Numbers:
-        """Return for how many steps each node may do nothing, (n,): as `key` says, as a compile where it may wait for one."""
-        needed = self.steps(key)
-        return np.where(self.waiting, np.maximum(needed, self.steps("compiling.grace")), needed)
+    def patience(self, key: str, rested: Counts | None = None) -> Numbers:
+        """Return for how many steps each node may do nothing, (n,): as `key` says, as a compile where it may wait for one.
+
+        A node that has `rested` without a runtime for so many steps may wait as long if it never worked since its launch.
+        """
+        needed, may_wait = self.steps(key), self.waiting
+        if rested is not None:
+            may_wait = may_wait | (self.age_seconds <= rested * self.window.step.total_seconds() + BOOT.total_seconds())
+        return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     @cached_property
     def lost_share(self) -> Numbers:

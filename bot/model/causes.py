@@ -138,7 +138,7 @@ _ROWS = (
             "Stop the nodes or scale the node group down.",
             "If they wait for a job on purpose, silence them until it starts.",
             "Let the autoscaler remove nodes without Neuron pods.")),
-    CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes whose runtime is loaded but executes nothing", "allocated, unused",
+    CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing", "allocated, unused",
         precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
         no_faster_chip="cores are held and not used: release them first",
         suggestions=(

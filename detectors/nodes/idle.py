@@ -1,4 +1,4 @@
-"""Find nodes that do nothing and hold no runtime."""
+"""Find nodes that do nothing, hold no runtime, and that no pod holds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,22 @@ from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.view import GAP, View
 from detectors.words import lasted, percent
 
-BOOT_SECONDS = 1800.0
-"""A node that did nothing since this long after its launch has never worked."""
 _STILL_COMPILING = 2
 """How many times its grace a compile may take that nothing shows."""
 LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile looks the same."
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes at or under `idle.below` for `idle.for`.
+    """Return nodes at or under `idle.below` for `idle.for`; a pod that comes to hold the cores ends it.
 
     One that never worked since its launch gets the compile grace too, and so does one that may wait for a peer that compiles.
     A server that rests at an hour when its service usually does is not told.
     """
-    steps, seen = view.streak(view.resting)
+    steps, seen = view.streak(view.resting & ~view.asleep)
     if not steps.any():
         return no_match(view)
-    needed = view.patience("idle.for")
-    fresh = view.age_seconds <= steps * view.window.step.total_seconds() + BOOT_SECONDS
-    needed = np.where(fresh, np.maximum(needed, view.steps("compiling.grace")), needed)
     stays = view.held_open(Cause.IDLE.value) & (steps > 0)
+    needed = view.patience("idle.for", steps)
     begins = view.eligible & (seen >= needed)
     begins &= ~_in_a_lull(view, begins, needed)
     hit = begins | (view.roster.running & stays)

@@ -1,4 +1,4 @@
-"""Find nodes whose runtime is loaded but executes nothing: never really used, or hung amid the work."""
+"""Find nodes whose cores a runtime or a pod holds but that execute nothing: never really used, or hung amid the work."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ _TRAFFIC = 1e8
 
 
 def find_unused(view: View) -> RuleMatch:
-    """Return nodes with a loaded runtime and no executions for `allocated_unused.for`.
+    """Return nodes with a loaded runtime, or a pod that holds cores, and no executions for `allocated_unused.for`.
 
     A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
     A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
     """
-    steps, seen = view.streak(view.holding)
+    steps, seen = view.streak(view.holding | view.asleep)
     if not steps.any():
         return no_match(view)
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0) & ~_often(view, touched)
+    rested = np.where(view.newest(view.asleep), steps, 0)
     steps, seen = (np.minimum(streak, since_last(touched)) for streak in (steps, seen))
-    needed = view.patience("allocated_unused.for")
+    needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (seen >= needed)
     begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
@@ -74,20 +75,36 @@ def find_hung(view: View) -> RuleMatch:
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
-    """Explain how much memory is held for nothing, and since when."""
+    """Explain what holds the cores for nothing, and since when."""
     longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
-    held = view.recent(view.memory)[rows]
-    memory = f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
+    asleep = view.newest(view.asleep)[rows]
     value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
     return Explanation(
-        why=f"Runtime loaded on {counted(len(rows), 'node')}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
+        why=f"{_holders(asleep)}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
         score=0.93,
-        evidence=(memory, _executions(view, rows, longest)),
-        runners_up=((Cause.HUNG, 0.1),),
+        evidence=(_kept(view, rows, asleep), _executions(view, rows, longest)),
+        runners_up=((Cause.IDLE if asleep.all() else Cause.HUNG, 0.1),),
         confidence=0.85,
     )
+
+
+def _holders(asleep: Mask) -> str:
+    """Say on how many nodes a runtime is loaded, and on how many pods hold cores without one."""
+    nodes, bare = len(asleep), int(asleep.sum())
+    if not bare:
+        return f"Runtime loaded on {counted(nodes, 'node')}"
+    loaded = f", and a runtime is loaded on {nodes - bare:,} more" if nodes > bare else ""
+    return f"Pods hold the cores of {counted(bare, 'node')} without a runtime{loaded}"
+
+
+def _kept(view: View, rows: Rows, asleep: Mask) -> str:
+    """Say how much device memory is held, or that no runtime holds any."""
+    if asleep.all():
+        return f"no runtime seen, host CPU {percent(float(np.nanmedian(view.recent(view.cpu)[rows])))}"
+    held = view.recent(view.memory)[rows[~asleep]]
+    return f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
 
 
 def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:

@@ -198,10 +198,42 @@ def test_no_nodes_no_findings():
 
 def test_a_node_without_neuron_pods_says_so():
     """EKS: nodes that no pod asks cores of are idle past the grace, and the alert tells that from nodes held for nothing."""
-    for reserved, said in ((0, "no pod has reserved a core there"), (32, "pods have reserved cores on 2 of the nodes")):
-        fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=reserved)
-        assert World(fleet).at(hours(30.25)).anomalies == ()
-        (idle,) = World(fleet).at(hours(31)).anomalies
-        assert idle.cause is Cause.IDLE
-        assert said in idle.evidence
-        assert idle.wasted_shares == (1.0, 1.0)
+    fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=0)
+    assert World(fleet).at(hours(30.25)).anomalies == ()
+    idle = only(World(fleet).at(hours(31)))
+    assert idle.cause is Cause.IDLE
+    assert "no pod has reserved a core there" in idle.evidence
+    assert idle.wasted_shares == (1.0, 1.0)
+
+
+def test_a_pod_that_sleeps_holds_its_cores_for_nothing():
+    fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32)
+    assert World(fleet).at(hours(30.25)).anomalies == ()
+    asleep = only(World(fleet).at(hours(31)))
+    assert (asleep.cause, asleep.wasted_shares) == (Cause.ALLOCATED_UNUSED, (1.0, 1.0))
+    assert asleep.why == "Pods hold the cores of 2 nodes without a runtime, but NeuronCore utilization 0 % for 1 h."
+    assert asleep.evidence == ("no runtime seen, host CPU 2 %", "no executions")
+
+
+def test_a_pod_and_a_runtime_that_do_nothing_are_counted_apart():
+    held = {"neuroncore_reserved": 32, "neuroncore_memory": 1e10, "neuron_runtime_memory": 1e10}
+    fleet = Fleet(3).stop(hours(30), hours(48), neuroncore_reserved=32).set(hours(30), hours(48), slice(0, 1), **held)
+    fleet.set(hours(29.5), hours(30), slice(0, 1), neuroncore_memory=0, neuron_runtime_memory=0)
+    unused = only(World(fleet).at(hours(31)))
+    assert unused.why.startswith("Pods hold the cores of 2 nodes without a runtime, and a runtime is loaded on 1 more, but")
+    assert unused.evidence[0] == "9.3 GiB of device memory held"
+
+
+def test_a_pod_that_comes_to_an_idle_node_has_its_own_time_to_start():
+    fleet = Fleet(2).stop(hours(30), hours(30.4), neuroncore_reserved=0).stop(hours(30.4), hours(30.8), neuroncore_reserved=32)
+    assert [a.cause for _, x in World(fleet).ticks(hours(30), hours(31.5)) for a in x.anomalies] == []
+    stays = Fleet(2).stop(hours(30), hours(31), neuroncore_reserved=0).stop(hours(31), hours(33), neuroncore_reserved=32)
+    assert [a.cause for a in World(stays).run(hours(30), hours(32.5))] == [Cause.IDLE, Cause.ALLOCATED_UNUSED]
+
+
+def test_without_the_host_cpu_a_pod_without_a_runtime_may_compile_and_is_idle_at_most():
+    fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32, host_cpu=np.nan)
+    fleet.set(hours(0), hours(30), host_cpu=np.nan)
+    unsure = only(World(fleet).at(hours(31)))
+    assert (unsure.cause, "unsure" in unsure.why) == (Cause.IDLE, True)
+    assert "pods have reserved cores on 2 of the nodes" in unsure.evidence

@@ -33,4 +33,4 @@ def test_a_node_without_a_pod_waits_for_nobody():
 def test_a_node_that_did_nothing_long_before_the_compile_waits_for_nobody():
     fleet = job({}).stop(hours(29.25), hours(40), slice(6, 8))
     (one,) = World(fleet).at(hours(30.5)).anomalies
-    assert (one.cause, len(one.things)) == (Cause.IDLE, 2)
+    assert (one.cause, len(one.things)) == (Cause.ALLOCATED_UNUSED, 2)
