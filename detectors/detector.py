@@ -24,7 +24,7 @@ from detectors.limits import Limits
 from detectors.memo import Memo
 from detectors.nodes import drop, odd
 from detectors.nodes.checkpoint import checkpoint_anomalies
-from detectors.nodes.compile import killed_anomalies
+from detectors.nodes.compile import cold_anomalies, killed_anomalies
 from detectors.nodes.notice import notice_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.roster import Roster, build_roster
@@ -59,6 +59,7 @@ class Detector:
             anomalies = [
                 *diagnosis.anomalies,
                 *self._odd(view, diagnosis.explained),
+                *cold_anomalies(view),
                 *killed_anomalies(view),
                 *checkpoint_anomalies(view, diagnosis.stopped),
                 *notice_anomalies(view),

@@ -164,7 +164,7 @@ _ROWS = (
             "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
             "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.")),
-    CauseFacts(Cause.COLD_CACHE, "report repeated compiles of one job, or of many nodes at once, past the grace",
+    CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
         family=Family.COMPILE, precedence=2, works_nothing=True,
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(

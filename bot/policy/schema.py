@@ -18,7 +18,7 @@ _CWA = "amazon-cloudwatch-agent: a node without a runtime reports zeros, so zero
 _OPTIMUM = "optimum-neuron logs say a compile may take up to one hour; vendor texts say 5-15 and 15-45 minutes"
 _WARM = (
     "Neuron Persistent Cache: what was compiled is not compiled again, so 20m fits a job whose shapes are settled;"
-    " the default is the grace of a first compile, as a restart may change them"
+    " the default is half the grace of a first compile, as a restart may change them"
 )
 _EFA = "AWS publishes the NIC's limit per type; a sustained share of it is trnbot's own default"
 _SETTLE = "AWS rewrites the bill for days; only days that were wholly seen are judged"
@@ -61,8 +61,14 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share("compiling.cpu", 0.35, "host CPU from which a node without executions counts as compiling"),
     ),
     Cause.COLD_CACHE: (
-        _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes"),
-        _after("cold_cache.again", 60, "how long a job that compiled before may compile again before it is told", _WARM, _DAY),
+        _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes, for several jobs"),
+        _after(
+            "cold_cache.again",
+            30,
+            "how long a job that ran before may compile at a start; the second such start is told",
+            _WARM,
+            _DAY,
+        ),
         _number(
             "compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", (2, 1e5)
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import numpy as np
@@ -11,14 +12,11 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
 from bot.model.compile import Compile, Ending
 from bot.model.counts import counted
-from detectors.arrays import Counts, Mask, Rows
+from detectors.arrays import Mask, Rows
 from detectors.compile_signs import COMPILING
 from detectors.compiles import compiles
-from detectors.limits import Limits
-from detectors.roster import build_roster
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
-from detectors.streak import sustained
-from detectors.usual import NOTHING, utilization_of
+from detectors.starts import Cold, cold_start, job_of, of_rows
 from detectors.view import View
 from detectors.words import lasted, percent
 
@@ -26,31 +24,43 @@ FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = timedelta(hours=1)
 """How long after its end a compile that was cut off is an anomaly: then it is history, which `fleet` and `cost` hold."""
+COLD_FRESH = timedelta(minutes=30)
+"""How long after the end of a start that compiled again it is an anomaly: its work shows by then which job it is."""
 _BACK = timedelta(days=1)
 """How far back the beginning of a compile is looked for."""
-EARLIER = timedelta(minutes=15)
 
-_COLD_WHY = (
-    "the same nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer,"
-    " compiler flag or compiler version, or it is not kept"
-)
+_MANY = 4
+"""Nodes from which a share of a cluster's says something."""
+_COLD_WHY = "the cache went cold, likely by another batch size, optimizer, compiler flag or compiler version, or it is not kept"
+
+
+@dataclass(frozen=True)
+class CompileMatch(RuleMatch):
+    """Add which scopes start work that ran before and compiled at its starts before: the newest start, and those."""
+
+    cold: Mapping[int, Cold] = field(default_factory=dict)
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes compiling for longer than `compiling.grace`, or than `cold_cache.again` where their work ran before."""
+    """Return nodes compiling for longer than `compiling.grace`, or `cold_cache.again` where a tag tells that it does so again."""
     steps = view.compile_steps
     if not steps.any():
         return no_match(view)
+    past = view.eligible & (steps > view.steps("compiling.grace"))
+    tagged = view.eligible & _tagged(view) & (steps > view.steps("cold_cache.again"))
+    cold = _cold_scopes(view, past | tagged)
+    known = tagged & np.isin(view.roster.scope, [scope for scope, one in cold.items() if one.named])
     stays = view.held_open(*FAMILY) & (steps > 0)
-    hit = (view.eligible & ((steps > view.steps("compiling.grace")) | _again(view, steps))) | (view.roster.running & stays)
+    hit = past | known | (view.roster.running & stays)
     on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
-    return RuleMatch(hit & on, steps.astype(np.float64), np.ones(view.n))
+    return CompileMatch(hit & on, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
-    cause, reason = _cause(view, rows, view.now - view.since(match.steps, rows, *FAMILY))
+    cold = match.cold.get(int(view.roster.scope[rows[0]])) if isinstance(match, CompileMatch) else None
+    cause, reason = _cause(view, rows, cold)
     nodes = counted(len(rows), "node")
     waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
     cpu = view.recent(view.cpu)[rows]
@@ -66,6 +76,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(waste, "the compiler's log says that it goes on" if logged else "device memory not yet filled"),
         confidence=0.98 if logged else 0.8 if read else 0.5,
         runners_up=() if logged else ((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
+        lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]) if cold else {},
     )
 
 
@@ -76,38 +87,70 @@ def _spared(view: View, match: RuleMatch, rows: Rows) -> str:
     return f"one would do, and spare {spared:,.1f} of {float(hours.sum()):,.1f} node-hours"
 
 
-def _cause(view: View, rows: Rows, longest: timedelta) -> tuple[Cause, str]:
+def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
+    """Tell a first compile from one of work that ran, and compiled at a start since; what was once told as cold stays so.
+
+    Every new job of many nodes compiles on all of them; where several jobs do so in the same minutes they lost what they share.
+    """
     scope = int(view.roster.scope[rows[0]])
     alert = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
-    many = len(rows) >= 4 and share >= float(view.number("cold_cache.nodes")[rows[0]])
-    reasons = [f"{percent(share)} of the cluster's nodes compile the same minutes"] if many else []
-    reasons += [_COLD_WHY] if alert is None and _before(view, rows, longest).any() else []
+    jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
+    many = len(rows) >= _MANY and share >= float(view.number("cold_cache.nodes")[rows[0]]) and len(jobs) > 1
+    reasons = [f"{percent(share)} of the cluster's nodes compile the same minutes, of {len(jobs)} jobs"] if many else []
+    reasons += [f"{cold.history()}; {_COLD_WHY}"] if cold else []
     if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):
         return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
     return Cause.LONG_COMPILE, "past the grace of a first compile"
 
 
-def _again(view: View, steps: Counts) -> Mask:
-    """Tell which nodes compile for longer than `cold_cache.again` though they compiled before and then worked, (n,)."""
-    long_enough = view.limits.on("cold_cache.on") & (steps > view.steps("cold_cache.again"))
-    rows = np.flatnonzero(long_enough & view.eligible)
-    if len(rows):
-        long_enough[rows] = _before(view, rows, float(steps[rows].max()) * view.window.step)
-    return long_enough
+def _tagged(view: View) -> Mask:
+    """Tell which nodes carry the name of their job: what they compile is known before it works, (n,)."""
+    if not (view.compile_steps > view.steps("cold_cache.again")).any():
+        return np.zeros(view.n, dtype=bool)
+    return np.array([bool(labels.job) for labels in view.roster.labels], dtype=bool)
 
 
-def _before(view: View, rows: Rows, longest: timedelta) -> Mask:
-    """Tell which nodes compiled a quarter of an hour or more, and worked after it, before this compile began; (len(rows),)."""
-    past = view.whole.pick(rows).until(view.now - longest)
-    level = utilization_of(past)
-    zero = level <= view.number("idle.below")[rows][:, None]
-    busy = past.of("host_cpu_utilization_ratio") >= view.number("compiling.cpu")[rows][:, None]
-    mark = zero & busy & np.isnan(past.of("neuron_execution_latency_seconds"))
-    long_enough = sustained(mark, past.steps(EARLIER))
-    worked = level > view.number("idle.below")[rows][:, None]
-    compiled_before = np.logical_or.accumulate(long_enough, axis=1)
-    return np.asarray((compiled_before & worked).any(axis=1))
+def _cold_scopes(view: View, asked: Mask) -> dict[int, Cold]:
+    """Return, of the scopes of the nodes asked for, those whose newest start compiles what was compiled at a start before."""
+    asked = asked & view.limits.on("cold_cache.on")
+    scope = view.roster.scope
+    found = {int(one): cold_start(view, np.flatnonzero(asked & (scope == one))) for one in np.unique(scope[asked])}
+    return {one: cold for one, cold in found.items() if cold}
+
+
+def cold_anomalies(view: View) -> list[Anomaly]:
+    """Return one anomaly for each scope where a start that compiled again what had run before ended within `COLD_FRESH`."""
+    fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
+    long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
+    over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
+    cold = _cold_scopes(view, long_enough & over & view.roster.running)
+    return [_cold_anomaly(view, one) for one in cold.values() if not one.newest.goes_on and _fresh(view, one)]
+
+
+def _fresh(view: View, cold: Cold) -> bool:
+    compiles = view.compile_steps[view.roster.rows_of(cold.newest.instances)] > 0
+    return view.now - cold.newest.window.end < COLD_FRESH and not compiles.any()
+
+
+def _cold_anomaly(view: View, cold: Cold) -> Anomaly:
+    rows = np.array(view.roster.rows_of(sorted(cold.newest.instances)), dtype=np.intp)
+    window = cold.newest.window
+    steps = np.full(view.n, (view.now - window.start) / view.window.step)
+    match = RuleMatch(np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+    ids = [view.roster.ids[row] for row in rows]
+    explanation = Explanation(
+        why=f"{counted(len(rows), 'node')} compiled for {lasted(window.length)} until {window.end:%H:%M} UTC{cold.job_words()};"
+        f" {cold.history()}; {_COLD_WHY}.",
+        value=window.length.total_seconds(),
+        unit="seconds",
+        score=0.85,
+        evidence=(f"{cold.hours:,.1f} node-hours of compiling at these starts", "the work ran before and was compiled then"),
+        confidence=0.85,
+        lost_hours=cold.lost_hours(ids),
+        family=FAMILY,
+    )
+    return anomaly_of_nodes(view, Cause.COLD_CACHE, match, rows, explanation)
 
 
 LONG_COMPILE = Rule(Cause.LONG_COMPILE, find, explain)
@@ -125,15 +168,12 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
     if not len(rows) or not view.limits.on("killed_compile.on")[rows].any():
         return []
-    cut = [x for x in compiles(_of_rows(view, rows)) if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)]
+    cut = [
+        x
+        for x in compiles(of_rows(view, rows, view.whole.last(max(_BACK, view.window.window.length))))
+        if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)
+    ]
     return [_killed_anomaly(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
-
-
-def _of_rows(view: View, rows: Rows) -> View:
-    """Return a day's view of some nodes alone: few compile, and a day of all of them is long."""
-    part = view.whole.last(max(_BACK, view.window.window.length)).pick(rows)
-    limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
-    return View(view.reading, view.policy, limits, NOTHING, part, part, {})
 
 
 def _lately(view: View, one: Compile) -> bool:

@@ -115,13 +115,12 @@ def test_with_a_grace_of_45_minutes_the_46th_makes_it_long(after, cause):
     assert detection.states["i-llama000"] is NodeState.COMPILING
 
 
-def test_the_second_run_of_a_job_that_compiles_again_has_a_cache_that_went_cold():
-    fleet = Fleet(4).stop(hours(20), hours(20.5), **BUSY).stop(hours(30), hours(31), **BUSY)
+def test_the_second_start_of_a_job_that_compiles_again_has_a_cache_that_went_cold():
+    fleet = Fleet(4).stop(hours(20), hours(20.75), **BUSY).stop(hours(30), hours(30.75), **BUSY)
     policy = default_policy()
-    settled = World(fleet, policy=type(policy)({**policy.values, "cold_cache.again": minutes(30)}))
-    assert settled.at(hours(30.5)).anomalies == ()
-    cold = only(settled.at(hours(30) + minutes(35)))
-    assert World(fleet).at(hours(30) + minutes(35)).anomalies == ()
+    patient = World(fleet, policy=type(policy)({**policy.values, "cold_cache.again": minutes(60)}))
+    assert patient.at(hours(31)).anomalies == ()
+    cold = only(World(fleet).at(hours(31)))
     assert (cold.cause, "went cold" in cold.why, "batch size" in cold.why) == (Cause.COLD_CACHE, True, True)
 
 

@@ -1,0 +1,216 @@
+"""Group the compiles of a scope into starts of a job, and tell at which starts work compiled that had run before.
+
+A start's job is known by the tag of its nodes, by the runs that stand still while it compiles and go on after it, and where
+neither tells, by the device memory that is held when it works: a compiled graph holds the same on every node, every night.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from bot.model.compile import Compile, Ending
+from bot.model.counts import counted
+from bot.model.frame import Frame
+from bot.model.window import Window
+from detectors.arrays import Mask, Rows
+from detectors.compile_signs import LULL
+from detectors.compiles import compiles
+from detectors.limits import Limits
+from detectors.roster import build_roster, scope_of
+from detectors.usual import NOTHING
+from detectors.view import View
+
+ALIKE = 0.03
+"""How far apart the device memory of two starts of one job may lie."""
+SHOWN = timedelta(minutes=45)
+"""How long after a compile its work is looked at, by its memory and its runs."""
+RAN = timedelta(minutes=30)
+"""Work that must have been seen before a start for it to be none of something new."""
+_ATTEMPT = re.compile(r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Hold the compiles of one start of a job, the names of the job, the memory it holds when it works, whether it ran before."""
+
+    compiles: tuple[Compile, ...]
+    names: frozenset[str]
+    memory: float
+    again: bool
+
+    @property
+    def window(self) -> Window:
+        """Return the time from the first node's begin to the last one's end."""
+        return Window(min(x.window.start for x in self.compiles), max(x.window.end for x in self.compiles))
+
+    @property
+    def hours(self) -> float:
+        """Return the node-hours of the start."""
+        return sum(x.hours for x in self.compiles)
+
+    @property
+    def instances(self) -> frozenset[str]:
+        """Return the nodes that compiled."""
+        return frozenset(x.instance for x in self.compiles)
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether it still compiles."""
+        return any(x.ending is Ending.GOING for x in self.compiles)
+
+    def same_work(self, other: Start) -> bool:
+        """Return whether both are of one job: by their names, else their memory, else as most of the nodes are the same."""
+        if self.names and other.names:
+            return bool(self.names & other.names)
+        if not (np.isnan(self.memory) or np.isnan(other.memory)):
+            return abs(self.memory / other.memory - 1) <= ALIKE
+        return 2 * len(self.instances & other.instances) >= len(other.instances)
+
+
+def job_of(name: str) -> str:
+    """Return a name without the date or the number of the attempt at its end."""
+    return _ATTEMPT.sub("", name) or name
+
+
+def starts(view: View, scope: int) -> list[Start]:
+    """Return the starts of a scope within the whole reading that compiled and then worked, or still compile, oldest first."""
+    past = of_rows(view, np.flatnonzero(view.roster.scope == scope), view.whole)
+    counted = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
+    return [_start(past, group) for group in _together(counted)]
+
+
+def of_rows(view: View, rows: Rows, frame: Frame) -> View:
+    """Return a view of some nodes alone over all of `frame`: few compile, and a long time of all of them is much."""
+    part = frame.pick(rows)
+    limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
+    return View(view.reading, view.policy, limits, NOTHING, part, part, {})
+
+
+@dataclass(frozen=True)
+class Cold:
+    """Hold a start, and those before at which its work, that had run, compiled too."""
+
+    newest: Start
+    earlier: tuple[Start, ...]
+
+    @property
+    def named(self) -> bool:
+        """Return whether names tell that all are starts of one job."""
+        return bool(self.newest.names)
+
+    @property
+    def hours(self) -> float:
+        """Return the node-hours of all these starts."""
+        return sum(x.hours for x in (*self.earlier, self.newest))
+
+    def history(self) -> str:
+        """Say how often this work compiled again, since when, and what all of it took."""
+        times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
+        return f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC compiled for {self.hours:,.1f} node-hours"
+
+    def job_words(self) -> str:
+        """Say of which job the newest start is, as far as a name tells."""
+        return f" as {' or '.join(sorted(self.newest.names))} started" if self.named else ""
+
+    def lost_hours(self, ids: Sequence[str]) -> dict[str, float]:
+        """Return the node-hours of all these starts as hours of the nodes of the newest: those of the earlier may be gone."""
+        mine = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
+        for one in self.newest.compiles:
+            if one.instance in mine:
+                mine[one.instance] += one.hours
+        return mine
+
+
+def cold_start(view: View, rows: Rows) -> Cold | None:
+    """Return the newest start of the nodes at `rows`, all of one scope, and those before at which the same work compiled again.
+
+    A first compile is due, and one more may be a change; None where it is no more than that.
+    """
+    mine = {view.roster.ids[row] for row in rows}
+    every = starts(view, int(view.roster.scope[rows[0]]))
+    newest = next((one for one in reversed(every) if mine & one.instances), None)
+    if newest is None:
+        return None
+    again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
+    earlier = tuple(x for x in every if x.window.end <= newest.window.start and x.again and 2 * x.window.length >= again)
+    alike = tuple(x for x in earlier if x.same_work(newest))
+    lengths = [x.window.length for x in (*alike, newest)]
+    return Cold(newest, alike) if alike and sum(lengths, timedelta(0)) > again * len(lengths) else None
+
+
+def _together(many: Iterable[Compile]) -> list[list[Compile]]:
+    """Group the compiles that began together."""
+    groups: list[list[Compile]] = []
+    for one in sorted(many, key=lambda x: (x.window.start, x.instance)):
+        if groups and one.window.start - groups[-1][0].window.start <= LULL:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+def _start(past: View, group: Sequence[Compile]) -> Start:
+    start = Start(tuple(group), frozenset(), float("nan"), again=False)
+    rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
+    tags = frozenset(job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job)
+    if start.goes_on:
+        return replace(start, names=tags)
+    runs, memory = _runs(past, start.window), _memory(past, rows, start.window)
+    again = _reported_before(past, runs, start.window) if runs else _held_before(past, memory, start.window)
+    return replace(start, names=tags | runs, memory=memory, again=again)
+
+
+def _memory(past: View, rows: Rows, window: Window) -> float:
+    """Return the memory that the nodes hold as they work after a compile, nan where none does."""
+    cut = slice(_step(past.window, window.end), _step(past.window, window.end + SHOWN))
+    held = past.memory[rows, cut][past.executing[rows, cut]]
+    held = held[held > 0]
+    return float(np.median(held)) if len(held) else float("nan")
+
+
+def _held_before(past: View, memory: float, window: Window) -> bool:
+    """Tell whether a node of the scope worked with this memory before a compile; any work counts where memory is not read."""
+    until = _step(past.window, window.start)
+    worked = past.executing[:, :until]
+    alike = worked if np.isnan(memory) else worked & (np.abs(past.memory[:, :until] / memory - 1) <= ALIKE)
+    return bool(alike.sum(axis=1).max(initial=0) >= past.window.steps(RAN))
+
+
+def _runs(past: View, window: Window) -> frozenset[str]:
+    """Return the jobs of the scope's runs that stood still while it compiled, and made progress soon after."""
+    frame = past.reading.frame("run")
+    if frame is None or not frame.has("run_step_count"):
+        return frozenset()
+    here = np.array([scope_of(x) in past.roster.scopes for x in frame.things], dtype=bool)
+    steps = frame.pick(here)
+    moved = _moved(steps)
+    begin, end = _step(steps, window.start) + 1, _step(steps, window.end)
+    went_on = moved[:, end : _step(steps, window.end + SHOWN)].any(axis=1) & ~moved[:, begin : end - 1].any(axis=1)
+    return frozenset(job_of(steps.things[i].job) for i in np.flatnonzero(went_on))
+
+
+def _moved(frame: Frame) -> Mask:
+    """Tell where the step count of each run is another than in the step before, or is reported again."""
+    steps = frame.of("run_step_count")
+    moved = np.zeros(steps.shape, dtype=bool)
+    moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
+    return moved
+
+
+def _reported_before(past: View, jobs: frozenset[str], window: Window) -> bool:
+    """Tell whether a run of the jobs was seen before."""
+    frame = past.reading.frame("run")
+    if frame is None:
+        return False
+    rows = [i for i, x in enumerate(frame.things) if scope_of(x) in past.roster.scopes and job_of(x.job) in jobs]
+    seen = ~np.isnan(frame.of("run_step_count")[rows, : _step(frame, window.start)])
+    return bool(seen.sum() >= frame.steps(RAN))
+
+
+def _step(frame: Frame, at: datetime) -> int:
+    return max(0, min(frame.n_steps, (at - frame.start) // frame.step))

@@ -1,0 +1,134 @@
+"""A job whose starts compile again has a cold cache; the first compile of a new one is its due."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import HBM, START, STEP, Fleet, World, hours, only
+
+from bot.model.causes import Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from detectors.starts import job_of
+
+BUSY = {"host_cpu": 0.8}
+NIGHT = 24
+FRESH = timedelta(minutes=10)
+
+
+def minutes(m):
+    return timedelta(minutes=m)
+
+
+def nightly(compiles, memory=()):
+    """Return a job that runs from midnight to six on two new nodes a night, and how long it compiles at each start."""
+    fleet = Fleet(2 * len(compiles), days=len(compiles))
+    for night, length in enumerate(compiles):
+        nodes, begin = slice(2 * night, 2 * night + 2), hours(NIGHT * night)
+        fleet.silence(START, begin, nodes).silence(begin + timedelta(hours=6.2), hours(NIGHT * len(compiles)), nodes)
+        fleet.stop(begin, begin + minutes(10 + length), nodes, **BUSY).stop(begin, begin + minutes(10), nodes)
+        for row in range(nodes.start, nodes.stop):
+            fleet.launched[row], fleet.ended[row] = begin, begin + timedelta(hours=6.2)
+        if memory:
+            held = HBM * memory[night]
+            work = begin + minutes(10 + length), begin + timedelta(hours=6.2), nodes
+            fleet.set(*work, neuroncore_memory_used=held, neuron_runtime_memory=held)
+    return fleet
+
+
+def runs(compiles, name="tune-{:%Y%m%d}"):
+    """Return the progress of its runs: each night another, from the end of its compile."""
+    n_steps = NIGHT * 12 * len(compiles)
+    values = np.full((len(compiles), n_steps, 1), np.nan, dtype=np.float32)
+    for night, length in enumerate(compiles):
+        first = NIGHT * 12 * night + (10 + length) // 5
+        values[night, first : NIGHT * 12 * night + 6 * 12, 0] = np.arange(NIGHT * 12 * night + 6 * 12 - first) * 50.0
+    things = tuple(Labels(cluster="llama", job=name.format(hours(NIGHT * i))) for i in range(len(compiles)))
+    return Frame("run", things, START, STEP, ("run_step_count",), values)
+
+
+def told(fleet, night, length, **frames):
+    """Return what is told of a start, some minutes after its compile."""
+    return World(fleet, frames=frames).at(hours(NIGHT * night) + minutes(10 + length) + FRESH).anomalies
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_nightly_job_that_compiles_again_on_new_nodes_is_told_at_the_second_start(named):
+    compiles = [5, 45, 40]
+    fleet, frames = nightly(compiles), {"run": runs(compiles)} if named else {}
+    assert told(fleet, 1, 45, **frames) == ()
+    (cold,) = told(fleet, 2, 40, **frames)
+    assert (cold.cause, cold.things) == (Cause.COLD_CACHE, ("i-llama004", "i-llama005"))
+    assert cold.lost_hours == pytest.approx((85 / 60, 85 / 60))
+    assert cold.wasted_shares == (0.0, 0.0)
+    assert cold.window.start == hours(2 * NIGHT) + minutes(10)
+    as_named = " as tune started" if named else ""
+    assert cold.why == (
+        f"2 nodes compiled for 40 min until 00:50 UTC{as_named}; this work ran before, and 2 starts since 2026-11-03 00:10 UTC"
+        " compiled for 2.8 node-hours; the cache went cold, likely by another batch size, optimizer, compiler flag or compiler"
+        " version, or it is not kept."
+    )
+
+
+def test_a_third_start_counts_the_two_before():
+    compiles = [5, 45, 40, 50]
+    (cold,) = told(nightly(compiles), 3, 50, run=runs(compiles))
+    assert sum(cold.lost_hours) == pytest.approx(2 * 135 / 60)
+
+
+def test_a_new_job_that_compiles_once_more_is_not_told():
+    compiles = [45, 40]
+    assert told(nightly(compiles), 1, 40, run=runs(compiles)) == ()
+
+
+@pytest.mark.parametrize("compiles", [[5, 20, 25], [5, 45, 8]])
+def test_short_starts_are_not_told(compiles):
+    assert told(nightly(compiles), 2, compiles[2], run=runs(compiles)) == ()
+
+
+def test_a_job_of_another_memory_compiles_for_the_first_time():
+    assert told(nightly([5, 45, 40], memory=(0.7, 0.7, 0.5)), 2, 40) == ()
+
+
+def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_alike():
+    compiles = [5, 45, 40]
+    other = runs(compiles)
+    things = (*other.things[:2], Labels(cluster="llama", job="probe-20261104"))
+    assert told(nightly(compiles), 2, 40, run=Frame("run", things, START, STEP, other.metrics, other.values)) == ()
+
+
+def test_where_tags_name_the_job_it_is_told_while_it_compiles():
+    fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY).stop(hours(30), hours(31), **BUSY)
+    assert World(fleet).at(hours(30.5)).anomalies == ()
+    cold = only(World(fleet).at(hours(30) + minutes(35)))
+    assert (cold.cause, cold.wasted_shares) == (Cause.COLD_CACHE, (1.0,) * 4)
+    assert "4 nodes have been compiling for 35 min" in cold.why
+    assert sum(cold.lost_hours) == pytest.approx(4 * (45 + 35) / 60)
+
+
+def test_many_nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
+    fleets = [Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY) for i, job in enumerate(("tune", "probe"))]
+    fleets[1].ids = [f"i-other{i}" for i in range(3)]
+    cold = only(World(*fleets).at(hours(31.2)))
+    assert (cold.cause, "100 % of the cluster's nodes compile the same minutes, of 2 jobs" in cold.why) == (
+        Cause.COLD_CACHE,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("rank-lora-20260501", "rank-lora"),
+        ("rank-lora-20260501-0130", "rank-lora"),
+        ("t5-xl-r3", "t5-xl"),
+        ("t5-xl-trial-12", "t5-xl"),
+        ("tune-29384756", "tune"),
+        ("tune_attempt_2", "tune"),
+        ("llama3-8b", "llama3-8b"),
+        ("gpt-2", "gpt-2"),
+        ("20260501", "20260501"),
+    ],
+)
+def test_a_run_is_named_after_its_job(name, job):
+    assert job_of(name) == job
