@@ -20,6 +20,7 @@ from detectors.arrays import Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
+from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.limits import Limits
 from detectors.memo import Memo
 from detectors.nodes import drop, odd
@@ -32,6 +33,7 @@ from detectors.usual import NOTHING, Past, Usual, anchor_of, history, learn, str
 from detectors.view import LOOKBACK, View
 
 _DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
 _EMPTY = Frame(
     "node", (), datetime.fromisoformat("2000-01-01T00:00:00+00:00"), timedelta(minutes=5), (), np.zeros((0, 1, 0), np.float32)
 )
@@ -48,6 +50,7 @@ class Detector:
         self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
         self._limits: Limits | None = None
         self._usual = Memo[Usual]()
+        self._young = Memo[Usual]()
         self._odd_model = Memo[odd.OddModel | None]()
         self._bill = BillJudge()
 
@@ -106,10 +109,21 @@ class Detector:
         past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(alerts, anchor))
         roster, floor = limits.roster, limits.number("idle.below")
 
+        same = (whole.things, roster.running.tobytes(), floor.tobytes())
+
         def learnt() -> Usual:
             return learn(history(whole, past.anchor, past.days), roster, floor, past.strange)
 
-        return self._usual.get((past, whole.things, roster.running.tobytes(), floor.tobytes()), learnt)
+        def young() -> Usual:
+            hour = anchor_of(now, whole, _HOUR)
+            newest = Past(hour, YOUNG_JOB / _DAY, strange_spans(alerts, hour))
+
+            def learnt() -> Usual:
+                return learn(history(whole, hour, newest.days, whole.step), roster, floor, newest.strange, LEAST_OF_JOB)
+
+            return self._young.get((newest, *same), learnt)
+
+        return current(self._usual.get((past, *same), learnt), whole, roster, floor, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         model = self._odd_model_of(view)

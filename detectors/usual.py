@@ -18,12 +18,20 @@ SAMPLE = timedelta(minutes=15)
 LEAST = timedelta(hours=3)
 """Work that must have been seen before anything is called usual."""
 YOUNG = timedelta(days=2)
+MEMORY = "neuroncore_memory_used_bytes"
+LATENCY = "neuron_execution_latency_seconds"
+SAME = 0.02
+"""How far apart the device memory of two nodes may lie that run one job: compiled graphs hold what they hold."""
+ALIKE = 0.25
+"""The same of one job that loads more while it runs: a graph for its evaluations, longer sequences."""
+NEWEST = timedelta(hours=1)
+"""Work by whose memory the newest job of a history is known."""
 MEDIANS_OF: tuple[str, ...] = (
     "neuroncore_utilization_highest_ratio",
     "host_cpu_utilization_ratio",
-    "neuroncore_memory_used_bytes",
+    MEMORY,
     "neuron_executions_completed_count",
-    "neuron_execution_latency_seconds",
+    LATENCY,
     "efa_tx_bytes_per_second",
     "network_in_bytes_per_second",
     "network_out_bytes_per_second",
@@ -60,6 +68,8 @@ class Usual:
     medians: dict[str, Floats]
     hourly_low: Floats
     hourly_middle: Floats
+    own: Mask
+    """Whether the levels were learnt from the job that a node runs, (n,): those of another one say little of it."""
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
         """Return (low, middle, high) that hold at `now`: for inference by the hour of day and kind of day."""
@@ -71,7 +81,7 @@ class Usual:
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)
-NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS)
+NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0)
 """Knows no node: for looks that ask what is and not what is usual."""
 
 
@@ -102,20 +112,48 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     )
 
 
-def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]) -> Usual:
-    """Learn from `part` the usual of each node while its utilization is above `floor` (n,), without the strange spans."""
+def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...], least: timedelta = LEAST) -> Usual:
+    """Learn from `part` the usual of each node while its utilization is above `floor` (n,), without the strange spans.
+
+    Of the jobs that a node ran only the newest is learnt from, known by the device memory that it holds.
+    """
     level = utilization_of(part).copy()
+    newest = memory_of_newest(part, level > floor[:, None])[:, None]
     forget(level, part, roster, strange)
     active = level > floor[:, None]
-    enough = active.sum(axis=1) >= max(3, LEAST // part.step)
-    level[~active] = np.nan
+    memory, any_job = part.of(MEMORY), np.isnan(newest) | roster.inference[:, None]
+    fewest = max(3, least // part.step)
+    own = active & (same_memory(memory, newest) | any_job)
+    known = own.sum(axis=1) >= fewest
+    own[~known] = (active & (same_memory(memory, newest, ALIKE) | any_job))[~known]
+    enough = own.sum(axis=1) >= fewest
+    level[~own] = np.nan
     low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
     for array in (low, middle, high):
         array[~enough] = np.nan
     _borrow((low, middle, high), roster)
+    active[enough] = own[enough]
     medians = {name: _median_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
-    return Usual(middle, low, high, medians, hourly_low, hourly_middle)
+    return Usual(middle, low, high, medians, hourly_low, hourly_middle, known)
+
+
+def memory_of_newest(part: Frame, active: Mask) -> Floats:
+    """Return the memory that each node held in its newest work, (n,); nan where that is not read."""
+    memory = part.of(MEMORY)
+    working = active & ~np.isnan(memory)
+    left = working[:, ::-1].cumsum(axis=1)[:, ::-1]
+    return medians_along(np.where(working & (left <= part.steps(NEWEST)), memory, np.nan).astype(np.float32))
+
+
+def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask:
+    """Tell where two memories are those of one job."""
+    return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)
+
+
+def medians_along(values: Floats) -> Floats:
+    """Return the median of each row without nan, (n,)."""
+    return percentiles(values, (0.5,))[0]
 
 
 def utilization_of(frame: Frame) -> Floats:

@@ -52,7 +52,10 @@ def find(view: View) -> RuleMatch:
     evident &= _no_pause(view) if evident.any() else evident
     begins = view.eligible & view.executing[:, -1] & (soon | late | evident)
     begins &= _same_job(view, steps, late) if begins.any() else begins
+    own = view.usual.own
+    begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
+    stays &= own | _at_their_end(view)
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
@@ -142,6 +145,11 @@ def _loader_busy(view: View) -> Mask:
     cpu = view.recent(view.cpu, view.window.steps(NOW))
     busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < view.usual_of("host_cpu_utilization_ratio") + 0.25)
     return busy
+
+
+def _at_their_end(view: View) -> Mask:
+    """Tell where the host's CPUs or the NIC are at their end, (n,): evidence of a drop in a job whose usual is not known yet."""
+    return _loader_busy(view) | _network_full(view)
 
 
 def _network_full(view: View) -> Mask:

@@ -1,0 +1,108 @@
+"""Tell which job a node runs, by the device memory that it holds while it works, and take the usual of that job.
+
+No label says on most fleets which job a node runs when. A compiled graph holds the same memory in every run and on every
+node of its job, and another one other memory: trials of a sweep, a job that moves to other nodes, a restart all show by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from bot.model.frame import Frame
+from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.roster import Roster
+from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, worked_of
+
+STOPPED = timedelta(hours=12)
+"""How long ago a job may have begun whose usual is not known yet."""
+FIRST = timedelta(minutes=90)
+"""Work after a stop by which its job is known: an evaluation, which holds other memory, is shorter than half of it."""
+YOUNG_JOB = timedelta(hours=8)
+"""The newest time from which the usual of a job is learnt that the days before do not know."""
+LEAST_OF_JOB = timedelta(minutes=90)
+"""Work of a job that must have been seen before its own level is called usual."""
+TWINS = 0.005
+"""How far apart the device memory of nodes may lie for which one is taken for the other's peer."""
+AS_QUICK = 0.15
+"""The same for the time of an execution."""
+EMPTY = 0.15
+"""Share of the device memory under which an idle node has no job loaded: a start, or a compile."""
+
+
+def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: Callable[[], Usual]) -> Usual:
+    """Return the usual of the jobs that run at the end of `whole`.
+
+    It is a node's own, else that of the nodes of its scope that ran the job, else what `young` gives of the last hours. A node
+    whose job nothing is known of keeps its levels, which are of another job: `own` says so. Memory that grows in a job that
+    never stopped makes no other job of it.
+    """
+    part = whole.last(STOPPED)
+    work, memory = worked_of(part), part.of(MEMORY)
+    rest = work <= floor[:, None]
+    stopped = rest & ~(memory > EMPTY * roster.memory[:, None])
+    ours = _first_hours(stopped, ~rest & ~np.isnan(work), whole.steps(FIRST))
+    held, latency = (medians_along(np.where(ours, values, np.nan).astype(np.float32)) for values in (memory, part.of(LATENCY)))
+    named = ~np.isnan(held) & ~roster.inference
+    alike = same_memory(usual.medians.get(MEMORY), held) & ~_apart(usual.medians.get(LATENCY), latency)
+    began = stopped.any(axis=1) | np.isnan(work[:, : whole.steps(FIRST)]).all(axis=1)
+    other = named & began & ~(usual.own & alike)
+    merged = _copy(usual, own=~other)
+    if not other.any():
+        return merged
+    _take_from_peers(merged, usual, (held, latency), roster, np.flatnonzero(other))
+    rows = np.flatnonzero(~merged.own)
+    if len(rows):
+        lately = young()
+        alike = same_memory(lately.medians.get(MEMORY), held) & ~_apart(lately.medians.get(LATENCY), latency)
+        known = rows[(lately.own & alike)[rows]]
+        _take(merged, lately, known, known)
+    return merged
+
+
+def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
+    """Tell which steps are the first of each node's work since its last stop, (n, n_steps): of the newest where none is seen."""
+    n_steps = stopped.shape[1]
+    ended = np.where(stopped.any(axis=1), n_steps - stopped[:, ::-1].argmax(axis=1), n_steps - first)
+    since = working & (np.arange(n_steps) >= ended[:, None])
+    return np.asarray(since & (since.cumsum(axis=1) <= first))
+
+
+def _apart(one: Floats | None, other: Floats) -> Mask:
+    """Tell where executions take so different a time that they are of other work; not where one of them was not read."""
+    return np.asarray(np.abs((np.nan if one is None else one) / other - 1) > AS_QUICK)
+
+
+def _take_from_peers(merged: Usual, usual: Usual, now: tuple[Floats, Floats], roster: Roster, rows: Rows) -> None:
+    """Give the nodes at `rows` the usual of a node of their scope that is known to have run their job, the most alike one.
+
+    Two jobs may hold like memory, so an execution must take as long as there.
+    """
+    held, latency = now
+    memories, latencies = usual.medians[MEMORY], usual.medians.get(LATENCY, np.full_like(held, np.nan))
+    for scope in np.unique(roster.scope[rows]):
+        peers = np.flatnonzero((roster.scope == scope) & usual.own & ~np.isnan(memories))
+        mine = rows[roster.scope[rows] == scope]
+        if len(peers):
+            apart = np.abs(memories[peers] / held[mine][:, None] - 1) + np.abs(latencies[peers] / latency[mine][:, None] - 1)
+            nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
+            alike = same_memory(memories[nearest], held[mine], TWINS) & same_memory(latencies[nearest], latency[mine], AS_QUICK)
+            _take(merged, usual, mine[alike], nearest[alike])
+
+
+def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
+    """Write in place into `rows` what `source` knows at `at`."""
+    for mine, theirs in ((merged.low, source.low), (merged.middle, source.middle), (merged.high, source.high)):
+        mine[rows] = theirs[at]
+    for name, values in merged.medians.items():
+        if name in source.medians:
+            values[rows] = source.medians[name][at]
+    merged.own[rows] = True
+
+
+def _copy(usual: Usual, own: Mask) -> Usual:
+    medians = {name: values.copy() for name, values in usual.medians.items()}
+    return replace(usual, low=usual.low.copy(), middle=usual.middle.copy(), high=usual.high.copy(), medians=medians, own=own)

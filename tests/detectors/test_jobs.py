@@ -1,0 +1,60 @@
+"""What is usual belongs to a job: another job on the same nodes has its own, and takes it along to other nodes."""
+
+from datetime import timedelta
+
+import pytest
+from builder import STEP, Fleet, World, hours, only
+
+from bot.model.causes import Cause
+
+
+def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
+    """Let another job run after a stop: other memory, other executions, another level."""
+    fleet.stop(start, start + 3 * STEP, nodes)
+    changes = {"neuroncore_utilization": level / 0.9, "neuroncore_memory": memory, "neuron_runtime_memory": memory}
+    return fleet.scale(start + 3 * STEP, end, nodes, **changes, neuron_execution_latency=latency, efa=0.7)
+
+
+def test_a_slower_job_is_no_drop_of_the_one_before():
+    assert World(other_job(Fleet(2), hours(30), hours(48))).run(hours(29), hours(40)) == []
+
+
+def test_a_job_is_judged_by_its_own_level_after_some_hours():
+    fleet = other_job(Fleet(2), hours(30), hours(48)).starve(hours(33), hours(36), share=0.4)
+    (alert,) = World(fleet).run(hours(29), hours(36))
+    assert (alert.cause, alert.opened - hours(33) <= timedelta(minutes=15)) == (Cause.STARVED, True)
+    assert alert.anomaly.usual == pytest.approx((0.6, 0.6), abs=0.05)
+
+
+def moved():
+    """A job of two nodes that goes on, after thirty hours, on two others that ran another one."""
+    fleet = other_job(Fleet(6), hours(0), hours(30), slice(0, 2)).stop(hours(30), hours(48), slice(0, 2))
+    return other_job(fleet, hours(30), hours(48), slice(2, 4))
+
+
+def test_a_job_takes_its_usual_along_to_other_nodes():
+    drops = {Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH}
+    assert not [a for a in World(moved()).run(hours(29), hours(33)) if a.cause in drops]
+    slow = moved().starve(hours(31), hours(34), slice(2, 4), share=0.3)
+    (alert,) = [a for a in World(slow).run(hours(29), hours(33)) if a.cause in drops]
+    assert alert.opened - hours(31) <= timedelta(minutes=15)
+    assert alert.anomaly.usual == pytest.approx((0.6, 0.6), abs=0.05)
+
+
+def test_a_drop_ends_with_the_job_that_it_was_about():
+    fleet = other_job(Fleet(4).starve(hours(30), hours(31)), hours(31), hours(48), level=0.5, latency=1.0)
+    (alert,) = World(fleet).run(hours(29), hours(36))
+    assert alert.closed <= hours(31.75)
+
+
+def test_a_job_without_a_usual_of_its_own_is_told_by_strong_signs_only():
+    slow = other_job(Fleet(4), hours(30), hours(48), level=0.3)
+    assert World(slow).run(hours(29), hours(31.25)) == []
+    slow.set(hours(30.25), hours(48), host_cpu=0.97)
+    (alert,) = World(slow).run(hours(29), hours(31.25))
+    assert alert.cause is Cause.STARVED
+
+
+def test_memory_that_grows_without_a_stop_is_no_other_job():
+    fleet = Fleet(4).scale(hours(30), hours(48), neuroncore_memory=1.1, neuron_runtime_memory=1.1)
+    assert only(World(fleet.starve(hours(31), hours(34))).at(hours(31.5))).cause is Cause.STARVED
