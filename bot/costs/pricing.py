@@ -143,6 +143,12 @@ class Pricing:
             self._nodes[instance.id] = own or self._of(labels.instance_type, labels.region, instance.market)
         return self._nodes[instance.id]
 
+    def mean(self, instances: Iterable[Instance]) -> Price | None:
+        """Return the price of one hour of one of the instances, in their mean; None where no price of any is known."""
+        known = [price for instance in instances if (price := self.instance(instance))]
+        mean = _mean_of(replace(price, hours=1.0) for price in known)
+        return replace(mean, hours=sum(price.hours for price in known)) if mean else None
+
     def quotes(self, instance_type: str, region: str) -> list[Price]:
         """Return every price known for a type: the account's own, listed, offered, and of last resort."""
         own = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]

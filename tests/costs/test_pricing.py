@@ -167,3 +167,11 @@ def test_one_node_has_one_price_and_it_is_what_the_bill_says(sentence: str, name
     found = Pricing(ports_over(Bill(), None)).at(NOON)(name, nodes)
     assert found is not None
     assert found.usd_per_hour == Decimal(usd), sentence
+
+
+def test_a_cluster_is_priced_by_the_mean_of_its_nodes() -> None:
+    pricing, nodes = Pricing(ports_over(Bill(), None)).at(NOON), inventory(("i-1", "i-2", "i-3", "i-4"), cluster="lab")
+    mean = pricing.mean(nodes.instances.values())
+    assert mean is not None
+    assert mean.usd_per_hour == (Decimal("12.60") + Decimal("21.50") + Decimal("17.05") + Decimal("21.50")) / 4
+    assert pricing.mean(()) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -88,7 +88,7 @@ def run_card(
         )
     if len(cost.epochs) > 1:
         blocks.append(_chart(cost))
-    blocks += [_about(types, by, unpriced), *(quiet(f"Price: {price}, {price.region}.") for price in prices[:3])]
+    blocks += [_about(types, by, unpriced), *map(quiet, _price_texts(prices))]
     words = quote(name)
     shown = Buttons(
         (
@@ -160,6 +160,18 @@ def _about(types: Sequence[str], by: str, unpriced: int) -> Text:
     missing = f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
     lost = "Every attempt counts, so lost and repeated work is included."
     return quiet(f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, at today's price. {lost}{missing}")
+
+
+def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
+    """Yield a sentence for each way in which the nodes are paid: each has a price of its own where the bill names it."""
+    ways: dict[tuple[str, str, str], list[Price]] = {}
+    for price in prices:
+        ways.setdefault((price.basis, price.market, price.region), []).append(price)
+    for alike in list(ways.values())[:3]:
+        low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
+        span = low if low == high else f"{low}-{high.removeprefix('$')}"
+        newest = max(alike, key=lambda price: price.asof)
+        yield f"Price: {span} an hour, {newest.market}, {newest.basis} of {newest.asof:%Y-%m-%d}, {newest.region}."
 
 
 def _done(cost: RunCost) -> str:
