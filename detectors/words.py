@@ -32,3 +32,10 @@ def rate(bytes_per_second: float) -> str:
     """Read as `320 Gbps`."""
     gbps = bytes_per_second * 8 / 1e9
     return f"{gbps:,.0f} Gbps" if gbps >= 10 else f"{gbps:.1f} Gbps"
+
+
+def volume_rate(used: float, of: float) -> str:
+    """Read as `1.9 of 2.0 GB/s` or `90 of 240 MB/s`: what is used of a limit, both in bytes a second."""
+    if of >= 1e9:
+        return f"{used / 1e9:,.1f} of {of / 1e9:,.1f} GB/s"
+    return f"{used / 1e6:,.0f} of {of / 1e6:,.0f} MB/s"

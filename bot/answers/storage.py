@@ -1,4 +1,4 @@
-"""Answer which storage nobody uses, with its dollars a month."""
+"""Answer which storage nobody uses, with its dollars a month, and how much of their throughput file systems use."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.card import Align, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import day
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.model.counts import counted
+from bot.model.durations import rounded_duration
 from bot.model.fleet import FileSystem, Volume
 from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
+from bot.model.storage import AT_LIMIT, HARDLY, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
 from bot.ports import Ports
 
 _MOST = 20
@@ -46,19 +47,21 @@ class Unused:
         return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
-def storage_card(things: Sequence[Unused], cluster: str) -> Card:
-    """List them, dearest first."""
+def storage_card(things: Sequence[Unused], loads: Sequence[Throughput], cluster: str) -> Card:
+    """List what is unused, dearest first, then the throughput of every file system, the fullest first."""
     where = f" of {cluster}" if cluster else ""
     ranked = sorted(things, key=lambda unused: (-unused.usd_per_month, unused.thing.labels.resource))
     total = sum((unused.usd_per_month for unused in ranked), Decimal(0))
     data = {"storage": [_data(unused) for unused in ranked], "usd_per_month": total, "estimate": True}
+    data["file_systems"] = [_load_data(load) for load in loads]
+    used = _throughput(loads)
     if not ranked:
-        return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE),), data)
+        return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE), *used), data)
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
     table = Table(_COLUMNS, tuple(_row(unused) for unused in ranked[:_MOST]), ("total", "", "", "", "", usd(total)), rest=rest)
     title = f"{_counted(ranked)}{where} unused: {usd(total)} a month"
     buttons = Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line")))
-    return Card(title, Tone.WARNING, (table, quiet(_basis(ranked)), buttons), data)
+    return Card(title, Tone.WARNING, (table, quiet(_basis(ranked)), *used, buttons), data)
 
 
 _NONE = "Every volume is attached, and every file system that was read had clients or operations within the last hour."
@@ -114,12 +117,61 @@ def _data(unused: Unused) -> dict[str, object]:
     }
 
 
+def _throughput(loads: Sequence[Throughput]) -> list[Block]:
+    """Draw what each file system moves beside what it is provisioned for."""
+    if not loads:
+        return []
+    ranked = sorted(loads, key=lambda load: (-load.peak_share, load.system.labels.resource))
+    rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
+    caption = "Throughput of file systems: reads and writes, mean of the last quarter of an hour, and the busiest step"
+    return [Table(_LOADS, tuple(_load_row(load) for load in ranked[:_MOST]), caption=caption, rest=rest)]
+
+
+_LOADS = (
+    Column("file system"),
+    Column("cluster"),
+    Column("provisioned MB/s", Align.RIGHT),
+    Column("now", Align.RIGHT),
+    Column("busiest", Align.RIGHT),
+    Column("of the last"),
+    Column("verdict"),
+)
+_WEEK = timedelta(days=7)
+_MOST_OF_A_WEEK = timedelta(days=6)
+"""After so much was read, a file system that was never busy has too much."""
+
+
+def _load_row(load: Throughput) -> tuple[str, ...]:
+    labels = load.system.labels
+    provisioned = f"{load.provisioned / 1e6:,.0f}"
+    shares = (f"{share * 100:.0f} %" for share in (load.share, load.peak_share))
+    return (labels.resource, labels.cluster or "–", provisioned, *shares, rounded_duration(load.looked), _verdict(load))
+
+
+def _verdict(load: Throughput) -> str:
+    if load.peak_share >= AT_LIMIT:
+        return "reaches its limit"
+    return "more than is needed" if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK else "–"
+
+
+def _load_data(load: Throughput) -> dict[str, object]:
+    return {
+        "resource": load.system.labels.resource,
+        "labels": dict(load.system.labels),
+        "provisioned_bytes_per_second": load.provisioned,
+        "bytes_per_second": load.now,
+        "peak_bytes_per_second": load.peak,
+        "looked_seconds": load.looked.total_seconds(),
+        "verdict": _verdict(load),
+    }
+
+
 _HOUR = timedelta(hours=1)
 
 
 @command(
     "storage",
-    "Unattached volumes and unused file systems, with the monthly cost of each.",
+    "Unattached volumes and unused file systems with the monthly cost of each; throughput of file systems against their limit.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -127,14 +179,18 @@ _HOUR = timedelta(hours=1)
 )
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
-    things = await asyncio.to_thread(_look, ports, request.at)
-    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], cluster)
+    things, loads = await asyncio.to_thread(_look, ports, request.at)
+    mine = [load for load in loads if cluster in ("", load.system.labels.cluster)]
+    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], mine, cluster)
 
 
-def _look(ports: Ports, at: datetime) -> list[Unused]:
+def _look(ports: Ports, at: datetime) -> tuple[list[Unused], list[Throughput]]:
     reading = ports.world.source.read(at)
     pricing = Pricing(ports).at(at)
-    return [Unused(thing, since, pricing(thing.labels.resource, reading.inventory)) for thing, since in _unused(reading)]
+    systems, frame = reading.inventory.file_systems, reading.frame("file_system")
+    loads = [load for system in systems if (load := throughput_of(system, frame, _WEEK))]
+    unused = [Unused(thing, since, pricing(thing.labels.resource, reading.inventory)) for thing, since in _unused(reading)]
+    return unused, loads
 
 
 def _unused(reading: Reading) -> Iterator[tuple[Volume | FileSystem, datetime]]:

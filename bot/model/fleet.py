@@ -144,6 +144,22 @@ class FileSystem:
     created_at: datetime | None
     tags: Mapping[str, str] = field(default_factory=dict)
     launched_by: Launcher | None = None
+    throughput_mbps: int = 0
+    """MB/s of the whole, where that is what is bought (Intelligent-Tiering)."""
+
+    @property
+    def provisioned(self) -> float | None:
+        """Return the bytes a second that it is provisioned for, None where that is not known.
+
+        AWS calls 1,200 GiB 1.2 TiB; a scratch file system has 200 MB/s of each (FSx for Lustre User Guide, SSD storage, 2026-11).
+        """
+        if self.throughput_mbps:
+            return self.throughput_mbps * 1e6
+        per_tib = self.throughput_mbps_per_tib or (_SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0)
+        return self.storage_gib / 1000 * per_tib * 1e6 or None
+
+
+_SCRATCH_MBPS_PER_TIB = 200
 
 
 @dataclass(frozen=True)

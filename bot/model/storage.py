@@ -1,12 +1,13 @@
-"""Work out since when nobody has used a volume or a file system."""
+"""Work out since when nobody has used a volume or a file system, and how much of its throughput is used."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.fleet import Volume
+from bot.model.fleet import FileSystem, Volume
 from bot.model.frame import Frame, Mask
 
 _OPERATIONS = (
@@ -55,3 +56,52 @@ def own_frame(frame: Frame | None, resource: str) -> Frame | None:
         return None
     row = next((i for i, x in enumerate(frame.things) if x.resource == resource), None)
     return None if row is None else frame.pick([row])
+
+
+LATELY = timedelta(minutes=15)
+"""The newest time that a file system's throughput is said of."""
+AT_LIMIT, HARDLY = 0.9, 0.2
+"""Shares of the provisioned throughput from which a file system is at its limit, and under which it has too much."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """State what a file system moves, in bytes a second, beside what it is provisioned for."""
+
+    system: FileSystem
+    provisioned: float
+    now: float
+    """Mean of `LATELY`."""
+    reads: float
+    """Of it, what is read."""
+    peak: float
+    """The busiest step of the time that was read."""
+    looked: timedelta
+    """How much was read."""
+
+    @property
+    def share(self) -> float:
+        """Return the share in use now."""
+        return self.now / self.provisioned
+
+    @property
+    def peak_share(self) -> float:
+        """Return the share that the busiest step used."""
+        return self.peak / self.provisioned
+
+
+def throughput_of(system: FileSystem, frame: Frame | None, back: timedelta) -> Throughput | None:
+    """Return the throughput of a file system over the last `back`; None where nothing was read lately or no limit is known."""
+    own = own_frame(frame, system.labels.resource)
+    if own is None or not own.n_steps or system.provisioned is None:
+        return None
+    part = own.last(max(back, LATELY))
+    read, written = (part.of(name)[0] / part.step.total_seconds() for name in ("fsx_read_bytes", "fsx_write_bytes"))
+    known = ~np.isnan(read) | ~np.isnan(written)
+    moved = np.nan_to_num(read) + np.nan_to_num(written)
+    lately = np.arange(part.n_steps) >= part.n_steps - part.steps(LATELY)
+    if not (known & lately).any():
+        return None
+    now, reads = float(moved[known & lately].mean()), float(np.nan_to_num(read)[known & lately].mean())
+    looked = int(known.sum()) * part.step
+    return Throughput(system, system.provisioned, now, reads, float(moved[known].max()), looked)

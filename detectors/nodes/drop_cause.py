@@ -13,6 +13,7 @@ from bot.model.counts import counted
 from bot.model.placement import scattered
 from detectors.arrays import Floats, Rows
 from detectors.nodes import cores
+from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import percentiles
@@ -69,6 +70,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if alert and plain and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
+    loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
     return Explanation(
         why=_why(signs, cause, view.gauge(rows)),
         value=signs.level,
@@ -76,11 +78,18 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         cause=cause,
         usual=(signs.low, signs.high),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
-        evidence=(*_evidence(signs, len(rows)), *_zones(view, rows), *cores.core_evidence(view, rows)),
+        evidence=(*_evidence(signs, len(rows)), *map(load_words, loads), *_zones(view, rows), *cores.core_evidence(view, rows)),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
-        suggestions=STARVED_BUSY_SUGGESTIONS if cause is Cause.STARVED and signs.cpu >= 0.9 else None,
+        suggestions=_suggestions(cause, signs, more_throughput(loads)),
     )
+
+
+def _suggestions(cause: Cause, signs: Signs, first: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the steps to try, those that the evidence names first; None where the table of causes knows best."""
+    busy = cause is Cause.STARVED and signs.cpu >= 0.9
+    rest = STARVED_BUSY_SUGGESTIONS if busy else cause.facts.suggestions
+    return (*first, *rest) if first or busy else None
 
 
 def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,10 +11,11 @@ from bot.model.causes import Cause
 from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
-from bot.model.storage import detached_since, own_frame, quiet_since, quiet_steps
+from bot.model.storage import AT_LIMIT, LATELY, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
+from detectors.arrays import Rows
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
-from detectors.words import lasted, percent
+from detectors.words import lasted, percent, volume_rate
 
 FILE_SYSTEM_SUGGESTIONS = (
     "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",
@@ -60,6 +61,41 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         )
         if policy.on("unused_capacity.on") and running and one.available > 0 and one.total > 0:
             yield _unused(view, one)
+
+
+_NEAR = 0.8
+"""Share of the provisioned throughput from which a file system that no tag ties to a cluster is named."""
+_NAMED = 2
+
+
+def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
+    """Return the busiest file systems of the nodes' cluster; else untagged ones of its region near their limit."""
+    place = Labels.shared(view.roster.labels[row] for row in rows)
+    systems, frame = view.reading.inventory.file_systems, view.reading.frame("file_system")
+    mine = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
+    near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
+    loads = [load for x in (mine or near) if (load := throughput_of(x, frame, LATELY))]
+    told = [load for load in loads if mine or load.share >= _NEAR]
+    return sorted(told, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
+
+
+def load_words(load: Throughput) -> str:
+    """Read as `FSx fs-0ab reads 1.9 of 2.0 GB/s: 95 % of what is provisioned`."""
+    verb = "reads" if load.reads >= 0.9 * load.now else "writes" if load.reads <= 0.1 * load.now else "reads and writes"
+    moved = volume_rate(load.now, load.provisioned)
+    return f"FSx {load.system.labels.resource} {verb} {moved}: {percent(load.share)} of what is provisioned"
+
+
+def more_throughput(loads: Iterable[Throughput]) -> tuple[str, ...]:
+    """Return what to do about file systems at their limit."""
+    full = [load.system.labels.resource for load in loads if load.share >= AT_LIMIT]
+    return tuple(f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its limit." for name in full)
+
+
+def _same_place(one: Labels, other: Labels) -> bool:
+    return all(
+        not mine or not theirs or mine == theirs for mine, theirs in ((one.region, other.region), (one.account, other.account))
+    )
 
 
 def _unused(view: View, one: Reservation) -> Anomaly:

@@ -113,6 +113,7 @@ def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
         created_at=instant(member.get("CreationTime")),
         tags=own,
+        throughput_mbps=int(lustre.get("ThroughputCapacity") or 0),
     )
 
 
