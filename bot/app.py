@@ -22,7 +22,7 @@ from bot.cards.share import LONGEST_SHARED, with_share
 from bot.cards.thread import thread_line
 from bot.costs.reconcile import remember_estimate
 from bot.errors import TrnbotError, WrongInput
-from bot.model.alert import Notification
+from bot.model.alert import Notification, leading
 from bot.model.reading import Reading
 from bot.model.request import Effect, Manner, Request, Role
 from bot.model.route import Routes
@@ -232,6 +232,6 @@ def error_card(sentence: str) -> Card:
 
 
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
-    dearest = max(notification.alerts, key=worth)
+    dearest = max(leading(notification.alerts), key=worth)
     chart = alert_chart(dearest, reading.frames)
     return notice_card(notification, chart, state.silences, lambda name: routes.owner(name, notification.channel))

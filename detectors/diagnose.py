@@ -28,13 +28,15 @@ from pkgutil import iter_modules
 import numpy as np
 
 from bot.model.anomaly import Anomaly, NodeState
-from bot.model.causes import Cause
+from bot.model.causes import CAUSES, Cause
 from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
 from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 
+_SPREADING = {cause for facts in CAUSES.values() for cause in facts.part_of}
+"""Causes of which a wide incident has symptoms of other names."""
 FOLD_STEPS = 3
 """An effect is seen at most this many steps before its cause."""
 
@@ -84,6 +86,8 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
         if not match.hit.any():
             continue
         rest, folded = _fold(replace(match, hit=match.hit & ~explained), settled.values(), view)
+        if rule.cause in _SPREADING:
+            rest = _with_kept(rest, _kept(rule, match, rest.hit, settled, view), view)
         if rule.yields_to_fault:
             folded |= _beside_fault(rest, matches[faults.HARDWARE_FAULT], view)
             rest = replace(rest, hit=rest.hit & ~folded)
@@ -125,6 +129,55 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
         wide = (2 * held >= sizes) & (sizes > 1)
         folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
     return replace(match, hit=match.hit & ~folded), folded
+
+
+def _kept(rule: Rule, match: RuleMatch, plain: Mask, stronger: Mapping[Rule, RuleMatch], view: View) -> Mask:
+    """Return which nodes stay in a wide incident though they are seen otherwise now: under a later symptom, or not at all.
+
+    Wide is what holds half of a scope, and half of the nodes there of which nothing else is seen. A node stays until it
+    works again or another rule explains it.
+    """
+    rules = rule.cause.facts.family.rules if rule.cause.facts.family else (rule.cause.value,)
+    held = view.held_open(*rules) & view.roster.running
+    scope, since = view.roster.scope, _since(match, view)
+    part, other = np.zeros(view.n, dtype=bool), np.zeros(view.n, dtype=bool)
+    for one, its in stronger.items():
+        if rule.cause in one.cause.facts.part_of:
+            part |= its.hit & (held | (match.hit & (its.steps <= since[scope] + FOLD_STEPS)))
+        else:
+            other |= its.hit
+    part |= held & ~match.hit & ~drop.working(view) if held.any() else part
+    part |= _fell_silent(since[scope], view) if view.silent.any() else part
+    part &= ~other & ~plain
+    if not part.any():
+        return part
+    n, running = len(view.roster.scopes), view.roster.running
+    held_now, told, clear = (np.bincount(scope[mask], minlength=n) for mask in (plain | part, plain, running & ~part))
+    wide = (2 * held_now >= view.roster.sizes) & (told > 0) & (2 * told >= clear)
+    return np.asarray(part & wide[scope])
+
+
+def _fell_silent(since: Numbers, view: View) -> Mask:
+    """Tell which nodes fell silent as an incident of their scope began `since` so many steps, or later while under it, (n,)."""
+    silent = view.silent & view.roster.running & (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
+    last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
+    low = view.utilization[np.arange(view.n), last] < view.number("starved.over") * view.levels[1]
+    return np.asarray(silent & (low | (view.silent_steps >= since - FOLD_STEPS)))
+
+
+def _with_kept(match: RuleMatch, kept: Mask, view: View) -> RuleMatch:
+    """Add the nodes kept in a wide incident: they lose as long and as much as the others of their scope do."""
+    if not kept.any():
+        return match
+    scope, steps = view.roster.scope, match.steps.copy()
+    wasted, wasted_since = (None if share is None else share.copy() for share in (match.wasted, match.wasted_since))
+    for one in np.unique(scope[kept]):
+        rows, others = kept & (scope == one), match.hit & (scope == one)
+        steps[rows] = match.steps[others].max()
+        for share in (wasted, wasted_since):
+            if share is not None:
+                share[rows] = np.median(share[others])
+    return RuleMatch(match.hit | kept, steps, wasted, wasted_since, kept)
 
 
 def _since(match: RuleMatch, view: View) -> Numbers:

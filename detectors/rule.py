@@ -26,6 +26,8 @@ class RuleMatch:
     wasted: Numbers | None = None
     wasted_since: Numbers | None = None
     """The mean of it since an open alert was last seen, else since the onset, (n,); None where it does not change."""
+    kept: Mask | None = None
+    """Nodes that stay in a wide incident under a symptom of their own: they say nothing of the whole; None = none."""
 
 
 def no_match(view: View) -> RuleMatch:
@@ -89,6 +91,7 @@ class Subject:
     """The mean of these since the alert was last seen; empty = they were the same throughout."""
     usd_per_hour: Decimal | None = None
     billed: BilledExcess | None = None
+    wide: bool = False
 
 
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
@@ -122,6 +125,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         severity=explanation.severity or facts.severity,
         billed=subject.billed,
         at_risk=explanation.at_risk,
+        wide=subject.wide or bool(alert and alert.anomaly.wide),
     )
 
 
@@ -136,7 +140,8 @@ def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -
     scope = view.roster.scope
     for one in np.unique(scope[match.hit]):
         rows = np.flatnonzero(match.hit & (scope == one))
-        yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, rows))
+        telling = rows if match.kept is None else rows[~match.kept[rows]]
+        yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, telling))
 
 
 def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, explanation: Explanation) -> Anomaly:
@@ -151,6 +156,7 @@ def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, exp
         start=view.time_of(float(match.steps[rows].max())),
         wasted_shares=_shares(match.wasted, rows, order),
         shares_since=_shares(match.wasted_since, rows, order),
+        wide=1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2,
     )
     return anomaly_of(view, cause, subject, explanation)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bot.answers.registry import Command, commands_by_name
 from bot.answers.values import type_name
-from bot.model.causes import CAUSES, CauseFacts
+from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting
@@ -53,16 +53,24 @@ def detection_page(text: str) -> str:
     """Return docs/detection.md with its part about every cause made again; the rest is written by hand."""
     before, _, rest = text.partition(CAUSES_BEGIN)
     _, _, after = rest.partition(CAUSES_END)
-    head = ["| cause | `CAUSE.on` | about | severity | muted by | told however small |", "|---|---|---|---|---|---|"]
+    head = [
+        "| cause | `CAUSE.on` | about | severity | muted by | part of a wide | told however small |",
+        "|---|---|---|---|---|---|---|",
+    ]
     return before + "\n".join([CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]) + after
 
 
 def _cause(facts: CauseFacts) -> str:
     every = len(facts.explained_by) == len(CAUSES) - 1
-    muted_by = "every other" if every else " ".join(f"`{cause}`" for cause in facts.explained_by) or "–"
+    muted_by = "every other" if every else _causes(facts.explained_by)
     severity = "no alert" if facts.is_state else facts.severity.value
     small = "yes" if facts.however_small else "–"
-    return f"| `{facts.cause}` | {facts.switch} | {facts.about.name.lower()} | {severity} | {muted_by} | {small} |"
+    about = facts.about.name.lower()
+    return f"| `{facts.cause}` | {facts.switch} | {about} | {severity} | {muted_by} | {_causes(facts.part_of)} | {small} |"
+
+
+def _causes(causes: Iterable[Cause]) -> str:
+    return " ".join(f"`{cause}`" for cause in causes) or "–"
 
 
 def _command(made: Command) -> Iterator[str]:

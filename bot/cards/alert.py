@@ -29,7 +29,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.model.alert import Alert, Notification, Silence, Waste
+from bot.model.alert import Alert, Notification, Silence, Waste, leading
 from bot.model.causes import Family, Severity
 from bot.model.counts import counted
 from bot.model.durations import duration_text
@@ -67,7 +67,7 @@ def notice_card(
     notice: Notification, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
 ) -> Card:
     """Draw a notice; the message of its end is one quiet line and its facts. `address` tells where an owner is reached."""
-    firing = [alert for alert in notice.alerts if alert.firing]
+    firing = [alert for alert in leading(notice.alerts) if alert.firing]
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
@@ -90,10 +90,11 @@ def notice_card(
 
 def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     """Write the end: how long it lasted, its cost in total, who acknowledged it."""
-    worst = max(alerts, key=worth)
+    leads = leading(alerts)
+    worst = max(leads, key=worth)
     ended = max((alert.seen for alert in alerts), default=now)
     lasted = ended - min(alert.anomaly.window.start for alert in alerts)
-    total = sum((alert.waste.so_far for alert in alerts if alert.waste), Decimal(0))
+    total = sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0))
     parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
     # A hang and the ageing checkpoint of one run put the same work at risk.
     risks = {alert.anomaly.at_risk.things: alert.at_risk_usd for alert in alerts if alert.anomaly.at_risk and alert.at_risk_usd}
@@ -103,9 +104,15 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     if ack:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
     title = " · ".join([*parts, f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}"])
-    body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why)
+    body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why, *_came_with(alerts, leads))
     judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True)
     return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"), *judge))), alert_data(worst))
+
+
+def _came_with(alerts: Sequence[Alert], leads: Sequence[Alert]) -> tuple[str, ...]:
+    """Name the causes of the alerts that another of the incident explains."""
+    names = dict.fromkeys(alert.cause.facts.words for alert in alerts if alert not in leads)
+    return (f" With it came: {', '.join(names)}.",) if names else ()
 
 
 def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
@@ -152,9 +159,10 @@ def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
     blocks: list[Block] = [_named(worst)] if len(worst.anomaly.things) > 1 else []
     rest = [alert for alert in alerts if alert.id != worst.id]
     if rest:
-        rest.sort(key=worth, reverse=True)
+        leads = {alert.id for alert in leading(alerts)}
+        rest.sort(key=lambda alert: (alert.id in leads, *worth(alert)), reverse=True)
         more = f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts" if len(rest) > _TOP else ""
-        blocks.append(Table(_OTHERS, tuple(_other(alert) for alert in rest[:_TOP]), rest=more))
+        blocks.append(Table(_OTHERS, tuple(_other(alert, alert.id in leads) for alert in rest[:_TOP]), rest=more))
     return blocks
 
 
@@ -172,9 +180,11 @@ def _named(alert: Alert) -> Text:
     return quiet(*spans)
 
 
-def _other(alert: Alert) -> tuple[str, ...]:
-    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
-    return (alert.cause.facts.words, where(alert), "firing" if alert.firing else "over", per_hour)
+def _other(alert: Alert, leads: bool) -> tuple[str, ...]:
+    """Write the row of an alert; of one that came with another the dollars are among the other's."""
+    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing and leads else "–"
+    state = "over" if not alert.firing else "firing" if leads else "came with it"
+    return (alert.cause.facts.words, where(alert), state, per_hour)
 
 
 def _tuning(alert: Alert) -> str:

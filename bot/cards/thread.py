@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.words import clock
-from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence
+from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence, leading
 from bot.model.money import usd
 
 
@@ -17,7 +17,7 @@ def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, s
     `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
     woken, when that time has come, and the owner of what nobody looks after.
     """
-    worst = max(notice.alerts, key=worth)
+    worst = max(leading(notice.alerts), key=worth)
     match notice.reason:
         case Reason.DECIDED:
             return _awake(worst, notice, entry, silences, card) or Card(_decided(worst, entry, silences), Tone.INFO)
@@ -26,7 +26,7 @@ def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, s
         case Reason.REMINDER:
             return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions)
         case Reason.MORE:
-            return Card(f"Firing again: {card.title}", card.tone)
+            return Card(f"{'Firing again' if entry.over else 'Part of a larger incident'}: {card.title}", card.tone)
         case _:
             return Card(card.title, card.tone)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -116,6 +116,12 @@ class Alert:
     def firing(self) -> bool:
         """Return whether the alert has not ended."""
         return self.closed is None
+
+
+def leading(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts of an incident that no other of them explains: the others came with these."""
+    marks = {f"inhibit:{alert.key}" for alert in alerts}
+    return [alert for alert in alerts if alert.muted_by not in marks] or list(alerts)
 
 
 @dataclass(frozen=True)

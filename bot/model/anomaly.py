@@ -86,6 +86,8 @@ class Anomaly:
     """What the bill has shown of it; None where it is seen as it happens."""
     at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
     """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
+    wide: bool = False
+    """Whether it held half of its cluster's nodes, once at least: whatever comes on a few of them meanwhile is part of it."""
 
     @property
     def key(self) -> str:

@@ -90,6 +90,8 @@ class CauseFacts:
     """Which rule about nodes has a node that several match: the lowest; None = the rule stands beside the others."""
     explained_by: tuple[Cause, ...] = ()
     """Causes that mute it where they hold most of the same things: a sick whole mutes its parts."""
+    part_of: tuple[Cause, ...] = ()
+    """Causes that mute it, come later, on a few of the nodes of a wide incident of theirs: one fault is one story."""
     works_nothing: bool = False
     """Its nodes do no work, and are bought all the same: days later the bill grows by what their own alert has told."""
     buys_hours: bool = False
@@ -128,6 +130,8 @@ class CauseFacts:
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
+_DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH)
+_STALLS = (Cause.HUNG, *_DROPS)
 
 # fmt: off
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is simulated and drawn, what to try.
@@ -146,11 +150,13 @@ _ROWS = (
             "Set an idle timeout on notebooks and interactive pods.")),
     CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
         severity=Severity.CRITICAL, precedence=3, works_nothing=True, cores_differ=True,
+        explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
         no_faster_chip="it hangs: restart the run first",
         suggestions=(
             "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
             "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.")),
     CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", however_small=True,
+        explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         no_faster_chip="its metrics stopped, so nothing can be said of its work",
         suggestions=(
             "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
@@ -193,7 +199,7 @@ _ROWS = (
             "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
             "Check that all nodes of the job share one zone and placement group.")),
     CauseFacts(Cause.COLLECTIVE_PATH, "report traffic that seems to take the wrong path between devices",
-        family=Family.DROP, precedence=8, cores_differ=True,
+        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
         no_faster_chip="its collectives seem to take the wrong path: mend that first",
         suggestions=(
             "Check that collectives go over NeuronLink within a node and EFA between nodes"
@@ -201,21 +207,24 @@ _ROWS = (
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
         precedence=7, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
+        explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         suggestions=(
             "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
             "More nodes or a type with more device memory if it is to grow further.")),
-    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6, explained_by=(Cause.HARDWARE_FAULT,),
-        however_small=True, cores_differ=True, metric="neuron_execution_errors_count",
+    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6,
+        explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS, however_small=True, cores_differ=True,
+        metric="neuron_execution_errors_count",
         suggestions=(
             "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
             "If transient errors stay on one node, replace it.")),
     CauseFacts(Cause.HARDWARE_FAULT, "report hardware errors, uncorrected ECC events and failed status checks",
         severity=Severity.CRITICAL, precedence=1, however_small=True, cores_differ=True, metric="neuron_execution_errors_count",
+        part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
             "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),
     CauseFacts(Cause.CHECKPOINT_AT_RISK, "report runs whose checkpoints stopped",
-        about=About.RUN, explained_by=_SICK, however_small=True, metric="run_checkpoint_age_seconds",
+        about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True, metric="run_checkpoint_age_seconds",
         suggestions=(
             "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still"
             " writable?",

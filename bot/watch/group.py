@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from bot.model.alert import Alert, NotificationLogEntry
+from bot.model.alert import Alert, NotificationLogEntry, leading
 from bot.model.causes import About
 
 
@@ -26,8 +26,9 @@ def group(
     """Return the incidents of one channel, oldest first: alerts stay with the message that holds them.
 
     Firing, unmuted alerts that are `meant` for the channel (ids, None = all) and in no message yet join an open incident of
-    the same group, else begin one. An alert stays with its message, whoever it is for by now: its end is shown where its
-    beginning was.
+    the same group, else begin one. What another alert explains joins its incident, and what explains an alert that was
+    notified of minutes before joins that: one fault is one message. An alert stays with its message, whoever it is for by
+    now: its end is shown where its beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
     meant = by_id.keys() if meant is None else meant
@@ -36,13 +37,36 @@ def group(
     for entry in opened.values():
         members[entry.id] = [by_id[i] for i in entry.alerts if i in by_id and (entry.message or i in meant)]
     grouped = {alert.id for some in members.values() for alert in some}
-    groups = {group_key(some[0]): incident for incident, some in members.items() if any(a.firing for a in some)}
-    for alert in alerts:
-        if alert.id in grouped or not alert.firing or alert.muted_by or alert.id not in meant:
-            continue
-        incident = groups.setdefault(group_key(alert), incident_id(channel, alert))
-        members.setdefault(incident, []).append(alert)
+    groups = {group_key(some[0]): incident for incident, some in members.items() if any(a.firing for a in leading(some))}
+    fresh = [alert for alert in alerts if alert.id not in grouped and alert.firing and alert.id in meant]
+    for alert in fresh:
+        if not alert.muted_by:
+            incident = _of_effects(alert, members) or groups.setdefault(group_key(alert), incident_id(channel, alert))
+            members.setdefault(incident, []).append(alert)
+    _join([alert for alert in fresh if alert.muted_by], members)
     return [Incident(name, channel, tuple(some), opened.get(name)) for name, some in members.items() if some]
+
+
+def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
+    """Return the incident of an alert that this one explains, and that was notified of no longer before it than it is seen."""
+    for incident, some in members.items():
+        effects = [one for one in some if one.firing and one.muted_by == f"inhibit:{alert.key}"]
+        if any(one.opened >= alert.anomaly.window.start for one in effects) and alert.key not in {one.key for one in some}:
+            return incident
+    return ""
+
+
+def _join(explained: Sequence[Alert], members: dict[str, list[Alert]]) -> None:
+    """Add alerts to the incident of what explains them, be it one that is itself explained."""
+    left = list(explained)
+    while left:
+        holds = {f"inhibit:{one.key}": incident for incident, some in members.items() for one in some if one.firing}
+        joining = [alert for alert in left if alert.muted_by in holds]
+        if not joining:
+            return
+        for alert in joining:
+            members[holds[alert.muted_by]].append(alert)
+            left.remove(alert)
 
 
 def _open_entries(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Silence
-from bot.model.causes import Severity
+from bot.model.causes import About, Severity
 from bot.model.hours import read_quiet_hours
 from bot.model.labels import Labels
 from bot.model.policy import Policy
@@ -22,9 +22,7 @@ def mute(
 
     What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long to be over as it did.
     """
-    quiet = policy.duration("alert.resolve_after")
-    causes = [a for a in alerts if a.firing] + [a for a in (*alerts, *ended) if a.closed and now - a.closed < quiet]
-    inhibitors = _Inhibitors(tuple(causes), (*alerts, *ended))
+    inhibitors = _Inhibitors((*alerts, *ended), policy, now)
 
     def mark(alert: Alert) -> str:
         return _silenced(alert, silences, now) or inhibitors.mark(alert) or _by_policy(alert, inhibitors.every, policy, now)
@@ -55,16 +53,35 @@ def _silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
 
 @dataclass(frozen=True)
 class _Inhibitors:
-    """Hold the alerts that may explain others: those still in effect, and all of them, ended before too."""
+    """Hold the alerts that may explain others, ended before too."""
 
-    current: tuple[Alert, ...]
     every: tuple[Alert, ...]
+    policy: Policy
+    now: datetime
 
     def mark(self, alert: Alert) -> str:
         """Return the mark of the alert that explains this one, "" where none does."""
-        causes = (other for other in self.current if other.id != alert.id and _explains(other, alert))
+        others = sorted((a for a in self.every if a.id != alert.id), key=lambda a: not a.firing)
+        causes = (a for a in others if _explains(a, alert) and self._in_effect(a, alert) and self._told(a, alert))
         cause = next(causes, None) or _workless(alert, self.every)
         return f"inhibit:{cause.key}" if cause else ""
+
+    def _told(self, other: Alert, alert: Alert) -> bool:
+        """Return whether what is told however small is told with `other`, rather than lost with it as too small itself."""
+        return not alert.cause.facts.however_small or not _by_policy(other, self.every, self.policy, self.now)
+
+    def _in_effect(self, other: Alert, alert: Alert) -> bool:
+        """Return whether what `other` caused may still be seen, as an effect takes as long to be over as it did.
+
+        What is counted over a span is seen for as long after its last event.
+        """
+        if other.closed is None:
+            return True
+        quiet = self.policy.duration("alert.resolve_after")
+        span = f"{alert.cause}.within"
+        if span in self.policy.values and alert.anomaly.window.start <= other.seen:
+            quiet += self.policy.duration(span)
+        return self.now - other.closed < quiet
 
 
 def _by_policy(alert: Alert, every: Sequence[Alert], policy: Policy, now: datetime) -> str:
@@ -112,10 +129,35 @@ def _meets(nodes: Alert, spend: Alert) -> bool:
     return there and (nodes.closed is None or nodes.closed >= spend.anomaly.window.start)
 
 
+_BEFORE = timedelta(minutes=15)
+"""How long before a wide incident is seen to begin its first symptom may be."""
+
+
 def _explains(other: Alert, alert: Alert) -> bool:
-    if other.cause not in alert.cause.facts.explained_by:
+    if _holds_part(other, alert):
+        return True
+    if other.cause not in alert.cause.facts.explained_by or _holds_part(alert, other):
         return False
     mine, theirs = set(alert.anomaly.things), set(other.anomaly.things)
     if not mine or not theirs:
         return other.anomaly.scope.selects(alert.anomaly.labels) and bool(str(other.anomaly.scope))
     return 2 * len(mine & theirs) >= len(mine)
+
+
+def _holds_part(wide: Alert, alert: Alert) -> bool:
+    """Return whether the alert is about a few nodes of a wide incident that came first, or its run, and can come of it."""
+    if wide.cause not in alert.cause.facts.part_of:
+        return False
+    seen = (wide.anomaly, wide.peak.anomaly) if wide.peak else (wide.anomaly,)
+    mine, theirs = set(alert.anomaly.things), {thing for one in seen for thing in one.things}
+    if not any(one.wide for one in seen) or 2 * len(mine & theirs) < max(1, len(mine)):
+        return False
+    few = alert.cause.facts.about is not About.NODES or 2 * len(mine) <= len(theirs)
+    return few and (wide.opened <= alert.opened or wide.anomaly.window.start <= _due(alert) + _BEFORE)
+
+
+def _due(alert: Alert) -> datetime:
+    """Return when the alert's trouble began: of a checkpoint, when the next one was due and did not come."""
+    start = alert.anomaly.window.start
+    late = alert.cause.facts.about is About.RUN and alert.anomaly.unit == "seconds" and alert.anomaly.usual
+    return start + timedelta(seconds=late[1]) if late else start

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason
+from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, leading
 from bot.model.causes import Severity
 from bot.model.policy import Policy
 from bot.watch.group import Incident
@@ -68,7 +68,7 @@ def decided_entry(notification: Notification, before: NotificationLogEntry | Non
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     entry, alerts = incident.entry, incident.alerts
     speaking = [alert for alert in alerts if alert.firing and not alert.muted_by]
-    over = not any(alert.firing for alert in alerts)
+    over = not any(alert.firing for alert in leading(alerts))
     if entry is None or (entry.over and not entry.message and not entry.pending):  # nobody was ever notified of it
         return Reason.FIRST if speaking else None
     if over:  # also of a message that is not sent yet: it may have been, after all
@@ -108,15 +108,15 @@ def _reminder(entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Po
 
 
 def _things(alerts: Sequence[Alert]) -> int:
-    return sum(max(1, len(alert.anomaly.things)) for alert in alerts if alert.firing)
+    return sum(max(1, len(alert.anomaly.things)) for alert in leading(alerts) if alert.firing)
 
 
 def _per_hour(alerts: Sequence[Alert]) -> Decimal:
-    return sum((a.waste.per_hour for a in alerts if a.firing and a.waste), Decimal(0))
+    return sum((a.waste.per_hour for a in leading(alerts) if a.firing and a.waste), Decimal(0))
 
 
 def _so_far(alerts: Sequence[Alert]) -> Decimal:
-    return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
+    return sum((a.waste.so_far for a in leading(alerts) if a.waste), Decimal(0))
 
 
 def _decided(alerts: Sequence[Alert]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.cards.card import Card
-from bot.model.alert import Line, Notification, NotificationLogEntry, Reason
+from bot.model.alert import Line, Notification, NotificationLogEntry, Reason, leading
 from bot.model.causes import Severity
 from bot.model.codec import encode
 from bot.ports import State
@@ -66,7 +66,7 @@ def decide(notifications: Sequence[Notification], state: State, card_of: CardOf,
 def _parcel(one: Notification, entry: NotificationLogEntry, card: Card) -> Parcel:
     """Order what is to be sent: new messages before edits, critical before others, dearest before cheap."""
     critical = any(a.severity is Severity.CRITICAL and a.firing for a in one.alerts)
-    per_hour = sum(float(a.waste.per_hour) for a in one.alerts if a.waste and a.firing)
+    per_hour = sum(float(a.waste.per_hour) for a in leading(one.alerts) if a.waste and a.firing)
     urgency = (1 if entry.message else 0, not critical, -per_hour)
     return Parcel(one.channel, one.id, entry, card, sendable(one.alerts, one.at), urgency)
 
@@ -81,7 +81,12 @@ def _threaded(one: Notification, before: NotificationLogEntry) -> bool:
     """Return whether the change is worth a line in the thread."""
     if one.reason is Reason.FIRST or (one.reason is Reason.WORSE and not _faster(one, before)):
         return False
-    return before.over or one.reason in _THREADED
+    return before.over or one.reason in _THREADED or _explained(one, before)
+
+
+def _explained(one: Notification, before: NotificationLogEntry) -> bool:
+    """Return whether what was told is now seen to be an effect of something else."""
+    return all(alert.id not in before.alerts for alert in leading(one.alerts))
 
 
 def _faster(one: Notification, before: NotificationLogEntry) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -150,6 +150,21 @@ def storm() -> Card:
     )
     rest = [idle(n, f"pool-{n:02}", waste=None if n == 40 else waste(f"{n * 21}.50", f"{n * 80}")) for n in range(2, 41)]
     return notice(first, *rest, drawn=chart())
+
+
+def came_with(closed: datetime | None = None) -> Card:
+    """Return a wide incident with two symptoms on a few of its nodes, or its end."""
+    firing = starved(anomaly=replace(starved().anomaly, wide=True), closed=closed)
+    errors, silent = (
+        builders.alert(
+            builders.anomaly(cause, n=8, cluster="llama-70b"),
+            name=f"a{cause}",
+            muted_by=f"inhibit:{firing.key}",
+            waste=waste("20"),
+        )
+        for cause in (Cause.EXECUTION_ERRORS, Cause.NO_DATA)
+    )
+    return notice(firing, errors, replace(silent, closed=NOON), drawn=chart(), reason=Reason.MORE)
 
 
 def odd() -> Card:
@@ -330,6 +345,8 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "notice_acknowledged": lambda: notice(starved(acknowledged=decision(note="on it")), drawn=chart(), reason=Reason.DECIDED),
     "notice_snoozed": snoozed,
     "notice_storm": storm,
+    "notice_came_with": came_with,
+    "notice_came_with_over": lambda: came_with(NOON),
     "notice_over": lambda: notice(starved(closed=NOON, acknowledged=decision()), reason=Reason.OVER),
     "notice_no_price": lambda: notice(starved(waste=None, owner="")),
     "notice_odd": odd,

@@ -40,6 +40,7 @@ DRAWN = (
     "config_form",
     "every_part",
     "fleet",
+    "notice_came_with",
     "notice_hostile",
     "notice_over",
     "notice_storm",

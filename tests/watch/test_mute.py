@@ -6,12 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Silence
+from bot.model.alert import Peak, Silence
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from bot.watch.mute import mute
-from tests.builders import NOON, alert, anomaly, waste
+from tests.builders import NOON, alert, anomaly, nodes, waste
 
 POLICY = default_policy()
 
@@ -142,3 +142,58 @@ def test_what_is_lost_already_counts_whole_against_the_least(so_far: str, marked
     killed = anomaly(Cause.KILLED_COMPILE, wasted_shares=(0.0,) * 4, lost_hours=(0.5,) * 4)
     (found,) = mute([alert(killed, waste=waste("0", so_far))], [], POLICY, NOON)
     assert found.muted_by == marked
+
+
+def wide(cause: Cause = Cause.NETWORK_BOUND, **more: object) -> object:
+    return alert(anomaly(cause, n=16, wide=True), name="wide", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "whole", "part", "marked"),
+    [
+        ("errors on a few of its nodes", wide(), anomaly(Cause.EXECUTION_ERRORS, n=4), True),
+        ("agents lost on a few of its nodes", wide(), anomaly(Cause.NO_DATA, n=4), True),
+        ("a device of one of its nodes", wide(), anomaly(Cause.HARDWARE_FAULT, n=1), True),
+        ("its run's checkpoint", wide(), anomaly(Cause.CHECKPOINT_AT_RISK, n=16), True),
+        ("nodes that stopped in a job that hangs", wide(Cause.HUNG), anomaly(Cause.NO_DATA, n=4), True),
+        ("most of its nodes are more than a symptom", wide(), anomaly(Cause.HUNG, n=9), False),
+        ("other nodes", wide(), anomaly(Cause.EXECUTION_ERRORS, n=4, cluster="vision"), False),
+        ("what began an hour before it", wide(), anomaly(Cause.NO_DATA, n=4, at=NOON - timedelta(hours=1)), False),
+        ("a few slow nodes are not wide", alert(anomaly(n=16), name="wide"), anomaly(Cause.HARDWARE_FAULT, n=1), False),
+        ("what nobody is told of tells nothing", wide(waste=waste("0.10")), anomaly(Cause.HARDWARE_FAULT, n=1), False),
+    ],
+)
+def test_a_wide_incident_mutes_its_symptoms(sentence: str, whole: object, part: object, marked: bool) -> None:
+    opened = part.window.end - timedelta(minutes=5)  # type: ignore[attr-defined]
+    symptom = alert(part, opened=opened)  # type: ignore[arg-type]
+    found = {a.id: a.muted_by for a in mute([whole, symptom], [], POLICY, NOON)}  # type: ignore[list-item]
+    assert found["a1"] == (f"inhibit:{whole.key}" if marked else ""), sentence  # type: ignore[attr-defined]
+
+
+def test_of_two_that_may_explain_each_other_the_wider_one_speaks() -> None:
+    """A hang that few nodes are left of, and the silence of those: the hang had all of them."""
+    few = anomaly(Cause.HUNG, n=4, wide=True)
+    hung = alert(few, name="wide", peak=Peak(replace(few, things=nodes(16)), Decimal(1), Decimal(1)))
+    found = {a.id: a.muted_by for a in mute([hung, alert(anomaly(Cause.NO_DATA))], [], POLICY, NOON)}
+    assert found == {"wide": "", "a1": f"inhibit:{hung.key}"}
+
+
+@pytest.mark.parametrize(("minutes", "marked"), [(40, True), (50, False)])
+def test_events_that_are_counted_over_a_span_stay_explained_for_it(minutes: int, marked: bool) -> None:
+    over = wide(closed=NOON - timedelta(minutes=minutes), seen=NOON)
+    symptom = alert(anomaly(Cause.EXECUTION_ERRORS, n=4))
+    assert bool(mute([symptom], [], POLICY, NOON, [over])[0].muted_by) is marked  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("cause", "by"),
+    [
+        (Cause.COLLECTIVE_PATH, Cause.HUNG),
+        (Cause.HUNG, Cause.NO_DATA),
+        (Cause.MEMORY_PRESSURE, Cause.HARDWARE_FAULT),
+        (Cause.EXECUTION_ERRORS, Cause.MEMORY_PRESSURE),
+    ],
+)
+def test_the_gaps_of_the_table_are_closed(cause: Cause, by: Cause) -> None:
+    found = mute([alert(anomaly(by)), alert(anomaly(cause), name="a2")], [], POLICY, NOON)
+    assert found[1].muted_by == f"inhibit:{by}/cluster=llama"

@@ -124,3 +124,44 @@ def test_a_reminder_comes_at_its_hours_however_often_the_message_was_edited() ->
         said = log_entry_of(found, "m1")
     every = int(after / timedelta(hours=1))
     assert [i + 1 for i, reason in enumerate(heard) if reason is Reason.REMINDER] == list(range(every, 13, every))
+
+
+def explained(name: str = "a2", by: str = "starved/cluster=llama", **more: object) -> Alert:
+    return alert(anomaly(Cause.NO_DATA, n=2), name=name, waste=waste(), muted_by=f"inhibit:{by}", **more)  # type: ignore[arg-type]
+
+
+def test_what_an_alert_explains_joins_its_message_though_it_came_by_way_of_another() -> None:
+    chain = explained("a3", by="no_data/cluster=llama")
+    (incident,) = group([chain, explained(), FIRST], [], "web:alerts")
+    assert {a.id for a in incident.alerts} == {"a1", "a2", "a3"}
+
+
+def test_what_explains_an_alert_told_minutes_before_takes_its_message_over() -> None:
+    said = log_entry_of(told(explained(opened=NOON)), "m1")
+    (incident,) = group([explained(opened=NOON), FIRST], [said], "web:alerts")
+    assert ({a.id for a in incident.alerts}, incident.id) == ({"a1", "a2"}, "n1")
+    found = notification_of(incident, POLICY, NOON + FIVE)
+    assert (found and found.reason) is Reason.MORE
+
+
+def test_what_explains_an_alert_of_yesterday_is_news_of_its_own() -> None:
+    old = explained(opened=NOON - timedelta(days=1))
+    incidents = group([old, FIRST], [log_entry_of(told(old), "m1")], "web:alerts")
+    assert [[a.id for a in incident.alerts] for incident in incidents] == [["a2"], ["a1"]]
+
+
+def test_an_incident_is_over_with_what_explains_the_rest_and_its_dollars_count_once() -> None:
+    said = log_entry_of(told(FIRST, explained()), "m1")
+    assert (said.things, said.usd_per_hour) == (4, 100)
+    gone = Incident("n1", "web:alerts", (replace(FIRST, closed=LATER), explained()), said)
+    found = notification_of(gone, POLICY, LATER)
+    assert found is not None
+    assert found.reason is Reason.OVER
+
+
+def test_what_outlasts_its_cause_is_told_again_in_the_same_message() -> None:
+    over, left = replace(FIRST, closed=LATER), replace(explained(), muted_by="")
+    said = replace(log_entry_of(told(over, explained()), "m1"), over=True)
+    (incident,) = group([left], [said], "web:alerts")
+    found = notification_of(incident, POLICY, LATER)
+    assert (incident.id, found and found.reason) == ("n1", Reason.MORE)

@@ -1,0 +1,90 @@
+"""One fault of a large job, seen as a dozen symptoms: one first message, and what came with it is marked, not dropped."""
+
+import numpy as np
+import pytest
+from crew import DAY, Crew
+from minutes import Fleet
+
+from bot.model.alert import Reason
+from bot.model.causes import Cause
+
+HIT = int(2.2 * DAY)
+"""The minute in which the fault begins."""
+
+
+def firsts(seen):
+    return [notice for notice in seen.notifications if notice.reason is Reason.FIRST]
+
+
+def causes(notice):
+    return {alert.cause for alert in notice.alerts}
+
+
+def marks(seen):
+    return {alert.cause: alert.muted_by for alert in seen.alerts.values()}
+
+
+def errors(crew, start, length, nodes):
+    crew.at["errors"][nodes, start : start + length] += crew.rng.poisson(3, (len(crew.ids[nodes]), length))
+    return crew
+
+
+def stalled(crew, start, length, nodes):
+    """Executions stop, the runtime holds its memory."""
+    return crew.put(start, length, nodes, util=0, high=0, tx=0, inward=0).scale(start, length, nodes, latency=np.nan)
+
+
+@pytest.fixture(scope="module")
+def storm():
+    crew = Crew(nodes=24, days=2.6).pauses().starve(HIT, 360, 0.2)
+    errors(crew, HIT + 30, 120, slice(0, 3))
+    crew.gone(HIT + 50, 60, slice(3, 6))
+    stalled(crew, HIT + 60, 120, slice(6, 9))
+    crew.at["ecc"][9:12, HIT + 70 : HIT + 130] += 1
+    return Fleet((crew,)).replay()
+
+
+def test_a_storm_is_one_first_message(storm):
+    (first,) = firsts(storm)
+    assert causes(first) == {Cause.STARVED}
+
+
+def test_what_comes_with_a_storm_is_marked_and_its_message_lists_it(storm):
+    (first,) = firsts(storm)
+    key = next(iter(first.alerts)).key
+    came = {Cause.EXECUTION_ERRORS, Cause.NO_DATA, Cause.HUNG, Cause.HARDWARE_FAULT}
+    found = marks(storm)
+    assert {found[cause] for cause in came} == {f"inhibit:{key}"}
+    assert came < causes(storm.notifications[-1])
+    assert storm.notifications[-1].reason is Reason.OVER
+
+
+def test_the_nodes_of_a_storm_are_counted_through_their_symptoms(storm):
+    (starved,) = [alert for alert in storm.alerts.values() if alert.cause is Cause.STARVED]
+    assert len(starved.anomaly.things) == 24
+    assert float(starved.waste.so_far) == pytest.approx(24 * 20 * 6 * 0.75, rel=0.08)
+
+
+def test_a_symptom_that_comes_first_gives_its_message_to_the_storm():
+    crew = Crew(nodes=24, days=2.4).pauses()
+    stalled(crew, HIT, 180, slice(None)).gone(HIT - 4, 50, slice(0, 4))
+    seen = Fleet((crew,)).replay()
+    (first,) = firsts(seen)
+    assert causes(first) == {Cause.NO_DATA}
+    (more,) = [notice for notice in seen.notifications if notice.reason is Reason.MORE]
+    assert causes(more) == {Cause.NO_DATA, Cause.HUNG}
+
+
+def test_a_second_incident_on_other_nodes_of_the_cluster_is_told():
+    one = Crew(nodes=24, days=2.4, job="a").pauses().starve(HIT, 240, 0.2)
+    other = Crew(nodes=8, days=2.4, job="b", seed=2).pauses(every=55)
+    errors(other, HIT + 40, 120, slice(0, 3))
+    seen = Fleet((one, other), runs=False).replay()
+    assert [causes(notice) for notice in firsts(seen)] == [{Cause.STARVED}, {Cause.EXECUTION_ERRORS}]
+
+
+def test_errors_of_a_few_slow_nodes_are_a_story_of_their_own():
+    """Nothing is wide about four nodes of sixteen: errors on one of them may be why."""
+    crew = Crew(nodes=16, days=2.4, own=True).starve(HIT, 240, 0.2, slice(0, 4))
+    errors(crew, HIT + 40, 120, slice(0, 1))
+    assert marks(Fleet((crew,), runs=False).replay())[Cause.EXECUTION_ERRORS] == ""
