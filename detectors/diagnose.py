@@ -73,7 +73,7 @@ def diagnose(view: View) -> Diagnosis:
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain)))
     starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
-    faulty = matches[faults.HARDWARE_FAULT].hit | view.held_open(Cause.HARDWARE_FAULT.value)
+    faulty = _failing(matches[faults.HARDWARE_FAULT], view)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
 
@@ -187,10 +187,17 @@ def _since(match: RuleMatch, view: View) -> Numbers:
     return since
 
 
+def _failing(fault: RuleMatch, view: View) -> Mask:
+    """Return which nodes with a hardware fault had an event of late: nobody waits for one that is under repair, (n,)."""
+    hit = fault.hit | view.held_open(Cause.HARDWARE_FAULT.value)
+    return hit & faults.failing(view) if hit.any() else hit
+
+
 def _beside_fault(match: RuleMatch, fault: RuleMatch, view: View) -> Mask:
     """Return which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
-    scope, since = view.roster.scope, _since(fault, view)
-    since[np.unique(scope[view.held_open(Cause.HARDWARE_FAULT.value)])] = np.inf
+    scope, failing = view.roster.scope, _failing(fault, view)
+    since = _since(replace(fault, hit=fault.hit & failing), view)
+    since[np.unique(scope[failing & view.held_open(Cause.HARDWARE_FAULT.value)])] = np.inf
     return np.asarray(match.hit & (since[scope] > 0) & (match.steps <= since[scope]))
 
 
@@ -198,7 +205,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
     if not fault.hit.any():
         return fault
-    since = _since(fault, view)[view.roster.scope]
+    since = _since(replace(fault, hit=fault.hit & _failing(fault, view)), view)[view.roster.scope]
     waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS)
     waiting = (fell | waited) & ~fault.hit & (since > 0)

@@ -98,11 +98,15 @@ def _follow(alert: Alert, anomaly: Anomaly | None, detection: Detection, reading
 
 
 def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
-    """Tell whether the end could not be seen: its part of the source failed, the bill is away, or a running thing is silent."""
+    """Tell whether the end could not be seen: its part of the source failed, the bill is away, or half of what runs is silent.
+
+    Where fewer are, the others show that it is over: one node that never comes back must not keep it open.
+    """
     if reading.hidden(alert.anomaly.labels) or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames):
         return True
-    silent = NodeState.NO_DATA
-    return alert.cause is not Cause.NO_DATA and any(states.get(thing) is silent for thing in alert.anomaly.things)
+    known = [states[thing] for thing in alert.anomaly.things if thing in states]
+    silent = known.count(NodeState.NO_DATA)
+    return alert.cause is not Cause.NO_DATA and 0 < silent >= len(known) - silent
 
 
 _NEAR = Decimal("0.8")

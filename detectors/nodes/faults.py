@@ -15,6 +15,7 @@ from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing
 from detectors.view import View
+from detectors.words import lasted
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
@@ -28,7 +29,12 @@ _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
 
 def find_hardware(view: View) -> RuleMatch:
-    """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span."""
+    """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span.
+
+    A fault lasts while any event is seen within the span, and until the node has worked for as long without one: a node
+    that stands still after a fault is under repair.
+    """
+    broken_still = _unmended(view)
     metrics = [view.metric(name) for name in _HARDWARE]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
     uncorrected, broken, every, status = (metric[rows] for metric in metrics)
@@ -40,12 +46,38 @@ def find_hardware(view: View) -> RuleMatch:
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
     match = no_match(view)
-    match.hit[rows] = (grave | many) & (view.roster.running & view.limits.on("hardware_fault.on"))[rows]
+    match.hit[rows] = grave | many
+    match.hit[:] = (match.hit | broken_still) & view.roster.running & view.limits.on("hardware_fault.on")
     if not match.hit.any():
         return match
-    events = _events(view)[rows]
-    match.steps[rows] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
+    hit = np.flatnonzero(match.hit)
+    events = _events(view)[hit]
+    match.steps[hit] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
     return replace(match, wasted=view.lost_share)
+
+
+def failing(view: View) -> Mask:
+    """Tell which nodes had a hardware event within the span: one under repair fails no more, and nobody waits for it, (n,)."""
+    return np.asarray((_events(view) & _within(view.utilization, view.steps("hardware_fault.within"))).any(axis=1))
+
+
+def _unmended(view: View) -> Mask:
+    """Tell which nodes an open alert found broken that have not yet worked for the span without another event, (n,)."""
+    broken = np.zeros(view.n, dtype=bool)
+    for (rule, _), alert in view.open.items():
+        rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
+        if rule == Cause.HARDWARE_FAULT.value and len(rows):
+            told = view.whole.since(alert.anomaly.window.start).pick(rows)
+            uncorrected, errors, every, status = (np.nan_to_num(told.of(name)) for name in _HARDWARE)
+            grave = (uncorrected > 0) | (errors > 0)
+            failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
+            many = every.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
+            broken[rows] = grave.any(axis=1) | failed | many
+    if not broken.any():
+        return broken
+    within = _within(view.utilization, view.steps("hardware_fault.within"))
+    works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
+    return np.asarray(broken & (failing(view) | ~works))
 
 
 def find_errors(view: View) -> RuleMatch:
@@ -76,8 +108,9 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     parts += [f"failed EC2 status checks on {counted(failed, 'node')}"] if failed else []
     devices = cores.device_evidence(view, rows)
     where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
+    seen = f"{', '.join(parts)} within {_minutes(view, rows, 'hardware_fault.within')} {where}."
     return Explanation(
-        why=f"{', '.join(parts) or 'Hardware events'} within {_minutes(view, rows, 'hardware_fault.within')} {where}.",
+        why=seen if parts else _repair(view, rows, where),
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
@@ -86,6 +119,17 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         metric="neuron_hardware_ecc_events_count" if ecc else None,
         at_risk=work_at_risk(view, rows),
     )
+
+
+def _repair(view: View, rows: Rows, where: str) -> str:
+    """Explain a fault of which nothing is seen now: what was, and that its nodes have not worked since."""
+    told = view.whole.since(view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)).pick(rows)
+    events = sum(np.nan_to_num(told.of(name)) for name in _HARDWARE)
+    if not np.any(events):
+        return f"Hardware events {where}."
+    last = np.flatnonzero(np.any(np.asarray(events) > 0, axis=0))[-1]
+    ago = lasted(max(1, told.n_steps - 1 - int(last)) * told.step)
+    return f"{float(np.sum(events)):,.0f} hardware events {where}, the last {ago} ago; no work was seen there since."
 
 
 def _where(view: View, rows: Rows) -> str:

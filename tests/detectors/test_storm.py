@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from crew import DAY, Crew
+from crew import DAY, START, Crew
 from minutes import Fleet
 
 from bot.model.alert import Reason
@@ -88,3 +88,34 @@ def test_errors_of_a_few_slow_nodes_are_a_story_of_their_own():
     crew = Crew(nodes=16, days=2.4, own=True).starve(HIT, 240, 0.2, slice(0, 4))
     errors(crew, HIT + 40, 120, slice(0, 1))
     assert marks(Fleet((crew,), runs=False).replay())[Cause.EXECUTION_ERRORS] == ""
+
+
+def test_a_fault_with_events_now_and_then_is_one_story():
+    """About every four minutes an event, on average: their number within any half an hour swings about the limit."""
+    crew = Crew(nodes=4, days=2.5, seed=5).pauses()
+    crew.at["ecc"][1, HIT : HIT + 360] += crew.rng.poisson(0.33, 360)
+    errors(crew, HIT + 200, 20, slice(1, 2))
+    crew.scale(HIT, 360, util=0.6, high=0.7)
+    seen = Fleet((crew,)).replay()
+    assert [causes(notice) for notice in firsts(seen)] == [{Cause.HARDWARE_FAULT}]
+    assert [
+        alert.muted_by for alert in seen.alerts.values() if alert.cause is not Cause.HARDWARE_FAULT and not alert.muted_by
+    ] == []
+
+
+def test_a_node_under_repair_is_not_told_again_as_idle():
+    crew = Crew(nodes=8, days=2.9, own=True).pauses()
+    crew.at["ecc"][2, HIT : HIT + 60] += 1
+    crew.off(HIT + 60, 600, slice(2, 3)).ramp(HIT + 660, slice(2, 3))
+    seen = Fleet((crew,), runs=False).replay()
+    (alert,) = seen.alerts.values()
+    assert alert.cause is Cause.HARDWARE_FAULT
+    assert HIT + 660 < (alert.closed - START).total_seconds() / 60 < HIT + 760
+    assert alert.anomaly.why.endswith("no work was seen there since.")
+
+
+def test_peers_of_a_node_under_repair_speak_for_themselves():
+    crew = Crew(nodes=8, days=2.9, own=True).pauses()
+    crew.at["ecc"][2, HIT : HIT + 60] += 1
+    crew.off(HIT + 60, 800, slice(2, 3)).starve(HIT + 300, 200, 0.2, slice(4, 6))
+    assert set(marks(Fleet((crew,), runs=False).replay())) == {Cause.HARDWARE_FAULT, Cause.STARVED}

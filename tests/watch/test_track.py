@@ -106,3 +106,11 @@ def test_of_two_that_ended_the_newest_goes_on() -> None:
     ended = [alert(name="a2", opened=NOON + FIVE, closed=NOON + FIVE), alert(closed=NOON)]
     (found,) = track([], Detection((anomaly(),)), reading(), QUIET, ended)
     assert found.id == "a2"
+
+
+@pytest.mark.parametrize(("silent", "over"), [(1, True), (2, False)])
+def test_a_few_nodes_that_fell_silent_do_not_keep_open_what_the_others_show_to_be_over(silent: int, over: bool) -> None:
+    seen = alert(opened=NOON - timedelta(hours=2))
+    states = {name: NodeState.NO_DATA if i < silent else NodeState.BUSY for i, name in enumerate(nodes(4))}
+    (found,) = track([seen], Detection((), states), reading(), timedelta(minutes=15))
+    assert (found.closed is not None) is over
