@@ -19,7 +19,17 @@ from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.model.storage import AT_LIMIT, HARDLY, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
+from bot.model.storage import (
+    AT_LIMIT,
+    BEYOND,
+    HARDLY,
+    Throughput,
+    detached_since,
+    own_frame,
+    quiet_since,
+    quiet_steps,
+    throughput_of,
+)
 from bot.ports import Ports
 
 _MOST = 20
@@ -149,6 +159,8 @@ def _load_row(load: Throughput) -> tuple[str, ...]:
 
 
 def _verdict(load: Throughput) -> str:
+    if load.peak_share >= BEYOND:
+        return "beyond its limit: cache or burst credits"
     if load.peak_share >= AT_LIMIT:
         return "reaches its limit"
     return "more than is needed" if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK else "–"

@@ -60,8 +60,11 @@ def own_frame(frame: Frame | None, resource: str) -> Frame | None:
 
 LATELY = timedelta(minutes=15)
 """The newest time that a file system's throughput is said of."""
-AT_LIMIT, HARDLY = 0.9, 0.2
-"""Shares of the provisioned throughput from which a file system is at its limit, and under which it has too much."""
+AT_LIMIT, BEYOND, HARDLY = 0.9, 1.1, 0.2
+"""Shares of the provisioned throughput from which a file system is at its limit, beyond it, and under which it has too much.
+
+Beyond it data comes from a cache or by burst credits: one that has moved so much is not held to its limit.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class Throughput:
     def peak_share(self) -> float:
         """Return the share that the busiest step used."""
         return self.peak / self.provisioned
+
+    @property
+    def held_back(self) -> bool:
+        """Return whether it moves all that it is provisioned for, and never moved more in the time that was read."""
+        return self.share >= AT_LIMIT and self.peak_share < BEYOND
 
 
 def throughput_of(system: FileSystem, frame: Frame | None, back: timedelta) -> Throughput | None:

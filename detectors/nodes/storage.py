@@ -11,7 +11,7 @@ from bot.model.causes import Cause
 from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
-from bot.model.storage import AT_LIMIT, LATELY, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
+from bot.model.storage import BEYOND, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
 from detectors.arrays import Rows
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
@@ -66,6 +66,7 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
 _NEAR = 0.8
 """Share of the provisioned throughput from which a file system that no tag ties to a cluster is named."""
 _NAMED = 2
+_DAY = timedelta(days=1)
 
 
 def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
@@ -74,8 +75,8 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     systems, frame = view.reading.inventory.file_systems, view.reading.frame("file_system")
     mine = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
-    loads = [load for x in (mine or near) if (load := throughput_of(x, frame, LATELY))]
-    told = [load for load in loads if mine or load.share >= _NEAR]
+    loads = [load for x in (mine or near) if (load := throughput_of(x, frame, _DAY))]
+    told = [load for load in loads if mine or (load.share >= _NEAR and load.peak_share < BEYOND)]
     return sorted(told, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 
@@ -83,12 +84,13 @@ def load_words(load: Throughput) -> str:
     """Read as `FSx fs-0ab reads 1.9 of 2.0 GB/s: 95 % of what is provisioned`."""
     verb = "reads" if load.reads >= 0.9 * load.now else "writes" if load.reads <= 0.1 * load.now else "reads and writes"
     moved = volume_rate(load.now, load.provisioned)
-    return f"FSx {load.system.labels.resource} {verb} {moved}: {percent(load.share)} of what is provisioned"
+    more = " (from a cache or by burst credits)" if load.share >= BEYOND else ""
+    return f"FSx {load.system.labels.resource} {verb} {moved}: {percent(load.share)} of what is provisioned{more}"
 
 
 def more_throughput(loads: Iterable[Throughput]) -> tuple[str, ...]:
-    """Return what to do about file systems at their limit."""
-    full = [load.system.labels.resource for load in loads if load.share >= AT_LIMIT]
+    """Return what to do about file systems that are held to their limit."""
+    full = [load.system.labels.resource for load in loads if load.held_back]
     return tuple(f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its limit." for name in full)
 
 

@@ -60,6 +60,17 @@ def test_a_file_system_of_others_is_not_named(labels):
     assert not any("FSx" in line for line in starved(system(labels), frame=moved(1900.0, labels=labels)).evidence)
 
 
+def test_a_file_system_that_moved_more_than_its_limit_is_not_held_to_it():
+    reads = np.full(576, 1900.0)
+    reads[300] = 6000.0
+    found = starved(frame=moved(reads))
+    assert any("95 % of what is provisioned" in line for line in found.evidence)
+    assert "Raise" not in found.suggestions[0]
+    burst = starved(frame=moved(3100.0))
+    assert any("155 % of what is provisioned (from a cache or by burst credits)" in line for line in burst.evidence)
+    assert "Raise" not in burst.suggestions[0]
+
+
 def test_no_metric_no_word():
     assert not any("FSx" in line for line in starved(frame=moved(np.nan, np.nan)).evidence)
 
@@ -79,7 +90,13 @@ def test_what_is_provisioned_follows_the_deployment(one, mbps):
 
 @pytest.mark.parametrize(
     ("reads", "days", "verdict"),
-    [(1950.0, 2.0, "reaches its limit"), (100.0, 8.0, "more than is needed"), (100.0, 2.0, "–"), (1000.0, 8.0, "–")],
+    [
+        (1950.0, 2.0, "reaches its limit"),
+        (4000.0, 2.0, "beyond its limit: cache or burst credits"),
+        (100.0, 8.0, "more than is needed"),
+        (100.0, 2.0, "–"),
+        (1000.0, 8.0, "–"),
+    ],
 )
 def test_storage_tells_who_has_too_little_and_who_too_much(reads, days, verdict):
     load = throughput_of(system(), moved(reads, days=days), timedelta(days=7))
