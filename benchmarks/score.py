@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
+from sklearn.ensemble import IsolationForest
 
 from benchmarks.episodes import (
     DATA,
@@ -23,6 +24,7 @@ from benchmarks.episodes import (
 )
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
+from benchmarks.nab import nab_gain, nab_score
 from detectors.series.score import THRESHOLD, score_series
 
 
@@ -36,6 +38,12 @@ def table(every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda seri
         print(line(name, grades[-1]), f"{perf_counter() - start:>6.2f}", flush=True)
     print(line("total", total(grades)), "\n")
     return total(grades)
+
+
+def nab(every: Sequence[Labelled]) -> None:
+    """Print the NAB score of the detector on all of them."""
+    gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
+    print(f"NAB score, standard profile: {nab_score(gains, sum(len(series.windows) for series in every)):.1f}\n")
 
 
 def graded(every: Sequence[Labelled]) -> Grade:
@@ -59,11 +67,25 @@ def plain_excess(values: Values, history: int = 2016) -> Values:
     return excess
 
 
+def daily_forest(values: Values, day: int = 288) -> Values:
+    """Return how isolated each row of a day is among all days before it: scikit-learn's forest, fitted anew once a day."""
+    isolated = np.zeros(len(values))
+    for row in range(day, len(values), day):
+        isolated[row : row + day] = -IsolationForest(random_state=0).fit(values[:row]).score_samples(values[row : row + day])
+    return isolated
+
+
 def rate(series: Labelled) -> None:
-    """Print rows a second of all signals together, against those of the plain rule, which is one signal, in the same run."""
-    seconds = [_seconds(lambda: score_series(series.times, series.values)), _seconds(lambda: plain_excess(series.values[:, 0]))]
-    ours, plain = (len(series.times) / taken for taken in seconds)
-    print(f"{ours:,.0f} rows a second, {ours / plain:.1f} times as many as a plain loop of one rule ({plain:,.0f})\n")
+    """Print rows a second of all signals together, against those of one plain rule and of a forest, in the same run."""
+    works = {
+        "all signals": lambda: score_series(series.times, series.values),
+        "a plain loop of one rule": lambda: plain_excess(series.values[:, 0]),
+        "scikit-learn's isolation forest, fitted once a day": lambda: daily_forest(series.values),
+    }
+    seconds = {name: _seconds(work) for name, work in works.items()}
+    ours = seconds["all signals"]
+    for name, taken in seconds.items():
+        print(f"{len(series.times) / taken:>9,.0f} rows a second, all signals {taken / ours:.1f} times as many: {name}")
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -82,6 +104,7 @@ def main() -> None:
     if DATA.is_dir():
         print("one metric, labelled by others")
         table(labelled_series())
+        nab(labelled_series())
         print("many metrics, labelled by others: one file a service, judged on its second part; then that part alone")
         table(labelled_services())
         table([second_part_alone(series) for series in labelled_services()])

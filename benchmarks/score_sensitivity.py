@@ -11,8 +11,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from benchmarks.episodes import DATA, Grade, Labelled, Values, grade, labelled_series, labelled_services, total
+from benchmarks.episodes import DATA, Flags, Grade, Labelled, Values, grade, labelled_series, labelled_services, total
 from benchmarks.invented import HELD_BACK, TUNING, invented
+from benchmarks.nab import nab_gain, nab_score
 from benchmarks.score import line
 from detectors.series.novelty import SeriesPace, speak_then_rest
 from detectors.series.score import THRESHOLD, habit_residual, pace_of, strangeness_of_all
@@ -36,16 +37,18 @@ def strange(
     return strangeness_of_all(seconds, columns, habit_residual(columns, pace), pace, signals), pace
 
 
-def spoken(series: Labelled, strangeness: Values, pace: SeriesPace, worth: float = 1.0) -> Grade:
-    """Return the grade of strangeness that speaks at `worth`."""
-    return grade(series, speak_then_rest(1 - 2.0 ** (-strangeness / worth), THRESHOLD, pace))
+def speaking(strangeness: Values, pace: SeriesPace, worth: float = 1.0) -> Flags:
+    """Return the rows that speak where strangeness does at `worth`."""
+    return speak_then_rest(1 - 2.0 ** (-strangeness / worth), THRESHOLD, pace)
 
 
 def judged(
     judges: Judges, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
 ) -> list[float]:
     """Return F1 of each judge."""
-    return [total(spoken(series, *strange(series, signals, lengths)) for series in every).f1 for every in judges.values()]
+    return [
+        total(grade(series, speaking(*strange(series, signals, lengths))) for series in every).f1 for every in judges.values()
+    ]
 
 
 def show(name: str, columns: Sequence[Sequence[float]]) -> None:
@@ -70,7 +73,7 @@ def perturbed(judges: Judges) -> None:
     """Print F1 with each number 20 % off, the others as they are, and without each signal."""
     print("F1 with a number x 0.8, 1, 1.2, judged on:", *judges, sep="  ")
     usual = judged(judges)
-    for names in ("level", "sustained", "swing", "daily weekly"):
+    for names in ("level", "sustained", "swing", "roughness", "daily weekly", "offset"):
         show(
             f"worth of {names}", [judged(judges, weighed(factor, "worth", names)) if factor != 1 else usual for factor in FACTORS]
         )
@@ -84,21 +87,25 @@ def perturbed(judges: Judges) -> None:
         show(f"without {signal.name}", [judged(judges, tuple(other for other in SIGNALS if other is not signal))])
 
 
-def left_out(every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()) -> Grade:
-    """Return the grade when each fold is judged at the worth that was best on all others, or on teachers where there are any."""
+def left_out(
+    every: Sequence[Labelled], fold: Callable[[Labelled], str], teachers: Sequence[Labelled] = ()
+) -> tuple[Grade, float]:
+    """Return grade and NAB score when each fold is judged at the worth that was best on all others, or on teachers if any."""
     grades = {recording.name: _by_worth(recording) for recording in every}
     taught = {recording.name: _by_worth(recording) for recording in teachers} or grades
     folds = []
     for series in every:
         others = [other.name for other in teachers or every if teachers or fold(other) != fold(series)]
-        best = max(WORTHS, key=lambda worth: (total(taught[name][worth] for name in others).f1, -abs(worth - 1)))
+        best = max(WORTHS, key=lambda worth: (total(taught[name][worth][0] for name in others).f1, -abs(worth - 1)))
         folds.append(grades[series.name][best])
-    return total(folds)
+    result = total(grade for grade, _ in folds)
+    return result, nab_score((gain for _, gain in folds), result.windows)
 
 
-def _by_worth(series: Labelled) -> dict[float, Grade]:
+def _by_worth(series: Labelled) -> dict[float, tuple[Grade, float]]:
     strangeness, pace = strange(series)
-    return {worth: spoken(series, strangeness, pace, worth) for worth in WORTHS}
+    flags = {worth: speaking(strangeness, pace, worth) for worth in WORTHS}
+    return {worth: (grade(series, flags[worth]), nab_gain(series, flags[worth])) for worth in WORTHS}
 
 
 def main() -> None:
@@ -107,19 +114,14 @@ def main() -> None:
         print(f"There are no labelled series at '{DATA}', so nothing is graded.")
         return
     every, services = labelled_series(), labelled_services()
-    print(line("20 series, threshold chosen without the judged family", left_out(every, lambda series: series.family)))
-    print(line("20 series, threshold chosen without the judged series", left_out(every, lambda series: series.name)))
-    print(
-        line(
-            "20 series, threshold chosen on invented series alone",
-            left_out(every, lambda series: series.name, invented(TUNING[:8])),
-        )
-    )
-    print(
-        line("8 services, threshold chosen without the judged one", left_out(services, lambda series: series.name)),
-        "\n",
-        flush=True,
-    )
+    for name, (result, nab) in {
+        "20 series, threshold chosen without the judged family": left_out(every, lambda series: series.family),
+        "20 series, threshold chosen without the judged series": left_out(every, lambda series: series.name),
+        "20 series, threshold chosen on invented series alone": left_out(every, lambda series: series.name, invented(TUNING[:8])),
+        "8 services, threshold chosen without the judged one": left_out(services, lambda series: series.name),
+    }.items():
+        print(line(name, result), f"NAB {nab:.1f}")
+    print(flush=True)
     perturbed({"20 labelled series": every, "104 invented series": invented(HELD_BACK[:8])})
     perturbed({"8 services": services})
 

@@ -27,20 +27,22 @@ class SeriesPace:
     rest: int
 
 
-def excess(values: Numbers, needed: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
-    """Return how far the newest `rows` rows all lie beyond the highest or lowest of their history; (n,) >= 0.
+def beyond(values: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
+    """Return how far the newest `rows` rows all lie above the highest, and below the lowest, of their history; (2, n) >= 0.
 
-    In multiples of `needed`, (2, n) or (n,): what is asked above and below. nan rows are 0: nothing is known of them. So are
-    the first `learning` rows since the first that is not nan.
+    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that is not nan.
     """
-    beyond = np.stack([side - delayed(highest_before(side, pace.history), pace.delay) for side in (values, -values)])
-    held = beyond.copy()
+    outside = np.stack([side - delayed(highest_before(side, pace.history), pace.delay) for side in (values, -values)])
+    held = outside.copy()
     for age in range(1, rows):
-        held[:, age:] = np.minimum(held[:, age:], beyond[:, :-age])
-    above, below = held / needed
-    excesses = np.nan_to_num(np.fmax(above, below), nan=0.0, posinf=0.0, neginf=0.0)
-    excesses[: int(np.argmax(~np.isnan(values))) + pace.learning] = 0
-    return np.asarray(np.maximum(excesses, 0))
+        held[:, age:] = np.minimum(held[:, age:], outside[:, :-age])
+    held[:, : int(np.argmax(~np.isnan(values))) + pace.learning] = 0
+    return np.asarray(np.maximum(np.nan_to_num(held, nan=0.0), 0))
+
+
+def excess(outside: Numbers, needed: Numbers) -> Numbers:
+    """Return the larger side of what is beyond history (2, n) in multiples of `needed`, (2, n) or (n,); (n,), 0 where unknown."""
+    return np.asarray(np.nan_to_num(outside / needed, nan=0.0, posinf=0.0).max(axis=0))
 
 
 def flat_rows(values: Numbers, least: int) -> Numbers:
@@ -125,14 +127,15 @@ EXTREMES = 20
 """Of the highest hours, to tell how a tail thins out."""
 
 
-def spreads(values: Numbers, pace: SeriesPace) -> Numbers:
+def spreads(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbers:
     """Return the spread of history at each row, learnt anew every half day; (n,), nan before the first time.
 
     5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare bursts has no other
-    spread) and a thousandth of the level (a constant has none at all).
+    spread) and a thousandth of the level (a constant has none at all). Half days without a row that is `asked` for, which are
+    most, are left out and nan.
     """
     spread = np.full(len(values), np.nan)
-    for rows, part in _histories(values, pace):
+    for rows, part in _histories(values, pace, asked):
         readings = part[~np.isnan(part)]
         if len(readings) >= LEAST_KNOWN:
             low, high = np.quantile(readings, (0.05, 0.95))
@@ -141,14 +144,14 @@ def spreads(values: Numbers, pace: SeriesPace) -> Numbers:
     return spread
 
 
-def tails(values: Numbers, pace: SeriesPace) -> Numbers:
+def tails(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbers:
     """Return how slowly the highest and the lowest hours of history thin out; (2, n), nan where too few are known.
 
     The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or less changes little.
     Coles, "An introduction to statistical modeling of extreme values", 2001, chapter 4.
     """
     scales = np.full((2, len(values)), np.nan)
-    for rows, part in _histories(values, pace):
+    for rows, part in _histories(values, pace, asked):
         hours = part[len(part) % pace.hour :].reshape(-1, pace.hour)
         for side, readings in enumerate((hours, -hours)):
             highest = np.sort(np.where(np.isnan(readings), -np.inf, readings).max(axis=1))[::-1][: EXTREMES + 1]
@@ -162,10 +165,11 @@ def youth(values: Numbers, pace: SeriesPace) -> Numbers:
     return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
 
 
-def _histories(values: Numbers, pace: SeriesPace) -> Iterator[tuple[slice, Numbers]]:
-    """Yield each half day's rows, and the history before the first of them; the first half day by doubling parts."""
+def _histories(values: Numbers, pace: SeriesPace, asked: Mask | None) -> Iterator[tuple[slice, Numbers]]:
+    """Yield each half day's rows that are asked for, and the history before the first of them; the first by doubling parts."""
     every = max(1, 12 * pace.hour)
     parts = (every >> halvings for halvings in range(every.bit_length()))
     starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(range(2 * every, len(values), every))
     for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
-        yield slice(row, end), values[max(0, row - pace.history) : row]
+        if asked is None or asked[row:end].any():
+            yield slice(row, end), values[max(0, row - pace.history) : row]

@@ -10,7 +10,7 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
-from detectors.series.novelty import SeriesPace, excess, forward_fill, speak_then_rest, spreads, youth
+from detectors.series.novelty import SeriesPace, beyond, excess, forward_fill, speak_then_rest, spreads, youth
 from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, mean_read, strangeness
 
 SPACING_ROWS = 50
@@ -53,7 +53,9 @@ def strangeness_of_all(
     asked = tuple(signal for signal in signals if columns.shape[1] == 1 or not signal.alone)
     strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), asked) for column in columns.T], axis=1)
     if strange.shape[1] > 1:
-        strange[:, 0] = np.maximum(strange[:, 0], excess(apart, HABIT_WORTH * spreads(apart, pace) * youth(apart, pace), pace))
+        outside = beyond(apart, pace)
+        needed = HABIT_WORTH * spreads(apart, pace, outside.max(axis=0) > 0) * youth(apart, pace)
+        strange[:, 0] = np.maximum(strange[:, 0], excess(outside, needed))
     return together(strange)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.series.novelty import (
     SeriesPace,
+    beyond,
     delayed,
     excess,
     flat_rows,
@@ -71,11 +72,16 @@ class SeriesSignal:
         """Return the excess in multiples of the needed excess; (n,) >= 0."""
         pace = replace(series.pace, delay=self.delays * series.pace.delay)
         values = self.derive(series)
-        needed = self.worth * spreads(values, pace)
+        outside = beyond(values, pace, self.rows)
+        if self.knows_weeks:
+            outside[:, ~np.maximum.accumulate(~np.isnan(series.by_season[-1]))] = 0
+        asked = np.asarray(outside.max(axis=0) > 0)
+        if not asked.any():
+            return np.zeros(len(values))
+        needed = self.worth * spreads(values, pace, asked)
         if self.tail:
-            needed = np.fmax(needed, self.tail * tails(values, pace))
-        strength = excess(values, needed * youth(values, pace), pace, self.rows)
-        return np.where(np.maximum.accumulate(~np.isnan(series.by_season[-1])), strength, 0.0) if self.knows_weeks else strength
+            needed = np.fmax(needed, self.tail * tails(values, pace, asked))
+        return excess(outside, needed * youth(values, pace))
 
 
 def level(series: ScoredSeries) -> Numbers:
@@ -148,10 +154,12 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     widest = np.stack([np.fmax(side, highest_before(side, reach - 1)) for side in (values, -values)])
     ages = [DAY * n - HOUR * ENVELOPE_H for n in range(1, ENVELOPE_DAYS + 1)]
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
-    beyond = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
-    beyond[(~np.isnan(past)).sum(axis=0) < ENVELOPE_NEEDED] = 0
-    needed = ENVELOPE_WORTH * spreads(values, series.pace)[rows]
-    return np.asarray(np.maximum(np.nan_to_num(beyond / needed, nan=0.0).max(axis=0), 0))
+    outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
+    outside[(~np.isnan(past)).sum(axis=0) < ENVELOPE_NEEDED] = 0
+    asked = np.zeros(len(values), dtype=bool)
+    asked[rows] = True
+    needed = ENVELOPE_WORTH * spreads(values, series.pace, asked)[rows]
+    return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
 
 
 def mean_read(values: Numbers, length: int) -> Numbers:

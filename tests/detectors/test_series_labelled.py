@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from benchmarks.episodes import DATA, Labelled, episodes, grade, labelled_series, labelled_services, total
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
+from benchmarks.nab import nab_gain, nab_score
 from detectors.series.score import score_series
 
 beside = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not beside the repository")
@@ -71,3 +73,22 @@ def test_episodes_join_near_flags_and_are_found_where_they_start():
     found = grade(Labelled("x/y", [time.item() for time in at], np.zeros((100, 1)), [(20, 36), (80, 90)], 5), flags)
     assert (found.found, found.windows, found.false) == (1, 2, 2)
     assert found.f1 == pytest.approx(0.4)
+
+
+def test_nab_gains_most_at_the_start_of_a_window():
+    at = [datetime(2026, 1, 1, tzinfo=UTC) + n * timedelta(hours=1) for n in range(100)]
+    series = Labelled("x/y", at, np.zeros((100, 1)), [(40, 50), (80, 90)], 15)
+    gains = {row: nab_gain(series, np.arange(100) == row) for row in (5, 20, 40, 45, 49, 50, 70)}
+    assert gains[40] == 0
+    assert gains[40] > gains[45] > gains[49] > -1
+    assert gains[5] == -2
+    assert gains[20] == pytest.approx(-2.11)
+    assert -2.11 < gains[50] < gains[5]
+    assert nab_score([gains[5]], 2) == 0
+
+
+@beside
+def test_the_nab_score_holds():
+    every = labelled_series()
+    gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
+    assert nab_score(gains, sum(len(series.windows) for series in every)) >= 72
