@@ -100,11 +100,8 @@ def price_words(alert: Alert) -> str:
         return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
     if billed := alert.anomaly.billed:
         through = f"{billed.through:%Y-%m-%d %H:%M} UTC"
-        return (
-            f"Billed through {through}, later hours are an estimate"
-            if billed.lasts and alert.firing
-            else f"Billed through {through}"
-        )
+        later = ", later hours are an estimate" if alert.firing and billed.until != billed.through else ""
+        return f"Billed through {through}{later}"
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
     few = f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them" if waste.unpriced else ""
     return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}{few}"

@@ -43,8 +43,8 @@ class BilledExcess:
     low: Decimal
     """The least that an hour of it costs, in USD, and below the most: how much the usual moves by itself."""
     high: Decimal
-    lasts: bool = True
-    """Whether the newest hours of the bill still show it: what is over costs nothing more."""
+    until: datetime | None = None
+    """When it ended, as far as the newest hours of the bill or the nodes show; None while it goes on."""
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ def _so_far(alert: Alert, before: Alert | None, per_hour: Decimal, onset: dateti
 
 
 def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
-    """Return the hours of it that the bill does not show yet; none where its newest hours show that it is over."""
-    return _hours(billed.through, now) if billed.lasts else Decimal(0)
+    """Return the hours of it that the bill does not show yet, up to its end where that is known."""
+    return _hours(billed.through, billed.until or now)
 
 
 def _stopped(alert: Alert, waste: Waste) -> Waste:
@@ -92,8 +92,7 @@ def _month_end(
     """Return what it will have cost by the end of the UTC month if nothing changes: at least, about, and at most."""
     left, billed = _hours(now, month_of(now).end), anomaly.billed
     if billed:
-        since = _unbilled(billed, now)
-        left, unsure = (since + left if billed.lasts else Decimal(0)), _UNSURE[Basis.BILLED]
+        left, unsure = _unbilled(billed, month_of(now).end), _UNSURE[Basis.BILLED]
         low, high = billed.low * (1 - unsure), billed.high * (1 + unsure)
         return billed.usd + low * left, billed.usd + per_hour * left, billed.usd + high * left
     low, high = (per_hour * factor for factor in _range(anomaly, price))

@@ -12,7 +12,7 @@ import numpy as np
 from bot.model.anomaly import BilledExcess, key_of
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from detectors.arrays import Numbers
+from detectors.arrays import Mask, Numbers
 from detectors.bill.growth import HOURS, Jump
 from detectors.bill.lines import DAY, HOUR, LINE, BillLines
 
@@ -69,7 +69,8 @@ class Excess:
         """Return it as an anomaly states it."""
         rate, spread = self.usd_per_hour, self.spread * self.per_day / 24
         usd = Decimal(str(round(max(0.0, float(self.over.sum())), 6)))
-        return BilledExcess(self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), self.lasts)
+        until = None if self.lasts else self.through
+        return BilledExcess(self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), until)
 
     @property
     def rate(self) -> Decimal:
@@ -190,10 +191,19 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
     if not days:
         return np.zeros(n - first), 0.0
     before = series[first - days * day : first].reshape(days, day)
-    weekend = np.array([bill.at(i).weekday() >= 5 for i in range(first - days * day, n)])
-    past, usual = weekend[: days * day].reshape(days, day), np.empty(n - first)
-    for i in range(n - first):
-        column, like = before[:, i % day], past[:, i % day] == weekend[days * day + i]
-        usual[i] = np.median(column[like] if like.sum() >= 2 else column)
+    began = bill.at(first - days * day)
+    week = began.weekday() * day + (began - began.replace(hour=0, minute=0)) // bill.step + np.arange(n - first + days * day)
+    weekend = (week // day % 7 >= 5).astype(np.intp)
+    past, at = weekend[: days * day].reshape(days, day), np.arange(n - first) % day
+    levels = np.stack([_like_days(before, past == kind) for kind in (0, 1)])
+    usual = levels[weekend[days * day :], at]
     low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
     return usual, float(high - low) / 2 / day
+
+
+def _like_days(before: Numbers, alike: Mask) -> Numbers:
+    """Return the median of the days that are alike at each step of a day, of all where fewer than two are, (n_steps,)."""
+    alike = alike | (alike.sum(axis=0) < 2)
+    n, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
+    middle = np.stack([(n - 1) // 2, n // 2])
+    return np.asarray(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))

@@ -17,6 +17,7 @@ from detectors.bill.excess import Ledger
 from detectors.bill.explain import RootCause
 from detectors.bill.growth import HOURS, Jump, root_of
 from detectors.bill.lines import DAY
+from detectors.bill.nowcast import nowcast
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent
@@ -38,7 +39,8 @@ class BillFinding:
 
     def anomaly(self, view: View) -> Anomaly:
         """Return its anomaly at the tick."""
-        return anomaly_of(view, self.cause, self.subject, self.explanation)
+        subject = replace(self.subject, billed=nowcast(view, self.subject))
+        return anomaly_of(view, self.cause, subject, self.explanation)
 
 
 def told_before(finding: BillFinding, view: View) -> bool:

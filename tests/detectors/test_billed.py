@@ -1,7 +1,6 @@
 """Dollars of alerts from the bill: the sum of its hours over their usual, an estimate since, and a month end for what goes on."""
 
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -95,15 +94,14 @@ def test_hours_whose_rows_have_not_arrived_are_estimated_and_end_nothing():
 
 
 def test_dollars_count_from_the_beginning_of_the_alert_that_is_open():
-    """Ten days of a jump are one alert: its dollars do not begin anew where the usual has slid."""
-    hours = by_hour((S3, 1.0, [41.0] * 77))
-    days = bill(("AmazonS3", "Requests-Tier1", [24.0] * 17 + [984.0] * 3))
-    seen = world(hours, days)
-    first = only(seen.at(NOW))
-    since = first.window.start + timedelta(hours=19)
-
-    known = Alert("a1", replace(first, window=Window(since - 4 * HOUR, NOW)), NOW - HOUR, NOW - HOUR)
-    assert dollars(world(hours, days), known=[known]).so_far == dollars(world(hours, days)).so_far
+    """A calm day between is part of it: the dollars do not begin anew with the newest run of days."""
+    hours = by_hour((S3, 1.0, [41.0] * 24 + [1.0] * 24 + [41.0] * 53))
+    days = bill(("AmazonS3", "Requests-Tier1", [24.0] * 16 + [984.0, 24.0, 984.0, 984.0]))
+    first = only(world(hours, days).at(NOW))
+    since = NOW - 5 * DAY
+    known = Alert("a1", replace(first, window=Window(since, NOW)), NOW - 3 * DAY, NOW - HOUR)
+    assert dollars(world(hours, days)).so_far == pytest.approx(Decimal(40 * (53 + 19)))
+    assert dollars(world(hours, days), known=[known]).so_far == pytest.approx(Decimal(40 * (24 + 53 + 19)))
 
 
 def test_days_are_added_up_where_the_export_has_no_hours():
@@ -120,7 +118,34 @@ def test_an_alert_from_the_hours_does_not_end_when_its_day_settles():
 
 
 def test_a_fee_that_nobody_uses_is_told_from_its_hours():
-    fee = Labels(account="1", region="us-west-2", service="ComputeSavingsPlans", usage_type="EC2SP:trn1.1yrNoUpfront")
-    hours = by_hour((fee, 0.0, [476.0] * 4))
-    found = only(world(hours, bill(("ComputeSavingsPlans", "EC2SP:trn1.1yrNoUpfront", 0.01))).at(NOW))
+    hours = by_hour((FEE, 0.0, [476.0] * 4))
+    found = only(world(hours, bill((FEE.service, FEE.usage_type, 0.01))).at(NOW))
     assert (found.cause, found.usd_per_hour) == (Cause.COMMITMENT_UNUSED, Decimal(476))
+
+
+FEE = Labels(account="1", region="us-west-2", service="ComputeSavingsPlans", usage_type="EC2SP:trn1.1yrNoUpfront")
+
+
+@pytest.mark.parametrize(("back", "unbilled"), [(None, 19), (6, 6)])
+def test_a_commitment_whose_nodes_are_back_is_unused_no_more_though_the_bill_does_not_show_it_yet(back, unbilled):
+    through = NOW - DAY + 5 * HOUR
+    fleet = Fleet(8, days=2.5)
+    fleet.silence(through - 8 * HOUR, through + back * HOUR if back else NOW + DAY / 2)
+    seen = World(
+        fleet, frames={"spend": bill((FEE.service, FEE.usage_type, 0.01)), "spend_hour": by_hour((FEE, 0.0, [476.0] * 8))}
+    )
+    found = next(one for one in seen.at(NOW).anomalies if one.cause is Cause.COMMITMENT_UNUSED)
+    waste = value(Alert("a1", found, NOW, NOW), None, lambda _: None, NOW).waste
+    assert waste.so_far == pytest.approx(Decimal(476 * (8 + unbilled)))
+    assert (waste.month_end == waste.so_far.quantize(Decimal("0.01"))) is (back is not None)
+
+
+def test_hours_of_nodes_that_are_gone_cost_nothing_more_though_the_bill_does_not_show_it_yet():
+    through = NOW - DAY + 5 * HOUR
+    fleet = Fleet(8, days=2.5).silence(NOW - 2 * DAY, through - 4 * HOUR, slice(4, 8))
+    fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8)).silence(through + 3 * HOUR, NOW + DAY / 2, slice(4, 8))
+    hours = CLOUD.merge(Labels(usage_type=HOURS_OF))
+    frames = {"spend": bill(("AmazonEC2", HOURS_OF, 2064.0)), "spend_hour": by_hour((hours, 86.0, [172.0] * 4))}
+    found = next(one for one in World(fleet, frames=frames).at(NOW).anomalies if one.cause is Cause.SPEND_JUMP)
+    waste = value(Alert("a1", found, NOW, NOW), None, lambda _: None, NOW).waste
+    assert waste.so_far == pytest.approx(Decimal(86 * (4 + 3)))

@@ -155,5 +155,5 @@ def test_a_card_says_through_when_the_bill_shows_it_and_that_later_hours_are_an_
     billed = BilledExcess(NOON, Decimal(240), Decimal(11), Decimal(13))
     told = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed)), None, lambda *_: None, NOON)
     assert price_words(told) == "Billed through 2026-11-20 12:00 UTC, later hours are an estimate"
-    over = replace(told, anomaly=replace(told.anomaly, billed=replace(billed, lasts=False)))
+    over = replace(told, anomaly=replace(told.anomaly, billed=replace(billed, until=NOON)))
     assert price_words(over) == "Billed through 2026-11-20 12:00 UTC"
