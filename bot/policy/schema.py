@@ -125,6 +125,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             (1, 24),
             _SETTLE,
         ),
+        _share("spend_jump.along", 0.10, "share of the price of new nodes in use that their storage and requests may add"),
     ),
     Cause.SPEND_NEW: (_number("spend_new.least", 20, "USD a day under which nothing is told", (0, 1e7), _SETTLE),),
     Cause.COMMITMENT_UNUSED: (

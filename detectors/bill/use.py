@@ -19,8 +19,6 @@ from detectors.view import View
 SCOPES = ("cluster", "team", "region", "account")
 DEAREST = 2.5
 """More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
-_ALONG = 0.1
-"""Storage and requests come along with new nodes in use, up to this share of the growth of the nodes' own price."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +50,35 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     """Tell whether the busy nodes of a wide place grew by as much: storage, requests and transfer follow them."""
     nodes = _place(tuple(thing for thing, _, _ in jump.parts))
     use = _use(jump, view, nodes)
-    if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * 1.3:
+    above = view.policy.at(nodes).number("spend_jump.above")
+    if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * (1 + above):
         return True
     things, grown = {thing for thing, _, _ in jump.parts}, _place(jump.growing)
     rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type) and grown.selects(x)]
     hours = _growth(jump, bill, rows)
     along = jump.value - jump.high - hours
-    return hours > 0 and along <= _ALONG * hours and _priced_by_use(jump, bill, view, grown, rows, hours)
+    return (
+        hours > 0
+        and along <= view.policy.at(grown).number("spend_jump.along") * hours
+        and _priced_by_use(jump, bill, view, grown, rows, hours)
+    )
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
     """Tell whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
     growing = jump.growing
     place, usual = _place(growing), sum(usual for thing, _, usual in jump.parts if thing in growing)
+    policy = view.policy.at(place)
     if not (place.team or place.cluster):
         return False
     if usual > 0.01:  # what was there before grows with the nodes, and no faster
-        use = _use(jump, view, place)
-        return bool(use and use.before > 0 and jump.value - jump.high <= 1.3 * usual * use.more / use.before)
+        use, above = _use(jump, view, place), policy.number("spend_jump.above")
+        return bool(use and use.before > 0 and jump.value - jump.high <= (1 + above) * usual * use.more / use.before)
     rows = [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
     hours = _growth(jump, bill, rows)
-    return jump.value - jump.high <= _ALONG * hours and _priced_by_use(jump, bill, view, place, rows, hours)
+    return jump.value - jump.high <= policy.number("spend_jump.along") * hours and _priced_by_use(
+        jump, bill, view, place, rows, hours
+    )
 
 
 def _priced_by_use(jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float) -> bool:

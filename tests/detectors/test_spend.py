@@ -12,7 +12,9 @@ from bot.model.causes import Cause
 from bot.model.fleet import Reservation
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
+from bot.policy.schema import default_policy
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FIRST = datetime(2026, 10, 14, tzinfo=UTC)
@@ -157,6 +159,16 @@ def test_storage_that_comes_along_with_a_new_cluster_in_use_is_no_jump(usd, told
              ("TimedStorage-ByteHrs", {}, 150.0, 99), ("TimedStorage-ByteHrs", {"cluster": "lab"}, usd, 3)]  # fmt: skip
     world = World(Fleet(2, days=10), joined_at(5), frames={"spend": tagged_bill(now, *lines)})
     assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
+
+
+def test_how_much_may_come_along_is_a_setting():
+    now = START + 9 * DAY
+    lines = [(HOURS_OF, {"cluster": "llama"}, 1000.0, 99), (HOURS_OF, {"cluster": "lab"}, 2060.0, 3),
+             ("TimedStorage-ByteHrs", {}, 150.0, 99), ("TimedStorage-ByteHrs", {"cluster": "lab"}, 120.0, 3)]  # fmt: skip
+    for share, told in ((0.1, False), (0.02, True)):
+        policy = Policy({**default_policy().values, "spend_jump.along": share})
+        world = World(Fleet(2, days=10), joined_at(5), frames={"spend": tagged_bill(now, *lines)}, policy=policy)
+        assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
 
 
 def test_requests_that_grow_far_more_than_the_nodes_in_use_are_a_jump():
