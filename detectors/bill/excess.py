@@ -111,20 +111,15 @@ class Ledger:
         return Excess(over, calm, spread, bill.at(first + n), DAY // bill.step, self.newest if bill.step == HOUR else 1)
 
     def _series(self, jumps: Sequence[Jump]) -> tuple[BillLines, list[int]]:
-        """Return the part of the bill that knows most of the jumps, and the things there that they are about."""
-        for bill in (self.hours, self.days):
-            rows = _things_of(jumps, bill) if bill is not None and bill.end >= self.days.end else []
-            if bill is not None and rows:
-                return bill, rows
-        return self.days, []
+        """Return the hours, or the days where the hours do not know every jump, and the things there that they are about."""
+        if self.hours and all(rows := [_things_of(jump, self.hours) for jump in jumps]):
+            return self.hours, sorted({row for some in rows for row in some})
+        return self.days, sorted({row for jump in jumps for row in _things_of(jump, self.days)})
 
     def whole(self, line: Labels, since: datetime) -> Excess:
         """Return all that a line cost since a time: what nobody uses has no usual."""
-        bill, rows = next(
-            (bill, rows)
-            for bill in (self.hours, self.days)
-            if bill is not None and ((rows := [i for i, x in enumerate(bill.lines) if x == line]) or bill is self.days)
-        )
+        bill = self.hours if self.hours and line in self.hours.lines else self.days
+        rows = [i for i, known in enumerate(bill.lines) if known == line]
         first = min(max(0, (since - bill.start) // bill.step), bill.n_steps - 1)
         series = np.nan_to_num(bill.values[rows, first:].sum(axis=0, dtype=np.float64))
         calm, newest = np.zeros(len(series)), self.newest if bill.step == HOUR else 1
@@ -145,10 +140,10 @@ def _first(bill: BillLines, since: datetime, began: datetime) -> int:
     return int(min(max(0, first), bill.n_steps - 1))
 
 
-def _things_of(jumps: Sequence[Jump], bill: BillLines) -> list[int]:
-    """Return the rows of the things that jumps are about."""
-    tests = [_Subject.of(jump) for jump in jumps]
-    return [i for i, thing in enumerate(bill.things) if any(test.holds(thing) for test in tests)]
+def _things_of(jump: Jump, bill: BillLines) -> list[int]:
+    """Return the rows of the things that a jump is about."""
+    subject = _Subject.of(jump)
+    return [i for i, thing in enumerate(bill.things) if subject.holds(thing)]
 
 
 @dataclass(frozen=True)
