@@ -11,10 +11,10 @@ import numpy.typing as npt
 from bot.model.compile import CompileMark, Mark
 from bot.model.frame import Frame
 from bot.model.window import Window
-from detectors.arrays import Mask
+from detectors.arrays import Counts, Mask, Rows
 from detectors.readings import Readings
 from detectors.roster import Roster
-from detectors.streak import close_gaps, drop_singles
+from detectors.streak import close_gaps, drop_singles, trailing
 
 LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
@@ -110,6 +110,45 @@ def looks_compiling(readings: Readings) -> Mask:
     roomy = ~(readings.held > 0) | (share < ROOMY)
     unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
     return drop_singles(close_gaps(readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)))
+
+
+def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
+    """Tell which nodes may wait for a peer that compiles, (n,): they rest since its start, with a pod, for the same job.
+
+    Where no pods are known, so may those that rest since at most `idle.for` before the compile began.
+    """
+    waits = np.zeros(readings.n, dtype=bool)
+    lull = readings.window.steps(LULL)
+    lately = compiling[:, -lull - 1 :].any(axis=1)
+    pods = readings.metric("neuroncore_reserved_count")
+    begun = _begun(readings.zero & ~(pods == 0), gap)
+    for leader in np.flatnonzero(lately).tolist():
+        peers = np.flatnonzero((readings.roster.scope == readings.roster.scope[leader]) & (begun[:, -1] >= 0) & ~lately & ~waits)
+        if not len(peers):
+            continue
+        last = int(np.flatnonzero(compiling[leader])[-1])
+        began = last - int(trailing(compiling[[leader], : last + 1], gap[[leader], : last + 1])[0])
+        bare = np.isnan(pods[peers]).all(axis=1)
+        since = np.where(bare, began - readings.steps("idle.for")[peers], begun[leader, last] - lull - 1)
+        until = np.where(bare, readings.window.n_steps, begun[leader, last] + lull)
+        near = (begun[peers, -1] > since) & (begun[peers, -1] <= until)
+        waits[peers] = near & _same_job(readings, leader, peers)
+    return waits & readings.limits.on("compiling.on")
+
+
+def _begun(holds: Mask, gap: Mask) -> Counts:
+    """Return the step since which it holds, of each step, (n, n_steps); -1 where it does not hold."""
+    steps = np.arange(holds.shape[1])
+    ends = np.where(~(holds | gap), steps, -1)
+    first = np.maximum.accumulate(ends, axis=1) + 1
+    return np.asarray(np.where(holds | gap, first, -1))
+
+
+def _same_job(readings: Readings, leader: int, peers: Rows) -> Mask:
+    """Tell which nodes may be of a node's job: their tags do not name another."""
+    labels = readings.roster.labels
+    mine = labels[leader].job
+    return np.array([not mine or labels[peer].job in ("", mine) for peer in peers], dtype=bool)
 
 
 def _left(readings: Readings, logged: LogStates) -> Mask:

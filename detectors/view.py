@@ -11,10 +11,10 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
-from detectors.compile_signs import LULL, LogStates, compiling, states_in_log
+from detectors.compile_signs import LogStates, compiling, states_in_log, waiting
 from detectors.readings import Readings, mean_of
 from detectors.roster import scope_of
-from detectors.streak import gaps_up_to, lately, seen_within, since_last, sustained, trailing
+from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
 from detectors.usual import utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)
@@ -130,16 +130,8 @@ class View(Readings):
 
     @cached_property
     def waiting(self) -> Mask:
-        """Tell which nodes may wait for a peer that compiles, (n,): their pod is there, and they rest since it began or so."""
-        if not self.compiling.any():
-            return np.zeros(self.n, dtype=bool)
-        scope = self.roster.scope
-        someone = np.zeros((len(self.roster.scopes), self.window.n_steps), dtype=bool)
-        np.logical_or.at(someone, scope, lately(self.compiling, self.window.steps(LULL)))
-        began, rest = trailing(someone)[scope], trailing(self.zero, self.gap)
-        pod = ~(self.recent(self.metric("neuroncore_reserved_count")) == 0)
-        near = (began > 0) & (rest < began + self.steps("idle.for"))
-        return np.asarray(near & pod & self.limits.on("compiling.on"))
+        """Tell which nodes may wait for a peer that compiles, (n,)."""
+        return waiting(self, self.compiling, self.gap) if self.compiling.any() else np.zeros(self.n, dtype=bool)
 
     def patience(self, key: str, rested: Counts | None = None) -> Numbers:
         """Return for how many steps each node may do nothing, (n,): as `key` says, as a compile where it may wait for one.

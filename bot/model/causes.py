@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 UTILIZATION = "neuroncore_utilization_ratio"
@@ -104,6 +105,8 @@ class CauseFacts:
     """Single cores may differ under it, so that its nodes are worth a closer look."""
     grows: bool = False
     """It is growth of the bill, as the provider's own findings are: both may be about the same money."""
+    returns: timedelta = timedelta(0)
+    """How long after its end it is the same incident when it is seen again, if that is longer than `alert.reopen_within`."""
     needs_setting: bool = False
     """It is told only where somebody set a limit, so that no recording shows it."""
     is_state: bool = False
@@ -171,7 +174,7 @@ _ROWS = (
             "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
-        family=Family.COMPILE, precedence=2, works_nothing=True,
+        family=Family.COMPILE, precedence=2, works_nothing=True, returns=timedelta(days=3),
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(
             "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",

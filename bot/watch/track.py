@@ -33,8 +33,12 @@ def track(
 
 
 def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:
-    """Return the alerts that ended less than `reopen_within` ago."""
-    return [alert for alert in alerts if alert.closed and now - alert.closed < reopen_within]
+    """Return the alerts that ended less than `reopen_within` ago, or than their rule's cause may take to return."""
+    return [alert for alert in alerts if alert.closed and now - alert.closed < max(reopen_within, _returns(alert))]
+
+
+def _returns(alert: Alert) -> timedelta:
+    return alert.cause.facts.returns if alert.anomaly.rule == alert.cause.value else timedelta(0)
 
 
 def alert_id(key: str, opened: datetime) -> str:

@@ -102,6 +102,21 @@ def test_what_fires_again_soon_after_its_end_is_the_same_alert(minutes: int, ope
     assert (found.closed, found.opened) == (None, opened)
 
 
+@pytest.mark.parametrize(
+    ("cause", "rule", "again"),
+    [
+        (Cause.COLD_CACHE, "cold_cache", True),
+        (Cause.COLD_CACHE, "long_compile", False),
+        (Cause.STARVED, "starved", False),
+    ],
+)
+def test_a_cold_cache_that_is_seen_at_the_next_nights_start_is_the_same_incident(cause: Cause, rule: str, again: bool) -> None:
+    now = NOON + timedelta(days=1)
+    before = alert(closed=NOON)
+    before = replace(before, anomaly=replace(before.anomaly, cause=cause, rule=rule))
+    assert bool(recent([before], now, timedelta(minutes=30))) is again
+
+
 def test_of_two_that_ended_the_newest_goes_on() -> None:
     ended = [alert(name="a2", opened=NOON + FIVE, closed=NOON + FIVE), alert(closed=NOON)]
     (found,) = track([], Detection((anomaly(),)), reading(), QUIET, ended)
