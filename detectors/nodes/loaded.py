@@ -77,7 +77,7 @@ def find_hung(view: View) -> RuleMatch:
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain what holds the cores for nothing, and since when."""
     longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
-    asleep = view.newest(view.asleep)[rows]
+    asleep = _mostly_asleep(view, match, rows)
     value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
     return Explanation(
         why=f"{_holders(asleep)}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
@@ -88,6 +88,13 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         runners_up=((Cause.IDLE if asleep.all() else Cause.HUNG, 0.1),),
         confidence=0.85,
     )
+
+
+def _mostly_asleep(view: View, match: RuleMatch, rows: Rows) -> Mask:
+    """Tell which nodes had no runtime for most of their streak, as far as it is looked at, (len(rows),)."""
+    ours = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]
+    bare, loaded = ((held[rows] & ours).sum(axis=1) for held in (view.asleep, view.holding))
+    return np.asarray(bare > loaded)
 
 
 def _holders(asleep: Mask) -> str:

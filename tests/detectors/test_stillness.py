@@ -224,6 +224,13 @@ def test_a_pod_and_a_runtime_that_do_nothing_are_counted_apart():
     assert unused.evidence[0] == "9.3 GiB of device memory held"
 
 
+def test_a_pod_that_slept_is_described_by_most_of_its_time_also_when_it_loads_a_runtime():
+    fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32)
+    fleet.set(hours(31), hours(48), neuroncore_memory=1e10, neuron_runtime_memory=1e10)
+    assert only(World(fleet).at(hours(31.1))).why.startswith("Pods hold the cores of 2 nodes without a runtime, but")
+    assert only(World(fleet).at(hours(33))).why.startswith("Runtime loaded on 2 nodes, but")
+
+
 def test_a_pod_that_comes_to_an_idle_node_has_its_own_time_to_start():
     fleet = Fleet(2).stop(hours(30), hours(30.4), neuroncore_reserved=0).stop(hours(30.4), hours(30.8), neuroncore_reserved=32)
     assert [a.cause for _, x in World(fleet).ticks(hours(30), hours(31.5)) for a in x.anomalies] == []
