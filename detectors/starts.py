@@ -22,15 +22,14 @@ from detectors.compile_signs import LULL
 from detectors.compiles import compiles
 from detectors.limits import Limits
 from detectors.roster import build_roster, scope_of
-from detectors.usual import NOTHING
+from detectors.usual import NOTHING, SAME
 from detectors.view import View
 
-ALIKE = 0.03
-"""How far apart the device memory of two starts of one job may lie."""
 SHOWN = timedelta(minutes=45)
 """How long after a compile its work is looked at, by its memory and its runs."""
 RAN = timedelta(minutes=30)
 """Work that must have been seen before a start for it to be none of something new."""
+_NONE = float("nan")
 _ATTEMPT = re.compile(r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$", re.ASCII)
 
 
@@ -68,7 +67,7 @@ class Start:
         if self.names and other.names:
             return bool(self.names & other.names)
         if not (np.isnan(self.memory) or np.isnan(other.memory)):
-            return abs(self.memory / other.memory - 1) <= ALIKE
+            return abs(self.memory / other.memory - 1) <= SAME
         return 2 * len(self.instances & other.instances) >= len(other.instances)
 
 
@@ -155,7 +154,7 @@ def _together(many: Iterable[Compile]) -> list[list[Compile]]:
 
 
 def _start(past: View, group: Sequence[Compile]) -> Start:
-    start = Start(tuple(group), frozenset(), float("nan"), again=False)
+    start = Start(tuple(group), frozenset(), _NONE, again=False)
     rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
     tags = frozenset(job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job)
     if start.goes_on:
@@ -170,14 +169,14 @@ def _memory(past: View, rows: Rows, window: Window) -> float:
     cut = slice(_step(past.window, window.end), _step(past.window, window.end + SHOWN))
     held = past.memory[rows, cut][past.executing[rows, cut]]
     held = held[held > 0]
-    return float(np.median(held)) if len(held) else float("nan")
+    return float(np.median(held)) if len(held) else _NONE
 
 
 def _held_before(past: View, memory: float, window: Window) -> bool:
     """Tell whether a node of the scope worked with this memory before a compile; any work counts where memory is not read."""
     until = _step(past.window, window.start)
     worked = past.executing[:, :until]
-    alike = worked if np.isnan(memory) else worked & (np.abs(past.memory[:, :until] / memory - 1) <= ALIKE)
+    alike = worked if np.isnan(memory) else worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
     return bool(alike.sum(axis=1).max(initial=0) >= past.window.steps(RAN))
 
 
