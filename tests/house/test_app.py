@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.access import Access
 from bot.answers.registry import COMMANDS
+from bot.app import App
 from bot.cards.card import Buttons, Tone
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -68,6 +70,46 @@ async def test_a_bot_that_leaves_waits_for_no_look_and_writes_nothing() -> None:
     slow.free.set()
     assert not chat.messages
     assert store.load(NOON).ticked_at is None
+
+
+class Inbox:
+    """Remembers in which order it was asked, and what the store held then."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store, self.asked = store, list[tuple[str, datetime | None]]()
+
+    def receive(self, now: datetime) -> None:
+        self.asked.append(("receive", self.store.load(now).ticked_at))
+
+    def settle(self, now: datetime) -> None:
+        self.asked.append(("settle", self.store.load(now).ticked_at))
+
+
+async def test_what_was_sent_is_taken_in_before_a_tick_and_taken_away_once_it_is_saved() -> None:
+    store = MemoryStore()
+    inbox = Inbox(store)
+    bot = app(Script(anomaly()), Chat(), store)
+    bot = App(with_parts(bot.ports, inbox=inbox), ("chat:ops",), Access(()), stopwatch=lambda: 0.0)
+    await bot.tick(NOON)
+    assert inbox.asked == [("receive", None), ("settle", NOON)]
+
+
+async def test_a_tick_that_crashes_takes_nothing_away() -> None:
+    store, chat = MemoryStore(), Chat()
+    inbox, chat.fail_after = Inbox(store), True
+    bot = app(Script(anomaly()), chat, store)
+    bot = App(with_parts(bot.ports, inbox=inbox), ("chat:ops",), Access(()), stopwatch=lambda: 0.0)
+    with pytest.raises(Crash):
+        await bot.tick(NOON)
+    assert [name for name, _ in inbox.asked] == ["receive"]
+
+
+async def test_a_question_takes_nothing_in() -> None:
+    store = MemoryStore()
+    inbox = Inbox(store)
+    bot = App(with_parts(app(Script(), Chat(), store).ports, inbox=inbox), (), Access(()), stopwatch=lambda: 0.0)
+    await bot.answer(ask("alerts"))
+    assert inbox.asked == []
 
 
 async def test_a_crash_between_saying_and_writing_is_repaired_not_repeated() -> None:
