@@ -9,7 +9,7 @@ Order of precedence, strongest first, as the table of causes has it; the first r
 5. `idle`             none is
 6. `execution_errors` slow because executions fail
 7. `memory_pressure`  slow because memory is short
-8. `starved`, `network_bound`, `collective_path`   one drop, told apart by its signs
+8. `starved`, `network_bound`, `collective_path`, `straggler`   one drop, told apart by its signs
 9. `odd`              nothing above knows it
 
 `no_data` stands beside them: silence neither explains nor ends an earlier match. Where one rule holds at least half of a

@@ -59,6 +59,7 @@ class Explanation:
     lost_hours: Mapping[str, float] = field(default_factory=dict)
     """Node-hours of each instance that were lost before this anomaly."""
     at_risk: AtRisk | None = None
+    suspect: str = ""
     """The work that would be lost, where the evidence tells."""
 
 
@@ -126,6 +127,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         billed=subject.billed,
         at_risk=explanation.at_risk,
         wide=subject.wide or bool(alert and alert.anomaly.wide),
+        suspect=explanation.suspect,
     )
 
 

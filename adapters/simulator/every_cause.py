@@ -110,6 +110,7 @@ CAUSES = Scenario(
         PlannedIncident(Cause.ODD, "vision", 11.4 * DAY, 6.0, "vit-2b", (0, 2)),
         PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 5.2 * DAY, 3.0, "moe", (3, 4)),
         PlannedIncident(Cause.STARVED, "frontier", 10.3 * DAY, 3.0, "moe", level=0.35, note="a shallower drop on Trainium2"),
+        PlannedIncident(Cause.STRAGGLER, "frontier", 12.3 * DAY, 5.0, "moe", level=0.42, note="five nodes wait for the sixth"),
         PlannedIncident(Cause.IDLE, "lab", 4.6 * DAY, 14.0, "notebooks", (4, 6)),
         PlannedIncident(Cause.COLLECTIVE_PATH, "lab", 6.9 * DAY, 6.0, "notebooks", (0, 1), level=0.38),
         PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 9.7 * DAY, 12.0, "notebooks", (2, 3)),

@@ -118,6 +118,18 @@ def _collective_path(scope: IncidentScope) -> None:
     hit.read[:] *= share
 
 
+def _straggler(scope: IncidentScope) -> None:
+    """One node is slow: all others wait for it in each step, only its own cores have no rest, and every execution lasts."""
+    hit, share = scope.hit, (scope.level or 0.45) / scope.job.usual
+    slow = hit.part(slice(0, 1), slice(None))
+    busy = np.clip(1.06 * slow.utilization, 0, 0.985)
+    for array in (hit.utilization, hit.efa, hit.read):
+        array[:] *= share
+    slow.utilization[:] = busy
+    hit.latency[:] /= share
+    scope.job_wide.progress[:] *= share
+
+
 def _hung(scope: IncidentScope) -> None:
     """A collective waits for ever: memory held, no executions, no traffic; cores at 0, or spinning at `level`."""
     wide = scope.job_wide
@@ -199,6 +211,7 @@ EFFECTS: Mapping[Cause, Effect] = {
     Cause.STARVED: _starved,
     Cause.NETWORK_BOUND: _network_bound,
     Cause.COLLECTIVE_PATH: _collective_path,
+    Cause.STRAGGLER: _straggler,
     Cause.HUNG: _hung,
     Cause.MEMORY_PRESSURE: _memory_pressure,
     Cause.EXECUTION_ERRORS: _execution_errors,

@@ -127,10 +127,19 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
         if alert.waste and alert.cause.facts.family is Family.COMPILE and anomaly.things[1:]
         else []
     )
+    blocks += _without(alert)
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
     since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     return [*blocks, quiet(since, When(anomaly.window.start), f"{owner_words(alert, address)} · rule {anomaly.rule}")]
+
+
+def _without(alert: Alert) -> list[Block]:
+    """Say what the run would cost less without the node for which all others wait."""
+    if not (alert.anomaly.suspect and alert.waste):
+        return []
+    saved = Strong(f"{usd(alert.waste.per_hour)} an hour")
+    return [text("Without ", Code(alert.anomaly.suspect), " this run costs ", saved, " less.")]
 
 
 def _together(firing: Sequence[Alert]) -> Text:

@@ -84,6 +84,8 @@ class Anomaly:
     severity: Severity = Severity.WARNING
     billed: BilledExcess | None = field(default=None, metadata={"optional": True})
     """What the bill has shown of it; None where it is seen as it happens."""
+    suspect: str = field(default="", metadata={"optional": True})
+    """The one thing for which all others wait, "" where none is known."""
     at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
     """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
     wide: bool = False

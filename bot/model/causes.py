@@ -23,6 +23,7 @@ class Cause(StrEnum):
     STARVED = "starved"
     NETWORK_BOUND = "network_bound"
     COLLECTIVE_PATH = "collective_path"
+    STRAGGLER = "straggler"
     HUNG = "hung"
     MEMORY_PRESSURE = "memory_pressure"
     EXECUTION_ERRORS = "execution_errors"
@@ -133,7 +134,7 @@ class CauseFacts:
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
-_DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH)
+_DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER)
 _STALLS = (Cause.HUNG, *_DROPS)
 
 # fmt: off
@@ -190,7 +191,8 @@ _ROWS = (
             "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
             "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.")),
     CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8, cores_differ=True,
-        explained_by=(*_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.IDLE, Cause.ALLOCATED_UNUSED, *_COMPILES),
+        explained_by=(
+            *_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER, Cause.IDLE, Cause.ALLOCATED_UNUSED, *_COMPILES),
         no_faster_chip="it waits for data, and a faster chip would wait longer",
         suggestions=(
             "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
@@ -208,6 +210,12 @@ _ROWS = (
             "Check that collectives go over NeuronLink within a node and EFA between nodes"
             " (FI_PROVIDER, security groups, launcher).",
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
+    CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
+        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
+        no_faster_chip="its nodes wait for a slow one: replace that first",
+        suggestions=(
+            "Restart the job from its last checkpoint without the slow node, or cordon and replace it.",
+            "Look at what else runs on its host and at its loader before you blame the device.")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
         precedence=7, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,

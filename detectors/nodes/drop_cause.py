@@ -8,12 +8,14 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
+from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
 from bot.model.counts import counted
 from bot.model.placement import scattered
 from detectors.arrays import Floats, Rows
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
+from detectors.nodes.straggler import Straggler, straggler
 from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import percentiles
@@ -26,6 +28,8 @@ STEADY = timedelta(minutes=15)
 """The newest time that a settled drop is described by."""
 DIVERTED = 0.4
 """Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
+_SURE = 12.0
+"""The weight of a node that stands out of its job: what holds up one node explains all the others."""
 STILL = 0.005
 """Pace under which a run's steps stand still: it would read as 0.00x."""
 
@@ -64,24 +68,33 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     Once named, a cause gives way only to one that has evidence: at the end of a drop its signs fade first.
     """
     signs = read_signs(view, rows, bool(match.steps[rows].max() > SETTLED / view.window.step))
-    ranked = rank(signs, view, int(rows[0]))
+    slow = straggler(view, rows)
+    ranked = rank(signs, view, int(rows[0]), slow)
     alert = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
     plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
     if alert and plain and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
+    suspect, waits = _named(alert, cause, slow)
     return Explanation(
-        why=_why(signs, cause, view.gauge(rows)),
+        why=_why(signs, cause, view.gauge(rows)) + waits,
         value=signs.level,
         unit="ratio",
         cause=cause,
         usual=(signs.low, signs.high),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
-        evidence=(*_evidence(signs, len(rows)), *map(load_words, loads), *_zones(view, rows), *cores.core_evidence(view, rows)),
+        evidence=(
+            *([f"{slow.instance}: {slow.sign}"] if slow else ()),
+            *_evidence(signs, len(rows)),
+            *map(load_words, loads),
+            *_zones(view, rows),
+            *cores.core_evidence(view, rows),
+        ),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
         suggestions=_suggestions(cause, signs, more_throughput(loads)),
+        suspect=suspect,
     )
 
 
@@ -92,7 +105,17 @@ def _suggestions(cause: Cause, signs: Signs, first: tuple[str, ...]) -> tuple[st
     return (*first, *rest) if first or busy else None
 
 
-def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
+def _named(alert: Alert | None, cause: Cause, slow: Straggler | None) -> tuple[str, str]:
+    """Return the node for which the others wait and the sentence that says so; ("", "") where that is not the cause."""
+    if cause is not Cause.STRAGGLER:
+        return "", ""
+    if slow is None:
+        before = alert.anomaly.suspect if alert else ""
+        return before, f" All wait for {before}." if before else ""
+    return slow.instance, f" {counted(slow.waiting, 'node')} wait for {slow.instance}: {slow.sign}."
+
+
+def rank(signs: Signs, view: View, row: int, slow: Straggler | None = None) -> list[tuple[Cause, float]]:
     """Return the possible causes with their shares of belief, the likeliest first; weights are trnbot's own."""
     near_limit = signs.efa_share >= float(view.number("network_bound.above")[row])
     grown = float(view.number("collective_path.growth")[row])
@@ -108,6 +131,7 @@ def rank(signs: Signs, view: View, row: int) -> list[tuple[Cause, float]]:
     if lone:
         network -= 2.0 * near_limit
     weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
+    weights |= {Cause.STRAGGLER: _SURE} if slow else {}
     weights = {cause: weight for cause, weight in weights.items() if view.limits.on(f"{cause}.on")[row]}
     total = sum(weights.values())
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])

@@ -36,7 +36,7 @@ def test_causes_of_money_are_five_and_what_is_bought_is_seven():
 
 def test_the_causes_of_a_family_share_a_precedence():
     assert Family.COMPILE.rules == ("long_compile", "cold_cache")
-    assert Family.DROP.rules == ("starved", "network_bound", "collective_path")
+    assert Family.DROP.rules == ("starved", "network_bound", "collective_path", "straggler")
     for family in Family:
         assert len({Cause(rule).facts.precedence for rule in family.rules}) == 1
 

@@ -1,0 +1,106 @@
+"""Find the one node for which the others of its job wait: it works while they rest in each step, or its host is at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from detectors.arrays import Floats, Mask, Rows
+from detectors.view import View
+from detectors.words import percent
+
+LEAST = 3
+"""Nodes that must wait before one is said to be slow."""
+BUSY = 0.95
+"""Share of its usual utilization from which a node works while its peers wait."""
+AHEAD = 0.25
+"""How much more of its usual it must work than they do."""
+SLOWER = 1.3
+"""Share of the usual latency from which executions are slower: those of one job end together."""
+TOGETHER = 0.25
+"""How far apart the latencies and the EFA of nodes in step may lie, as shares of their usual."""
+_SAME_MEMORY = 0.03
+"""How far apart, as a share, the memory usually held by nodes of one job may lie."""
+_SAME_LATENCY = 0.15
+"""How far apart, as a share, the time may lie that their executions usually take."""
+_CPU_ABOVE = 0.25
+"""How far above its usual the CPU of the slow host is, and that of no other."""
+_MEMORY, _LATENCY = "neuroncore_memory_used_bytes", "neuron_execution_latency_seconds"
+_SENT = "efa_tx_bytes_per_second"
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """Name the slow node, what shows it, and how many others wait."""
+
+    instance: str
+    sign: str
+    waiting: int
+
+
+def straggler(view: View, rows: Rows) -> Straggler | None:
+    """Return the node for which those at `rows`, which fell under their usual, wait; None where none stands out."""
+    if len(rows) < LEAST:
+        return None
+    peers = _of_their_job(view, rows)
+    fallen = np.isin(peers, rows)
+    if fallen.sum() < max(LEAST, 0.5 * len(rows)):
+        return None
+    return _that_works(view, peers, fallen) or _with_busy_host(view, peers, fallen)
+
+
+def _of_their_job(view: View, rows: Rows) -> Rows:
+    """Return the nodes of the scope that usually hold the memory and take the time that those at `rows` do: of one graph."""
+    roster = view.roster
+    mine = view.eligible & ~roster.inference & (roster.scope == roster.scope[rows[0]])
+    for name, apart in ((_MEMORY, _SAME_MEMORY), (_LATENCY, _SAME_LATENCY)):
+        usual = view.usual_of(name)
+        middle = np.nanmedian(usual[rows]) if np.isfinite(usual[rows]).any() else np.nan
+        mine &= np.isnan(usual) | ~(np.abs(usual / middle - 1) > apart)
+    jobs = {roster.labels[i].job for i in rows}
+    return np.array([i for i in np.flatnonzero(mine) if roster.labels[i].job in jobs], dtype=np.intp)
+
+
+def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
+    """Return the only node that works on as before though its executions slowed down as those of all others did."""
+    level = _share(view, view.utilization, view.levels[1], peers)
+    slower = _share(view, view.latency, view.usual_of(_LATENCY), peers)
+    sent = _share(view, view.metric(_SENT), view.usual_of(_SENT), peers)
+    waits = float(np.nanmedian(level[fallen]))
+    working = ~fallen & (level >= max(BUSY, waits + AHEAD))
+    if working.sum() != 1 or fallen.sum() < len(peers) - 1:
+        return None
+    one = int(np.flatnonzero(working)[0])
+    late, silent = _middle(slower[fallen]), _middle(sent[fallen])
+    in_step = late >= SLOWER and abs(slower[one] - late) <= TOGETHER * late
+    in_step |= bool(np.isnan(slower[one])) and silent < BUSY - AHEAD and abs(sent[one] - silent) <= TOGETHER
+    if not in_step:
+        return None
+    here = percent(float(view.recent(view.utilization)[peers[one]]))
+    there = percent(_middle(view.recent(view.utilization)[peers[fallen]]))
+    sign = f"its cores are busy at {here}, those of the others at {there}" + (
+        f", and an execution takes all of them {late:.1f}x its usual time" if late >= SLOWER else ""
+    )
+    return Straggler(view.roster.ids[peers[one]], sign, int(fallen.sum()))
+
+
+def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
+    """Return the only node whose host is at its end while all others' rest as usual: its loader holds up the whole job."""
+    cpu = view.recent(view.cpu)[peers]
+    above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
+    busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= _CPU_ABOVE)
+    if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any() or fallen.sum() < len(peers) - 1:
+        return None
+    one = int(np.flatnonzero(busy)[0])
+    sign = f"its host's CPU is at {percent(float(cpu[one]))}, that of the others at {percent(_middle(cpu[~busy]))}"
+    return Straggler(view.roster.ids[peers[one]], sign, int((fallen & ~busy).sum()))
+
+
+def _share(view: View, values: Floats, usual: Floats, rows: Rows) -> Floats:
+    return np.asarray(view.recent(values)[rows] / np.where(usual[rows] > 0, usual[rows], np.nan), dtype=np.float32)
+
+
+def _middle(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
