@@ -21,6 +21,7 @@ from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
+from detectors.features import HOURS, JobUsual, job_usual
 from detectors.limits import Limits
 from detectors.memo import Memo
 from detectors.nodes import drop, odd
@@ -28,6 +29,8 @@ from detectors.nodes.checkpoint import checkpoint_anomalies
 from detectors.nodes.compile import cold_anomalies, killed_anomalies
 from detectors.nodes.notice import notice_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
+from detectors.odd_model import OddModel
+from detectors.odd_model import learn as learn_oddness
 from detectors.roster import Roster, build_roster
 from detectors.usual import NOTHING, Past, Usual, anchor_of, history, learn, strange_spans
 from detectors.view import LOOKBACK, View
@@ -51,7 +54,8 @@ class Detector:
         self._limits: Limits | None = None
         self._usual = Memo[Usual]()
         self._young = Memo[Usual]()
-        self._odd_model = Memo[odd.OddModel | None]()
+        self._odd_model = Memo[OddModel | None]()
+        self._job_usual = Memo[JobUsual]()
         self._bill = BillJudge()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
@@ -131,9 +135,9 @@ class Detector:
             return ()
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        return odd.odd_anomalies(view, model, explained | alerted, falling)
+        return odd.odd_anomalies(view, odd.Oddness(model, self._job_usual_of(view)), explained | alerted, falling)
 
-    def _odd_model_of(self, view: View) -> odd.OddModel | None:
+    def _odd_model_of(self, view: View) -> OddModel | None:
         anchor = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
@@ -141,4 +145,11 @@ class Detector:
         past = Past(anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor))
         floor = view.number("idle.below")
         key = (past, view.whole.things, view.roster.scopes, floor.tobytes())
-        return self._odd_model.get(key, lambda: odd.learn(view.whole, view.roster, floor, past))
+        return self._odd_model.get(key, lambda: learn_oddness(view.whole, view.roster, floor, past))
+
+    def _job_usual_of(self, view: View) -> JobUsual:
+        anchor = anchor_of(view.now, view.whole, timedelta(hours=1))
+        strange, floor = strange_spans(view.alerts, anchor), view.number("idle.below")
+        part = view.whole.until(anchor).since(anchor - HOURS)
+        key = (anchor, strange, view.whole.things, floor.tobytes())
+        return self._job_usual.get(key, lambda: job_usual(part, view.roster, floor, strange))

@@ -39,3 +39,8 @@ def volume_rate(used: float, of: float) -> str:
     if of >= 1e9:
         return f"{used / 1e9:,.1f} of {of / 1e9:,.1f} GB/s"
     return f"{used / 1e6:,.0f} of {of / 1e6:,.0f} MB/s"
+
+
+def seconds(length: float) -> str:
+    """Read as `1.4 s` or `46 ms`."""
+    return f"{length:.2g} s" if length >= 0.1 else f"{1000 * length:.2g} ms"

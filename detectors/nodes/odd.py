@@ -11,78 +11,46 @@ import numpy as np
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows
-from detectors.features import METRICS, NOTABLE, WORDS, Scale, distances, learn_scale, median_of, past_levels
-from detectors.forest import Forest, fit
-from detectors.roster import Roster
+from detectors.features import (
+    METRICS,
+    NOTABLE,
+    TRAFFIC,
+    WORDS,
+    JobUsual,
+    distances,
+    in_proportion,
+    median_of,
+    stops,
+)
+from detectors.odd_model import OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
-from detectors.usual import Past, forget, history
 from detectors.view import View
+from detectors.words import percent, rate, seconds, size
 
-SAMPLE = timedelta(minutes=15)
-SMOOTH = timedelta(minutes=15)
-RECENT = timedelta(days=7)
-BLOCK = timedelta(hours=6)
 REST = timedelta(hours=24)
 """How long one odd alert may go on; what stays so is learnt as usual after that."""
-MOST_ROWS = 20_000
+SETTLED = timedelta(hours=2)
+"""How long ago a job must have shown a state for it to be one of its own: an evaluation, not the oddness that is looked at."""
 STAY = 0.04
 """How much under its threshold an open odd alert stays, and how much over an earlier one a new one must be."""
-LEAST_ROWS = 500
-LEAST_SCORE = 0.6
-"""No cluster, however calm, has a lower threshold: an average row scores about 0.4."""
 
 
 @dataclass(frozen=True)
-class OddModel:
-    """Hold the forest, the nodes' scales, and for each scope the mean excess and count of its strangest blocks."""
+class Oddness:
+    """Hold what is learnt: how strange the fleet's work is, and each job's own usual."""
 
-    forest: Forest
-    scale: Scale
-    base: Numbers
-    """The score above which a block counts as strange, (n_scopes,)."""
-    excess: Numbers
-    """Mean excess over the base of the blocks above it, (n_scopes,)."""
-    weekly: Numbers
-    """How many such blocks a week has, (n_scopes,)."""
-    highest: Numbers
-    """The highest score of the recent past, (n_scopes,)."""
-
-    def threshold(self, scope: int, per_week: float) -> float:
-        """Return the score that is exceeded `per_week` times a week in a scope, by the exponential tail of its blocks.
-
-        Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the recent past has shown.
-        """
-        tail = self.base[scope] + self.excess[scope] * np.log(max(1.0, self.weekly[scope] / per_week))
-        return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope])))
+    model: OddModel
+    usual: JobUsual
 
 
-def learn(whole: Frame, roster: Roster, floor: Numbers, past: Past) -> OddModel | None:
-    """Learn from the past; None while there is too little of it. `floor` is the utilization over which a node works, (n,)."""
-    part = history(whole, past.anchor, past.days, whole.step)
-    stride, smooth = max(1, SAMPLE // whole.step), max(1, SMOOTH // whole.step)
-    samples = past_levels(part, stride, smooth)
-    values = samples.values
-    forget(values, samples, roster, past.strange)
-    active = values[:, :, 0] > floor[:, None]
-    if active.sum() < LEAST_ROWS:
-        return None
-    scale = learn_scale(values, active)
-    rows, steps = (at[:: -(-len(at) // MOST_ROWS)] for at in active.nonzero())
-    forest = fit(distances(values[rows, steps], Scale(scale.middle[rows], scale.spread[rows])))
-    recent = max(0, values.shape[1] - int(RECENT / (stride * whole.step)))
-    scores = _scored(forest, distances(values[:, recent:], scale), active[:, recent:])
-    return OddModel(forest, scale, *_tails(scores, roster, stride * whole.step))
-
-
-def odd_anomalies(view: View, model: OddModel, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
+def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope with odd nodes that no rule explains and that are not `falling`."""
-    match, scores = _find(view, model, explained, falling)
-    return anomalies_of(view, Cause.ODD, match, lambda view, _, rows: explain(view, model, scores, rows))
+    match, scores = _find(view, known, explained, falling)
+    return anomalies_of(view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows))
 
 
-def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
+def _find(view: View, known: Oddness, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
     """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
@@ -91,46 +59,106 @@ def _find(view: View, model: OddModel, explained: Mask, falling: Mask) -> tuple[
     nobody = no_match(view)
     if not view.n or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
         return nobody, scores
-    working = view.executing[:, -_half(view) * 2 :].all(axis=1)
+    working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~_stopped(view, known)
     rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
-    far = _now(view, model, rows)
-    far, worth = far[notable := _farthest(far) >= NOTABLE], rows[notable]
-    before = _now(view, model, worth, 1)
-    both = _farthest(before) >= NOTABLE
-    scores[worth[both]] = model.forest.score(np.concatenate([far[both], before[both]])).reshape(2, -1).min(axis=0)
-    hit = nobody.hit
-    if scores.any():
-        limit = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])
-        hit = scores > limit[view.roster.scope]
+    judged, worth, far = _combinations(view, known.usual, rows)
+    if len(worth):
+        scores[worth] = known.model.score(far.reshape(-1, far.shape[-1])).reshape(2, -1).min(axis=0)
+    hit = scores > 0
+    if hit.any():
+        hit = scores > _limits(view, known.model)
     if view.is_open(Cause.ODD.value):
-        hit = hit | (_unjudged(view, rows) & ~explained)
+        hit = hit | (_unjudged(view, known, judged) & ~explained)
     return RuleMatch(hit, np.full(view.n, 2.0 * _half(view))), scores
 
 
-def explain(view: View, model: OddModel, scores: Numbers, rows: Rows) -> Explanation:
-    """Explain which metrics made the nodes odd: those whose return to usual lowers the score most."""
+def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, Floats]:
+    """Return which nodes at `rows` can be judged, which show what is new in their job, and its distances, (2, n, n_metrics).
+
+    Both halves of `odd.for` must show it at full work (a slower job is another story), and every step of full work in them:
+    an evaluation is shorter.
+    """
+    now, before = (_levels(view, rows, ago) for ago in (0, 1))
+    full = (now[:, 0] >= usual.full[rows]) & (before[:, 0] >= usual.full[rows])
+    far = np.stack([distances(values, usual.scale.at(rows)) for values in (now, before)])
+    worth = np.flatnonzero(full & combined(far).all(axis=0))
+    worth = worth[_throughout(view, usual, rows[worth])]
+    worth = worth[~usual.showed(now[worth], rows[worth], view.now - SETTLED)]
+    return rows[full], rows[worth], far[:, worth]
+
+
+def _throughout(view: View, usual: JobUsual, rows: Rows) -> Mask:
+    """Tell which nodes show a combination in every step of full work of `odd.for`, (len(rows),)."""
+    levels = np.stack([_cut(view, i, rows, slice(-2 * _half(view), None)) for i in range(len(METRICS))])
+    in_proportion(levels)
+    at_full = levels[0] >= usual.full[rows][:, None]
+    return np.asarray((combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(rows))) | ~at_full).all(axis=1))
+
+
+def _stopped(view: View, known: Oddness) -> Mask:
+    """Tell which nodes have stopped since the usual of their job was learnt, (n,): what runs now may be another job."""
+    since = view.window.since(known.usual.end)
+    if not (view.any_zero and since.n_steps):
+        return np.zeros(view.n, dtype=bool)
+    return np.asarray(stops(since, view.number("idle.below"))[:, -1] > 0)
+
+
+def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanation:
+    """Explain which metrics made the nodes odd: those whose return to usual lowers the score most, then against before."""
     worst = rows[np.argmax(scores[rows])]
-    if not scores[worst] and (alert := view.alert((Cause.ODD.value,), view.roster.scopes[view.roster.scope[worst]])):
+    scope = view.roster.scope[worst]
+    if not scores[worst] and (alert := view.alert((Cause.ODD.value,), view.roster.scopes[scope])):
         return _as_before(alert.anomaly)
-    far = _now(view, model, np.array([worst]))[0]
-    without = np.repeat(far[None, :], len(METRICS), axis=0)
-    np.fill_diagonal(without, 0.0)
-    relief = float(scores[worst]) - model.forest.score(without)
-    guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= 2][:3]
-    deviations = [
-        f"{WORDS[i]} {abs(far[i]):.0f}{'+' if abs(far[i]) >= 10 else ''} spreads {'over' if far[i] > 0 else 'under'}"
-        for i in guilty
-    ]
+    guilty = _guilty(view, known, worst, float(scores[worst]))
+    seen = rows[scores[rows] > 0]
+    now = np.nanmedian(_levels(view, seen, 0), axis=0)
+    usual = np.nanmedian(known.usual.scale.middle[seen], axis=0)
+    changes = [_change(i, now, usual) for i in guilty]
+    work = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
     return Explanation(
-        why=f"An odd combination on {counted(len(rows), 'node')}: {', '.join(deviations) or 'many metrics at once'} the usual.",
+        why=f"An odd combination on {counted(len(rows), 'node')} in the midst of a job: {work}, but {', '.join(changes)}.",
         value=float(scores[worst]),
         unit="score",
-        usual=(0.0, float(model.highest[view.roster.scope[worst]])),
+        usual=(0.0, float(known.model.highest[scope])),
         score=float(scores[worst]),
-        evidence=tuple(deviations),
+        evidence=(*changes, *_peers(view, known, rows)),
         confidence=0.5,
-        metric=METRICS[guilty[0]] if guilty else METRICS[0],
+        metric=METRICS[guilty[0]],
     )
+
+
+def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
+    """Return the metrics of a node that are far from usual, first the one whose return lowers the score most.
+
+    What is received over EFA is what the others send: one of both is told.
+    """
+    row = np.array([worst])
+    far = distances(_levels(view, row, 0), known.usual.scale.at(row))[0]
+    without = np.repeat(far[None, :], len(METRICS), axis=0)
+    np.fill_diagonal(without, 0.0)
+    relief = score - known.model.score(without)
+    guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= NOTABLE]
+    return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:_MOST]
+
+
+def _change(metric: int, now: Floats, usual: Floats) -> str:
+    """Read as `device memory 239 GiB instead of 418 GiB`; traffic as it is at the utilization of now."""
+    work = float(now[0]) if metric in range(TRAFFIC.start, TRAFFIC.stop) else 1.0
+    return f"{WORDS[metric]} {_IN_WORDS[metric](work * now[metric])} instead of {_IN_WORDS[metric](work * usual[metric])}"
+
+
+_RECEIVED = METRICS.index("efa_rx_bytes_per_second")
+_MOST = 5
+"""Metrics that one sentence names."""
+_IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
+
+
+def _peers(view: View, known: Oddness, rows: Rows) -> Iterator[str]:
+    """Say of how many working nodes of the same scope nothing of it is seen."""
+    same = (view.roster.scope == view.roster.scope[rows[0]]) & ~np.isnan(known.usual.full) & view.executing[:, -1]
+    same[rows] = False
+    if same.any():
+        yield f"{counted(int(same.sum()), 'other node')} of the cluster at work show nothing of it"
 
 
 def _as_before(anomaly: Anomaly) -> Explanation:
@@ -149,9 +177,12 @@ def _as_before(anomaly: Anomaly) -> Explanation:
     )
 
 
-def _unjudged(view: View, rows: Rows) -> Mask:
-    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation): not seeing is not recovering."""
-    mask = view.held_open(Cause.ODD.value) & view.eligible
+def _unjudged(view: View, known: Oddness, rows: Rows) -> Mask:
+    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation): not seeing is not recovering.
+
+    A job that has stopped, or whose hours before are no longer known, is not odd any more.
+    """
+    mask = view.held_open(Cause.ODD.value) & view.eligible & ~np.isnan(known.usual.full) & ~_stopped(view, known)
     mask[rows] = False
     resting = [
         s for s, x in enumerate(view.roster.scopes) if (a := view.open.get((Cause.ODD.value, x))) and view.now - a.opened >= REST
@@ -164,55 +195,36 @@ def _half(view: View) -> int:
     return max(1, view.window.steps(view.policy.duration("odd.for") / 2))
 
 
-def _farthest(far: Floats) -> Floats:
-    return np.asarray(np.abs(far).max(axis=-1, initial=0))
-
-
-def _now(view: View, model: OddModel, rows: Rows, halves_ago: int = 0) -> Floats:
-    """Return the distances of the nodes' medians over the newest half of `odd.for`, or over a half before, (n, n_metrics)."""
+def _levels(view: View, rows: Rows, halves_ago: int) -> Floats:
+    """Return the nodes' medians over the newest half of `odd.for`, or over a half before, (len(rows), n_metrics)."""
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
     every = 4 * len(rows) >= view.n  # views of all cost less than copies of many
-    at = slice(None) if every else rows
-    near = [(view.utilization if i == 0 else view.metric(name))[at, cut] for i, name in enumerate(METRICS)]
-    scale = Scale(model.scale.middle[at], model.scale.spread[at])
-    far = distances(median_of(np.stack(near, axis=2)), scale)
-    return far[rows] if every else far
+    near = [_cut(view, i, slice(None) if every else rows, cut) for i in range(len(METRICS))]
+    levels = median_of(np.stack(near, axis=2))
+    in_proportion(levels.T)
+    return levels[rows] if every else levels
+
+
+def _cut(view: View, metric: int, rows: Rows | slice, steps: slice) -> Floats:
+    return (view.utilization if metric == 0 else view.metric(METRICS[metric]))[rows, steps]
+
+
+def _limits(view: View, model: OddModel) -> Numbers:
+    """Return for each node the score that opens (or, lower, keeps open) an odd alert, (n,): over everything known, then rest."""
+    limits = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])[view.roster.scope]
+    for alert in view.alerts:
+        if alert.cause is Cause.ODD and (alert.anomaly.rule, alert.anomaly.scope) not in view.open:
+            rows = view.roster.rows_of(alert.anomaly.things)
+            limits[rows] = np.maximum(limits[rows], alert.anomaly.score + STAY)
+    return limits
 
 
 def _limit(view: View, model: OddModel, scope: int) -> float:
-    """Return the score that opens (or, lower, keeps open) an odd alert: over everything known, then rest."""
+    """Return the score over which a scope is odd by what it showed lately; an open alert stays a little under it, for a while."""
     labels = view.roster.scopes[scope]
-    per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
-    limit = model.threshold(scope, per_week)
+    limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
     current = view.open.get((Cause.ODD.value, labels))
-    if current:
-        return limit - STAY if view.now - current.opened < REST else 1.0
-    earlier = [a.anomaly.score + STAY for a in view.alerts if a.cause is Cause.ODD and a.anomaly.scope == labels]
-    return max([limit, *earlier])
-
-
-def _scored(forest: Forest, far: Floats, active: Mask) -> Numbers:
-    """Return the samples' lasting scores (n, n_samples): of two neighbours the lower, 0 where not worth scoring."""
-    scores = np.zeros(active.shape)
-    worth = active & (_farthest(far) >= NOTABLE)
-    scores[worth] = forest.score(far[worth])
-    scores[:, 1:] = np.minimum(scores[:, 1:], scores[:, :-1])
-    return scores
-
-
-def _tails(scores: Numbers, roster: Roster, step: timedelta) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Return for each scope base, mean excess, blocks a week above the base, and highest score."""
-    per_block = max(1, BLOCK // step)
-    blocks = max(1, scores.shape[1] // per_block)
-    out = np.zeros((4, len(roster.scopes)))
-    for scope in range(len(roster.scopes)):
-        of_scope = scores[roster.scope == scope]
-        best = of_scope.max(axis=0, initial=0)
-        maxima = np.sort([best[i * per_block : (i + 1) * per_block].max(initial=0) for i in range(blocks)])
-        base = max(0.4, float(maxima[len(maxima) // 2]))
-        above = maxima[maxima > base]
-        weeks = blocks * BLOCK / timedelta(days=7)
-        excess = max(0.01, float((above - base).mean()) if len(above) else 0.0)
-        out[:, scope] = base, excess, max(1, len(above)) / weeks, max(base, float(best.max(initial=0)))
-    return out[0], out[1], out[2], out[3]
+    if not current:
+        return limit
+    return limit - STAY if view.now - current.opened < REST else 1.0

@@ -9,7 +9,7 @@ from bot.model.causes import Cause
 from bot.policy.schema import default_policy
 from detectors.features import FAR, Scale, distances, median_of
 from detectors.forest import MANY, SAMPLE, TREES, fit, with_background
-from detectors.nodes.odd import OddModel
+from detectors.odd_model import OddModel
 
 
 @pytest.fixture(scope="module")
