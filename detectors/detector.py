@@ -16,12 +16,13 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
-from detectors.arrays import Mask
+from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.features import HOURS, JobUsual, job_usual
+from detectors.forest import fit
 from detectors.limits import Limits
 from detectors.memo import Memo
 from detectors.nodes import drop, odd
@@ -29,9 +30,10 @@ from detectors.nodes.checkpoint import checkpoint_anomalies
 from detectors.nodes.compile import cold_anomalies, killed_anomalies
 from detectors.nodes.notice import notice_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
-from detectors.odd_model import OddModel
+from detectors.odd_model import Grow, Nodes, OddModel
 from detectors.odd_model import learn as learn_oddness
 from detectors.roster import Roster, build_roster
+from detectors.unit_cost import known_costs
 from detectors.usual import NOTHING, Past, Usual, anchor_of, history, learn, strange_spans
 from detectors.view import LOOKBACK, View
 
@@ -49,7 +51,10 @@ class Detector:
     function of its key, anchored at fixed UTC instants, so that a restarted process finds what one that never stopped finds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grow: Grow = fit, *, money: bool = True) -> None:
+        """Take what learns strangeness, and whether it sees the bill: a benchmark asks what both earn."""
+        self._grow, self._money = grow, money
+        self._costs = Memo[Floats]()
         self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
         self._limits: Limits | None = None
         self._usual = Memo[Usual]()
@@ -135,7 +140,8 @@ class Detector:
             return ()
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        return odd.odd_anomalies(view, odd.Oddness(model, self._job_usual_of(view)), explained | alerted, falling)
+        known = odd.Oddness(model, self._job_usual_of(view), self._costs_of(view, model))
+        return odd.odd_anomalies(view, known, explained | alerted, falling)
 
     def _odd_model_of(self, view: View) -> OddModel | None:
         anchor = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -145,7 +151,20 @@ class Detector:
         past = Past(anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor))
         floor = view.number("idle.below")
         key = (past, view.whole.things, view.roster.scopes, floor.tobytes())
-        return self._odd_model.get(key, lambda: learn_oddness(view.whole, view.roster, floor, past))
+        spend, nodes = self._spend_of(view), Nodes(view.roster, floor)
+        return self._odd_model.get(key, lambda: learn_oddness(view.whole, spend, nodes, past, self._grow))
+
+    def _spend_of(self, view: View) -> Frame | None:
+        return view.reading.frame("spend_hour") if self._money else None
+
+    def _costs_of(self, view: View, model: OddModel) -> Floats:
+        """Return how far each node's costs lay from their usual in the newest hours of the bill, (n, n_costs)."""
+        spend = self._spend_of(view)
+        end = spend.end if spend else view.now
+        costs = self._costs.get(
+            (end, view.whole.things), lambda: known_costs(spend, view.whole, view.roster, end, timedelta(hours=1))
+        )
+        return model.costs.distances(costs[:, -1]) if costs.shape[1] else np.zeros_like(model.costs.middle)
 
     def _job_usual_of(self, view: View) -> JobUsual:
         anchor = anchor_of(view.now, view.whole, timedelta(hours=1))

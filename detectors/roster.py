@@ -37,6 +37,8 @@ class Roster:
     """The NIC's limit in bytes a second, nan where not known."""
     memory: Numbers
     """Device memory in bytes, nan where not known."""
+    cores: Numbers
+    """NeuronCores or GPUs, nan where not known."""
     mute: tuple[Instance, ...]
     """Running Neuron instances that never had a row."""
 
@@ -76,6 +78,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         neuron=np.array([_neuron(x) or not x.instance_type for x in labels], dtype=bool),
         nic=np.array([t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types], dtype=np.float64),
         memory=np.array([t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan for t in types]),
+        cores=np.array([t.cores if t and t.cores else np.nan for t in types], dtype=np.float64),
         mute=tuple(i for i in inventory.instances.values() if i.running and i.id not in seen and _neuron(i.labels)),
     )
 

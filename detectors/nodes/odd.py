@@ -25,6 +25,7 @@ from detectors.features import (
 )
 from detectors.odd_model import OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
+from detectors.unit_cost import COSTS
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
@@ -42,6 +43,12 @@ class Oddness:
 
     model: OddModel
     usual: JobUsual
+    costs: Floats
+    """How far each node's newest known costs lie from their usual, (n, n_costs)."""
+
+    def score(self, far: Floats, rows: Rows) -> Numbers:
+        """Return how strange the nodes at `rows` are with the metrics' distances `far`, (len(rows), n_metrics)."""
+        return self.model.score(np.concatenate([far, self.costs[rows]], axis=1))
 
 
 def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
@@ -63,7 +70,7 @@ def _find(view: View, known: Oddness, explained: Mask, falling: Mask) -> tuple[R
     rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
     judged, worth, far = _combinations(view, known.usual, rows)
     if len(worth):
-        scores[worth] = known.model.score(far.reshape(-1, far.shape[-1])).reshape(2, -1).min(axis=0)
+        scores[worth] = np.minimum(*(known.score(half, worth) for half in far))
     hit = scores > 0
     if hit.any():
         hit = scores > _limits(view, known.model)
@@ -121,7 +128,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
         unit="score",
         usual=(0.0, float(known.model.highest[scope])),
         score=float(scores[worst]),
-        evidence=(*changes, *_peers(view, known, rows)),
+        evidence=(*changes, *_peers(view, known, rows), *_dear(known, worst)),
         confidence=0.5,
         metric=METRICS[guilty[0]],
     )
@@ -136,7 +143,7 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
     far = distances(_levels(view, row, 0), known.usual.scale.at(row))[0]
     without = np.repeat(far[None, :], len(METRICS), axis=0)
     np.fill_diagonal(without, 0.0)
-    relief = score - known.model.score(without)
+    relief = score - known.score(without, np.repeat(row, len(METRICS)))
     guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= NOTABLE]
     return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:_MOST]
 
@@ -158,7 +165,14 @@ def _peers(view: View, known: Oddness, rows: Rows) -> Iterator[str]:
     same = (view.roster.scope == view.roster.scope[rows[0]]) & ~np.isnan(known.usual.full) & view.executing[:, -1]
     same[rows] = False
     if same.any():
-        yield f"{counted(int(same.sum()), 'other node')} of the cluster at work show nothing of it"
+        yield f"nothing of it on {counted(int(same.sum()), 'other node')} of the cluster at work"
+
+
+def _dear(known: Oddness, worst: int) -> Iterator[str]:
+    """Say which costs of a node were far from their usual in the newest hours of the bill."""
+    for name, far in zip(COSTS, known.costs[worst], strict=True):
+        if abs(far) >= NOTABLE:
+            yield f"in the newest hours of the bill {name} cost {'more' if far > 0 else 'less'} than in the week before"
 
 
 def _as_before(anomaly: Anomaly) -> Explanation:

@@ -60,7 +60,7 @@ def test_a_median_leaves_out_what_was_not_read():
 @pytest.mark.parametrize(("per_week", "limit"), [(10, 0.62), (1, 0.6 + 0.03 * np.log(4)), (0.1, 0.6 + 0.03 * np.log(40))])
 def test_the_threshold_is_an_expected_number_of_false_alerts(per_week, limit):
     scope = np.array([0.6]), np.array([0.03]), np.array([4.0]), np.array([0.605])
-    assert OddModel(None, None, *scope).threshold(0, per_week) == pytest.approx(limit)
+    assert OddModel(None, None, None, *scope).threshold(0, per_week) == pytest.approx(limit)
 
 
 def odd(fleet, start, end, nodes):
