@@ -20,9 +20,9 @@ from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
-from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.features import HOURS, JobUsual, job_usual
 from detectors.forest import fit
+from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.limits import Limits
 from detectors.memo import Memo
 from detectors.nodes import drop, odd

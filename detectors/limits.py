@@ -18,8 +18,9 @@ _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is Ab
 
 
 def _looks_back(key: str, value: Value) -> bool:
-    """Return whether a setting is a length of time of a cause about nodes: some rule looks back as long."""
-    return isinstance(value, timedelta) and key.partition(".")[0] in _OF_NODES
+    """Return whether some rule looks back as long as a setting says: a length of time of a cause about nodes, unless ahead."""
+    cause, _, name = key.partition(".")
+    return isinstance(value, timedelta) and cause in _OF_NODES and name != "ahead"
 
 
 @dataclass
