@@ -60,7 +60,7 @@ class Diagnosis:
     explained: Mask
     starved: Mask
     stopped: Mask
-    """Nodes whose missing checkpoints need no explanation: a rule other than a drop is about them, or their scope has a fault."""
+    """Nodes whose missing checkpoints need no explanation: they do no work, or their scope has a fault."""
 
 
 def diagnose(view: View) -> Diagnosis:
@@ -75,7 +75,13 @@ def diagnose(view: View) -> Diagnosis:
     starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
     faulty = _failing(matches[faults.HARDWARE_FAULT], view)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
-    return Diagnosis(tuple(anomalies), explained | silent.hit, starved, (explained & ~starved) | sick)
+    return Diagnosis(tuple(anomalies), explained | silent.hit, starved, _stopped(matches, view) | sick)
+
+
+def _stopped(matches: Mapping[Rule, RuleMatch], view: View) -> Mask:
+    """Tell which nodes do no work by some rule, (n,): full memory, errors or a drop explain no checkpoint that is missing."""
+    hits = [match.hit for rule, match in matches.items() if rule.cause.facts.works_nothing]
+    return np.logical_or.reduce(hits) if hits else np.zeros(view.n, dtype=bool)
 
 
 def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, RuleMatch], Mask]:

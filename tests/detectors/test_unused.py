@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from builder import START, Fleet, World, hours, only
+from builder import HBM, START, Fleet, World, hours, only
 
 from bot.model.causes import Cause
 from bot.model.fleet import FileSystem, Reservation, Volume
@@ -122,3 +122,9 @@ def test_the_interval_is_known_after_three_checkpoints_of_one_attempt():
     assert risk.cause is Cause.CHECKPOINT_AT_RISK
     assert risk.usual is not None
     assert risk.usual[1] == pytest.approx(95 * 60, abs=61)
+
+
+def test_full_memory_on_the_nodes_of_another_job_explains_no_missing_checkpoint():
+    fleet = Fleet(4).set(hours(30), hours(34), slice(0, 3), neuroncore_memory=0.97 * HBM, neuron_runtime=0.97 * HBM)
+    found = {a.cause for a in World(fleet, frames={"run": saved(30)}).at(hours(32.5)).anomalies}
+    assert found == {Cause.MEMORY_PRESSURE, Cause.CHECKPOINT_AT_RISK}
