@@ -27,7 +27,9 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
     told = np.zeros(view.n, dtype=bool)
     if len(rows):
         lows = _lows(view, rows, needed)
-        told[rows] = (lows > 2 * view.number("idle.below")[rows]) & _at_rest(view, rows, needed)
+        told[rows] = (lows > 2 * view.number("idle.below")[rows]) & (
+            _service_level(view, rows, needed) <= view.number("idle.below")[rows]
+        )
         told[rows] |= _quiet_day(view, rows)
     return told
 
@@ -40,6 +42,17 @@ def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
         lows = _lows(view, rows, needed, of_any_kind=True)
         rests[rows] = (lows <= 2 * view.number("idle.below")[rows]) & ~_quiet_day(view, rows)
     return rests
+
+
+def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mask:
+    """Tell which servers asked for are of a service that has less than a `share` of its usual demand at this hour, (n,)."""
+    rows = np.flatnonzero(asked & view.roster.inference)
+    short = np.zeros(view.n, dtype=bool)
+    if len(rows):
+        services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
+        usual = _usual_demand(view, services)[int(view.now.weekday() >= 5), view.now.hour][of_service]
+        short[rows] = _service_level(view, rows, needed) < share[rows] * usual
+    return short
 
 
 def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) -> Floats:
@@ -78,15 +91,15 @@ def _usual_demand(view: View, services: Rows) -> Floats:
     return lowest
 
 
-def _at_rest(view: View, rows: Rows, needed: Numbers) -> Mask:
-    """Tell of which rows the whole service did next to nothing for as long as the row itself."""
-    rest = np.zeros(len(rows), dtype=bool)
+def _service_level(view: View, rows: Rows, needed: Numbers) -> Numbers:
+    """Return the mean utilization of the whole service of each row over its newest `needed` steps, nan where none was read."""
+    levels = np.full(len(rows), np.nan)
     for service in np.unique(view.roster.scope[rows]):
         mine = view.roster.scope[rows] == service
         peers = np.flatnonzero(view.eligible & view.roster.inference & (view.roster.scope == service))
         level = _mean(view.utilization[peers, -int(needed[rows[mine]].max()) :])
-        rest[mine] = np.isfinite(level).any() and np.nanmean(level) <= view.number("idle.below")[rows[mine]].max()
-    return rest
+        levels[mine] = np.nanmean(level) if np.isfinite(level).any() else np.nan
+    return levels
 
 
 def _quiet_day(view: View, rows: Rows) -> Mask:

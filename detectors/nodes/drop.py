@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
+from detectors import demand
 from detectors.arrays import Counts, Floats, Mask, Numbers
 from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, explain, middle_of, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
@@ -36,7 +37,8 @@ RESTART = timedelta(minutes=10)
 def find(view: View) -> RuleMatch:
     """Return nodes whose utilization, still executing, fell under their usual: soon if deep, later if shallow.
 
-    Training is judged against the node's own median, inference against its own lowest level at this hour of such a day.
+    Training is judged against the node's own median, inference against its own lowest level at this hour of such a day,
+    and only where its whole service has fewer requests than usual.
     A drop that follows a start rather than work, comes with other memory in use or with much quicker executions (an
     evaluation only runs forward) is other work, unless the CPUs say more.
     """
@@ -47,7 +49,9 @@ def find(view: View) -> RuleMatch:
     soon, steps = _soon(view, ratio)
     shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
     soon &= ~view.roster.inference
-    late = shallow >= np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
+    needed = np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
+    late = shallow >= needed
+    late &= ~view.roster.inference | demand.falls_short(view, late, needed, view.number("starved.below"))
     evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
     evident &= _no_pause(view) if evident.any() else evident
     begins = view.eligible & view.executing[:, -1] & (soon | late | evident)

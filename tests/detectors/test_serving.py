@@ -57,3 +57,12 @@ def test_a_node_to_which_no_request_comes_is_judged_with_its_service():
     (alert,) = World(fleet).run(hours(24 * 3 + 11), hours(24 * 4 + 14), QUARTER)
     assert (alert.cause, alert.anomaly.things) == (Cause.ALLOCATED_UNUSED, ("i-answers000",))
     assert alert.opened == hours(24 * 4 + 12)
+
+
+@pytest.mark.parametrize(("others", "told"), [(1.25, 0), (0.5, 1)])
+def test_fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many(others, told):
+    fleet = service(nodes=3, nights=())
+    noon = hours(24 * 3 + 10)
+    fleet.scale(noon, noon + timedelta(hours=8), slice(0, 1), neuroncore_utilization=0.5)
+    fleet.scale(noon, noon + timedelta(hours=8), slice(1, 3), neuroncore_utilization=others)
+    assert [a.cause for a in World(fleet).run(noon, noon + timedelta(hours=7), QUARTER)] == [Cause.STARVED] * told
