@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Alert, Silence
+from bot.model.alert import Alert, Silence, leading
 from bot.model.policy import Policy
 from bot.model.request import Request
 from bot.model.state import ReplayResult, StateUpdate
@@ -64,7 +64,7 @@ def compare(before: ReplayResult, after: ReplayResult) -> PolicyComparison:
 
 def side_of(result: ReplayResult) -> Side:
     """Sum up one replay."""
-    ids = {alert.id for notification in result.notifications for alert in notification.alerts}
+    ids = {alert.id for notification in result.notifications for alert in leading(notification.alerts)}
     alerts = sorted(result.alerts.values(), key=lambda a: (a.opened, a.key))
     notified = tuple(a for a in alerts if a.id in ids)
     delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in notified]

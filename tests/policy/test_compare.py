@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -5,7 +6,7 @@ from bot.model.alert import Notification, Reason
 from bot.model.causes import Cause
 from bot.model.state import ReplayResult
 from bot.model.window import Window
-from bot.watch.preview import compare, digest, summary
+from bot.watch.preview import compare, digest, side_of, summary
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 HOUR = timedelta(hours=1)
@@ -52,3 +53,10 @@ def test_the_digest_tells_runs_apart():
     assert digest(seen(idle("a1"))) == digest(seen(idle("a1")))
     assert digest(seen(idle("a1"))) != digest(seen(idle("a1", so_far="51")))
     assert digest(seen(idle("a1"))) != digest(seen(idle("a1"), unheard={"a1"}))
+
+
+def test_what_came_with_another_alert_is_counted_as_muted():
+    whole, part = idle("a1"), replace(idle("a2"), muted_by="inhibit:idle/cluster=llama")
+    notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (whole, part))
+    side = side_of(replace(seen(whole, part), notifications=[notice]))
+    assert ([a.id for a in side.notified], side.muted, side.usd) == (["a1"], 1, Decimal(50))
