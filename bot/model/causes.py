@@ -136,6 +136,8 @@ _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 _DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER)
 _STALLS = (Cause.HUNG, *_DROPS)
+_BILLED = timedelta(days=1)
+"""How long the bill may take to tell of an hour: what it tells anew within it is the same growth still."""
 
 # fmt: off
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is simulated and drawn, what to try.
@@ -255,22 +257,23 @@ _ROWS = (
             "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
             "Move nodes of this type that run on demand elsewhere into it.")),
     CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
-        about=About.MONEY, buys_hours=True, grows=True, metric=SPEND,
+        about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True, metric=SPEND,
         suggestions=("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",)),
     CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
-        about=About.MONEY, explained_by=(Cause.SPEND_JUMP,), buys_hours=True, grows=True, metric=SPEND,
+        about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,), buys_hours=True, grows=True, metric=SPEND,
         suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",)),
-    CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers", about=About.MONEY, metric=SPEND,
+    CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers",
+        about=About.MONEY, returns=_BILLED, metric=SPEND,
         suggestions=(
             "Move nodes that run on demand under the plan, or let it run out instead of renewing it.",
             "See what it still covers: `cost 7d by purchase,instance_type`.")),
     CauseFacts(Cause.BUDGET_BURN, "report budgets that will be used up before their month ends",
-        about=About.MONEY, however_small=True, needs_setting=True, metric=SPEND,
+        about=About.MONEY, returns=_BILLED, however_small=True, needs_setting=True, metric=SPEND,
         suggestions=(
             "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
             "If the spending is meant, raise the budget: `config budget_burn`.")),
     CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
-        about=About.MONEY, grows=True, metric=SPEND,
+        about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
         suggestions=(
             "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of charge.",
             "Keep the nodes of a job, their data and their file system in one zone and region.")),

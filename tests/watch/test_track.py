@@ -117,6 +117,15 @@ def test_a_cold_cache_that_is_seen_at_the_next_nights_start_is_the_same_incident
     assert bool(recent([before], now, timedelta(minutes=30))) is again
 
 
+@pytest.mark.parametrize(("hours", "opened"), [(5, NOON), (24, NOON + timedelta(hours=24))])
+def test_what_the_bill_tells_anew_within_a_day_is_the_same_alert(hours: int, opened: datetime) -> None:
+    now, bill = NOON + timedelta(hours=hours), Reading(NOON + timedelta(hours=hours))
+    jump = anomaly(Cause.SPEND_JUMP, kind="spend", at=now)
+    ended = recent([alert(replace(jump, window=anomaly().window), closed=NOON)], now, timedelta(minutes=30))
+    (found,) = track([], Detection((jump,)), bill, QUIET, ended)
+    assert (found.closed, found.opened) == (None, opened)
+
+
 def test_of_two_that_ended_the_newest_goes_on() -> None:
     ended = [alert(name="a2", opened=NOON + FIVE, closed=NOON + FIVE), alert(closed=NOON)]
     (found,) = track([], Detection((anomaly(),)), reading(), QUIET, ended)
