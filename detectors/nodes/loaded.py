@@ -38,13 +38,16 @@ def find_unused(view: View) -> RuleMatch:
 
     A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
     A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
+    A process that ends, while its pod or the next one stays, begins anew; of an alert that is open it is the same.
     """
-    steps, seen = view.streak(view.holding | view.asleep)
+    steps, _ = view.streak(view.holding | view.asleep)
     if not steps.any():
         return no_match(view)
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0) & ~_often(view, touched)
-    rested = np.where(view.newest(view.asleep), steps, 0)
+    rested, bare = view.streak(view.asleep)
+    held, seen = view.streak(view.holding)
+    steps, seen = np.where(stays, steps, np.maximum(held, rested)), np.maximum(seen, bare)
     steps, seen = (np.minimum(streak, since_last(touched)) for streak in (steps, seen))
     needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (seen >= needed)

@@ -227,8 +227,17 @@ def test_a_pod_and_a_runtime_that_do_nothing_are_counted_apart():
 def test_a_pod_that_slept_is_described_by_most_of_its_time_also_when_it_loads_a_runtime():
     fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32)
     fleet.set(hours(31), hours(48), neuroncore_memory=1e10, neuron_runtime_memory=1e10)
-    assert only(World(fleet).at(hours(31.1))).why.startswith("Pods hold the cores of 2 nodes without a runtime, but")
-    assert only(World(fleet).at(hours(33))).why.startswith("Runtime loaded on 2 nodes, but")
+    for until, words in ((31.1, "Pods hold the cores of 2 nodes without a runtime, but"), (33, "Runtime loaded on 2 nodes, but")):
+        (alert,) = World(fleet).run(hours(30), hours(until))
+        assert alert.anomaly.why.startswith(words)
+
+
+def test_after_a_hang_the_pod_of_the_next_start_has_its_own_time():
+    fleet = (
+        Fleet(4).set(hours(30), hours(33), **HELD).stop(hours(33), hours(33.4)).set(hours(0), hours(40), neuroncore_reserved=32)
+    )
+    alerts = World(fleet).run(hours(30), hours(34))
+    assert [a.cause for a in alerts] == [Cause.HUNG]
 
 
 def test_a_pod_that_comes_to_an_idle_node_has_its_own_time_to_start():
