@@ -43,7 +43,9 @@ def read_event_queue(text: str) -> EventQueue:
     """Read the URL of a queue; raise `WrongInput` for a text that is none."""
     found = _URL.fullmatch(text)
     if not found:
-        raise WrongInput(f"'{text}' is no queue's URL; write https://sqs.us-west-2.amazonaws.com/111122223333/NAME.")
+        raise WrongInput(
+            f"'{text}' is no queue's URL; write TRNBOT_AWS_EVENTS=https://sqs.us-west-2.amazonaws.com/111122223333/NAME."
+        )
     return EventQueue(text, Place(found[1], account=found[2]))
 
 
