@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 from sklearn.ensemble import IsolationForest
+from sklearn.metrics import average_precision_score
 
 from benchmarks.episodes import (
     DATA,
@@ -44,6 +45,19 @@ def nab(every: Sequence[Labelled]) -> None:
     """Print the NAB score of the detector on all of them."""
     gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
     print(f"NAB score, standard profile: {nab_score(gains, sum(len(series.windows) for series in every)):.1f}\n")
+
+
+def ranking(every: Sequence[Labelled]) -> None:
+    """Print the average precision of scores over the judged rows: the mean of all recordings, and over all rows."""
+    truths = [np.zeros(len(series.times)) for series in every]
+    for series, truth in zip(every, truths, strict=True):
+        for low, high in series.windows:
+            truth[low:high] = 1
+    scores = [score_series(series.times, series.values)[0] for series in every]
+    judged = [(truth[series.start :], score[series.start :]) for series, truth, score in zip(every, truths, scores, strict=True)]
+    mean = np.mean([average_precision_score(*rows) for rows in judged])
+    pooled = average_precision_score(*map(np.concatenate, zip(*judged, strict=True)))
+    print(f"average precision: mean {mean:.3f}, of all rows {pooled:.3f}\n")
 
 
 def graded(every: Sequence[Labelled]) -> Grade:
@@ -107,6 +121,7 @@ def main() -> None:
         nab(labelled_series())
         print("many metrics, labelled by others: one file a service, judged on its second part; then that part alone")
         table(labelled_services())
+        ranking(labelled_services())
         table([second_part_alone(series) for series in labelled_services()])
     print("one metric, invented, from the seeds that were tuned on; then from others")
     table(invented(TUNING), lambda series: series.family)

@@ -8,7 +8,9 @@ from benchmarks.episodes import DATA, Labelled, episodes, grade, labelled_series
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
 from benchmarks.nab import nab_gain, nab_score
+from benchmarks.score_search import measured, score_of
 from detectors.series.score import score_series
+from detectors.series.signals import ENVELOPE_WORTH, SIGNALS, TAILS
 
 beside = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not beside the repository")
 
@@ -88,7 +90,10 @@ def test_nab_gains_most_at_the_start_of_a_window():
 
 
 @beside
-def test_the_nab_score_holds():
+def test_the_nab_score_holds_and_the_search_judges_as_the_detector_does():
     every = labelled_series()
     gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
-    assert nab_score(gains, sum(len(series.windows) for series in every)) >= 72
+    worths = {**{signal.name: signal.worth for signal in SIGNALS}, "tail": TAILS, "envelope": ENVELOPE_WORTH}
+    found, score = score_of([measured(series).judged(worths) for series in every])
+    assert nab_score(gains, found.windows) == pytest.approx(score)
+    assert score >= 72
