@@ -26,6 +26,7 @@ from detectors.features import (
 from detectors.odd_model import OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
 from detectors.unit_cost import COSTS
+from detectors.usual import percentiles
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
@@ -118,8 +119,9 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
         return _as_before(alert.anomaly)
     guilty = _guilty(view, known, worst, float(scores[worst]))
     seen = rows[scores[rows] > 0]
-    now = np.nanmedian(_levels(view, seen, 0), axis=0)
-    usual = np.nanmedian(known.usual.scale.middle[seen], axis=0)
+    now, usual = (
+        percentiles(np.ascontiguousarray(x.T), (0.5,))[0] for x in (_levels(view, seen, 0), known.usual.scale.middle[seen])
+    )
     changes = [_change(i, now, usual) for i in guilty]
     work = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
     return Explanation(
