@@ -17,7 +17,7 @@ from bot.model.compile import Compile, Ending
 from bot.model.counts import counted
 from bot.model.frame import Frame
 from bot.model.window import Window
-from detectors.arrays import Mask, Rows
+from detectors.arrays import Floats, Mask, Rows
 from detectors.compile_signs import LULL
 from detectors.compiles import compiles
 from detectors.limits import Limits
@@ -76,11 +76,23 @@ def job_of(name: str) -> str:
     return _ATTEMPT.sub("", name) or name
 
 
-def starts(view: View, scope: int) -> list[Start]:
-    """Return the starts of a scope within the whole reading that compiled and then worked, or still compile, oldest first."""
+def starts(view: View, scope: int, least: timedelta) -> list[Start]:
+    """Return the starts of a scope that compiled for `least` or longer and then worked, or still compile, oldest first."""
     past = of_rows(view, np.flatnonzero(view.roster.scope == scope), view.whole)
     counted = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
-    return [_start(past, group) for group in _together(counted)]
+    groups = [Start(tuple(group), frozenset(), _NONE, again=False) for group in _together(counted)]
+    runs = _runs_of(view, scope)
+    return [_known(start, past, runs) for start in groups if start.window.length >= least]
+
+
+def _runs_of(view: View, scope: int) -> Frame | None:
+    """Return the progress of a scope's runs, None where none is read."""
+    frame = view.reading.frame("run")
+    if frame is None or not frame.has("run_step_count"):
+        return None
+    here = view.roster.scopes[scope]
+    part = frame.pick([i for i, x in enumerate(frame.things) if scope_of(x) == here])
+    return replace(part, metrics=("run_step_count",), values=part.of("run_step_count")[:, :, None])
 
 
 def of_rows(view: View, rows: Rows, frame: Frame) -> View:
@@ -131,13 +143,12 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     A first compile is due, and one more may be a change; None where it is no more than that.
     """
     mine = {view.roster.ids[row] for row in rows}
-    every = starts(view, int(view.roster.scope[rows[0]]))
+    again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
+    every = starts(view, int(view.roster.scope[rows[0]]), again / 2)
     newest = next((one for one in reversed(every) if mine & one.instances), None)
     if newest is None:
         return None
-    again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
-    earlier = tuple(x for x in every if x.window.end <= newest.window.start and x.again and 2 * x.window.length >= again)
-    alike = tuple(x for x in earlier if x.same_work(newest))
+    alike = tuple(x for x in every if x.window.end <= newest.window.start and x.again and x.same_work(newest))
     lengths = [x.window.length for x in (*alike, newest)]
     return Cold(newest, alike) if alike and sum(lengths, timedelta(0)) > again * len(lengths) else None
 
@@ -153,15 +164,16 @@ def _together(many: Iterable[Compile]) -> list[list[Compile]]:
     return groups
 
 
-def _start(past: View, group: Sequence[Compile]) -> Start:
-    start = Start(tuple(group), frozenset(), _NONE, again=False)
+def _known(start: Start, past: View, runs: Frame | None) -> Start:
+    """Return the start with what is known of its job, and whether it ran before."""
     rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
     tags = frozenset(job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job)
     if start.goes_on:
         return replace(start, names=tags)
-    runs, memory = _runs(past, start.window), _memory(past, rows, start.window)
-    again = _reported_before(past, runs, start.window) if runs else _held_before(past, memory, start.window)
-    return replace(start, names=tags | runs, memory=memory, again=again)
+    jobs = _went_on(runs, start.window) if runs else frozenset()
+    memory = _memory(past, rows, start.window)
+    again = _reported_before(runs, jobs, start.window) if runs and jobs else _held_before(past, memory, start.window)
+    return replace(start, names=tags | jobs, memory=memory, again=again)
 
 
 def _memory(past: View, rows: Rows, window: Window) -> float:
@@ -180,35 +192,26 @@ def _held_before(past: View, memory: float, window: Window) -> bool:
     return bool(alike.sum(axis=1).max(initial=0) >= past.window.steps(RAN))
 
 
-def _runs(past: View, window: Window) -> frozenset[str]:
-    """Return the jobs of the scope's runs that stood still while it compiled, and made progress soon after."""
-    frame = past.reading.frame("run")
-    if frame is None or not frame.has("run_step_count"):
-        return frozenset()
-    here = np.array([scope_of(x) in past.roster.scopes for x in frame.things], dtype=bool)
-    steps = frame.pick(here)
-    moved = _moved(steps)
-    begin, end = _step(steps, window.start) + 1, _step(steps, window.end)
-    went_on = moved[:, end : _step(steps, window.end + SHOWN)].any(axis=1) & ~moved[:, begin : end - 1].any(axis=1)
-    return frozenset(job_of(steps.things[i].job) for i in np.flatnonzero(went_on))
+def _went_on(runs: Frame, window: Window) -> frozenset[str]:
+    """Return the jobs of the runs that stood still during a compile, and made progress soon after."""
+    begin, end = _step(runs, window.start), _step(runs, window.end)
+    moved = _moved(runs.of("run_step_count")[:, begin : _step(runs, window.end + SHOWN)])
+    going = moved[:, end - begin :].any(axis=1) & ~moved[:, 1 : end - begin - 1].any(axis=1)
+    return frozenset(job_of(runs.things[i].job) for i in np.flatnonzero(going))
 
 
-def _moved(frame: Frame) -> Mask:
+def _moved(steps: Floats) -> Mask:
     """Tell where the step count of each run is another than in the step before, or is reported again."""
-    steps = frame.of("run_step_count")
     moved = np.zeros(steps.shape, dtype=bool)
     moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
     return moved
 
 
-def _reported_before(past: View, jobs: frozenset[str], window: Window) -> bool:
+def _reported_before(runs: Frame, jobs: frozenset[str], window: Window) -> bool:
     """Tell whether a run of the jobs was seen before."""
-    frame = past.reading.frame("run")
-    if frame is None:
-        return False
-    rows = [i for i, x in enumerate(frame.things) if scope_of(x) in past.roster.scopes and job_of(x.job) in jobs]
-    seen = ~np.isnan(frame.of("run_step_count")[rows, : _step(frame, window.start)])
-    return bool(seen.sum() >= frame.steps(RAN))
+    rows = [i for i, x in enumerate(runs.things) if job_of(x.job) in jobs]
+    seen = ~np.isnan(runs.of("run_step_count")[rows, : _step(runs, window.start)])
+    return bool(seen.sum() >= runs.steps(RAN))
 
 
 def _step(frame: Frame, at: datetime) -> int:

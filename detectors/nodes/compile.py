@@ -48,7 +48,7 @@ def find(view: View) -> RuleMatch:
         return no_match(view)
     past = view.eligible & (steps > view.steps("compiling.grace"))
     tagged = view.eligible & _tagged(view) & (steps > view.steps("cold_cache.again"))
-    cold = _cold_scopes(view, past | tagged)
+    cold = _cold_scopes(view, (past & ~_told_as_long(view)) | tagged)
     known = tagged & np.isin(view.roster.scope, [scope for scope, one in cold.items() if one.named])
     stays = view.held_open(*FAMILY) & (steps > 0)
     hit = past | known | (view.roster.running & stays)
@@ -102,6 +102,15 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):
         return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
     return Cause.LONG_COMPILE, "past the grace of a first compile"
+
+
+def _told_as_long(view: View) -> Mask:
+    """Tell which nodes an open alert calls a long compile: until it ends, nothing more is known of their job, (n,)."""
+    mask = np.zeros(view.n, dtype=bool)
+    for (rule, _), alert in view.open.items():
+        if rule in FAMILY and alert.cause is Cause.LONG_COMPILE:
+            mask[view.roster.rows_of(alert.anomaly.things)] = True
+    return mask
 
 
 def _tagged(view: View) -> Mask:
