@@ -9,7 +9,9 @@ from bot.model.causes import Cause
 from bot.policy.schema import default_policy
 from detectors.features import FAR, Scale, distances, median_of
 from detectors.forest import MANY, SAMPLE, TREES, fit, with_background
+from detectors.limits import Limits
 from detectors.odd_model import OddModel
+from detectors.roster import build_roster
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,13 @@ def test_the_forest_is_silent_where_a_rule_explains():
 def test_after_it_spoke_it_rests():
     fleet = odd(odd(Fleet(8, days=5), hours(60), hours(62), slice(0, 2)), hours(70), hours(72), slice(0, 2))
     assert len(World(fleet).run(hours(58), hours(74))) == 1
+
+
+def test_a_planned_event_told_days_ahead_makes_no_rule_look_back_so_far():
+    world, policy = World(Fleet(1, days=1)), default_policy()
+    roster = build_roster(world.whole.things, world.inventory(hours(1)))
+    ahead = type(policy)({**policy.values, "interruption_notice.ahead": timedelta(days=20)})
+    assert Limits(ahead, roster).longest == Limits(policy, roster).longest < timedelta(days=2)
 
 
 def test_it_can_be_off():
