@@ -48,7 +48,8 @@ def find_unused(view: View) -> RuleMatch:
     rested, bare = view.streak(view.asleep)
     held, seen = view.streak(view.holding)
     steps, seen = np.where(stays, steps, np.maximum(held, rested)), np.maximum(seen, bare)
-    steps, seen = (np.minimum(streak, since_last(touched)) for streak in (steps, seen))
+    fresh = np.minimum(since_last(touched), _since_hang(view))
+    steps, seen = (np.minimum(streak, fresh) for streak in (steps, seen))
     needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (seen >= needed)
     begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
@@ -72,7 +73,7 @@ def find_hung(view: View) -> RuleMatch:
     begins = (seen_still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _stopped_together(view, begins, still)) | (seen_spinning >= view.steps("hung.for"))
     begins |= seen_bare >= _BARE * view.steps("hung.for")
-    stays = view.held_open(Cause.HUNG.value) & (steps > 0)
+    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~_released(view)
     hit = (view.eligible & begins) | (view.roster.running & stays)
     return RuleMatch(hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
 
@@ -235,6 +236,22 @@ def _memory_kept(view: View) -> Mask:
     usual = view.usual_of("neuroncore_memory_used_bytes")
     kept: Mask = ~(view.recent(view.memory) < 0.7 * usual)
     return kept
+
+
+def _released(view: View) -> Mask:
+    """Tell which nodes gave their device memory back by the newest reading, (n,): the process that hung is gone."""
+    held, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
+    return np.asarray((held == 0) | (memory < 0.7 * view.usual_of("neuroncore_memory_used_bytes")))
+
+
+def _since_hang(view: View) -> Counts:
+    """Return how many steps ago each node was last told to hang, (n,): what a hang explains is not counted again."""
+    steps = np.full(view.n, view.window.n_steps, dtype=np.intp)
+    for alert in view.alerts:
+        if alert.anomaly.rule == Cause.HUNG.value:
+            rows = view.roster.rows_of(alert.anomaly.things)
+            steps[rows] = np.minimum(steps[rows], (view.now - alert.seen) // view.window.step)
+    return steps
 
 
 def _stopped_together(view: View, begins: Mask, steps: Counts) -> Mask:

@@ -126,3 +126,11 @@ def test_the_node_that_stopped_first_is_named(ahead):
 def test_nodes_that_stop_together_have_no_first():
     (alert,) = World(Fleet(4).set(hours(30), hours(34), **STILL)).run(hours(30), hours(31))
     assert not [x for x in alert.anomaly.evidence if "stopped first" in x]
+
+
+def test_a_hang_is_over_when_its_process_is_gone():
+    """The job starts anew with little memory held, and executes nothing for another half an hour."""
+    fleet = Fleet(4).set(hours(30), hours(32.4), **STILL)
+    fleet.set(hours(32), hours(32.4), neuroncore_memory=0.3 * HBM, neuron_runtime=0.3 * HBM)
+    (alert,) = World(fleet).run(hours(29), hours(33))
+    assert (alert.cause, alert.seen) == (Cause.HUNG, hours(32))
