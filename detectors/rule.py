@@ -158,7 +158,7 @@ def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, exp
         start=view.time_of(float(match.steps[rows].max())),
         wasted_shares=_shares(match.wasted, rows, order),
         shares_since=_shares(match.wasted_since, rows, order),
-        wide=1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2,
+        wide=bool(1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2),
     )
     return anomaly_of(view, cause, subject, explanation)
 

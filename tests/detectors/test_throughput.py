@@ -8,7 +8,9 @@ import pytest
 from builder import START, STEP, Fleet, World, hours
 
 from bot.answers.storage import storage_card
+from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.codec import decode, encode
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -112,3 +114,9 @@ def test_the_busiest_step_counts_not_the_mean():
     reads[300] = 1990.0
     load = throughput_of(system(), moved(reads), timedelta(days=7))
     assert (round(load.share, 3), round(load.peak_share, 3)) == (0.025, 0.995)
+
+
+def test_an_anomaly_of_a_whole_cluster_can_be_stored():
+    found = starved()
+    assert type(found.wide) is bool
+    assert decode(Anomaly, encode(found)) == found
