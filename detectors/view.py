@@ -19,6 +19,10 @@ from detectors.usual import utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
+EVALUATED = 0.25
+"""Share of the usual device memory that an evaluation still holds: its weights."""
+OTHER = 0.25
+"""How far from its usual the time of an execution lies that is of another graph."""
 GAP = timedelta(minutes=15)
 """How long readings may be missing within one state; an agent's upgrade takes about as long."""
 BOOT = timedelta(minutes=30)
@@ -54,6 +58,14 @@ class View(Readings):
         usual = self.usual_of("neuron_execution_latency_seconds")[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
         return np.asarray((self.latency < 0.75 * usual) & ~busy)
+
+    @cached_property
+    def evaluating(self) -> Mask:
+        """Tell where a node executes other graphs in less memory than it trains in: an evaluation amid a job, no start."""
+        usual = self.usual_of("neuron_execution_latency_seconds")[:, None]
+        kept = self.memory >= EVALUATED * self.usual_of("neuroncore_memory_used_bytes")[:, None]
+        other = self.restarting & kept & (np.abs(self.latency / usual - 1) > OTHER)
+        return np.asarray(self.executing & (self.forward | other))
 
     @cached_property
     def at_work(self) -> Mask:

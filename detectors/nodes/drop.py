@@ -9,9 +9,10 @@ import numpy as np
 from bot.model.causes import Cause
 from detectors import demand
 from detectors.arrays import Counts, Floats, Mask, Numbers
-from detectors.nodes.drop_cause import FAMILY, SENT, SETTLED, explain, middle_of, middling, ratio_to
+from detectors.nodes import partial
+from detectors.nodes.drop_cause import DIVERTED, FAMILY, SENT, SETTLED, STEADY, explain, middle_of, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
-from detectors.streak import share_before, trailing
+from detectors.streak import seen_within, share_before, trailing
 from detectors.view import View
 
 HIGHEST = "neuroncore_utilization_highest_ratio"
@@ -47,17 +48,19 @@ def find(view: View) -> RuleMatch:
         return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
-    shallow = trailing(_mostly(view.at_work & (ratio < view.number("starved.below")[:, None])), view.unknown)
-    soon &= ~view.roster.inference
+    shallow = _seen(view, view.at_work & (ratio < view.number("starved.below")[:, None]))
+    soon &= ~view.roster.inference & ~(_slower(view) & _quiet(view))
     needed = np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     late = shallow >= needed
     late &= ~view.roster.inference | demand.falls_short(view, late, needed, view.number("starved.below"))
     evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
     evident &= _no_pause(view) if evident.any() else evident
-    begins = view.eligible & view.executing[:, -1] & (soon | late | evident)
+    late |= (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference & _slower(view)
+    begins = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1] & (soon | late | evident)
     begins &= _same_job(view, steps, late) if begins.any() else begins
     own = view.usual.own
     begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
+    begins &= ~partial.settling(view) if begins.any() else begins
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     stays &= own | _at_their_end(view)
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
@@ -95,19 +98,18 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     onset, which is low only in part, counts too where several nodes fall together.
     """
 
-    def under(key: str, share: float = 1.0) -> Counts:
-        below = view.at_work & (ratio < share * view.number(key)[:, None])
-        return trailing(_mostly(below), view.unknown)
+    def below(key: str, share: float = 1.0) -> Mask:
+        return view.at_work & (ratio < share * view.number(key)[:, None])
 
     needed = view.steps("starved.for")
-    deep = under("starved.deep")
+    deep, lasted = _seen(view, below("starved.deep")), _lasted(view, below("starved.over"))
     if not deep.any():
-        return np.zeros(view.n, dtype=bool), under("starved.over").astype(np.float64)
+        return np.zeros(view.n, dtype=bool), lasted.astype(np.float64)
     soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
     blind = np.isnan(view.usual_of("neuroncore_memory_used_bytes"))
-    soon |= under("starved.deep", DEEPER) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
-    return soon, np.maximum(deep, under("starved.over")).astype(np.float64)
+    soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
+    return soon, np.maximum(_lasted(view, below("starved.deep")), lasted).astype(np.float64)
 
 
 def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
@@ -128,8 +130,22 @@ def _no_pause(view: View) -> Mask:
     newest = view.window.steps(NOW)
     rest = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
-    slower = ratio_to(view.recent(view.latency, newest), view.usual_of("neuron_execution_latency_seconds")) >= SLOWER
-    return np.asarray(_loader_busy(view) | surge | _network_full(view) | slower)
+    return np.asarray(_loader_busy(view) | surge | _network_full(view) | (_slower(view) & ~_quiet(view)))
+
+
+def _slower(view: View) -> Mask:
+    """Tell which nodes' executions take longer themselves, (n,)."""
+    latency = view.recent(view.latency, view.window.steps(NOW))
+    return np.asarray(ratio_to(latency, view.usual_of("neuron_execution_latency_seconds")) >= SLOWER)
+
+
+def _quiet(view: View) -> Mask:
+    """Tell which nodes send far less than their work would, (n,): so does an evaluation, whose executions may be longer ones."""
+    quiet = np.zeros(view.n, dtype=bool)
+    for steps in (view.window.steps(NOW), view.window.steps(STEADY)):
+        sent = ratio_to(view.recent(view.metric(SENT), steps), view.usual_of(SENT))
+        quiet |= sent < DIVERTED * view.recent(view.utilization, steps) / view.levels[1]
+    return quiet
 
 
 def _in_step(view: View) -> Mask:
@@ -181,6 +197,16 @@ def fell_lately(view: View, length: timedelta) -> Mask:
     return np.asarray(under.mean(axis=1) >= 0.4) | falling(view)
 
 
+def _lasted(view: View, below: Mask) -> Counts:
+    """Return since how many steps a drop holds, (n,): an evaluation amid it does not end it."""
+    return trailing(_mostly(below), view.unknown | view.evaluating)
+
+
+def _seen(view: View, below: Mask) -> Counts:
+    """Return in how many steps a drop was seen that still holds, (n,)."""
+    return seen_within(_mostly(below) & ~view.evaluating | view.unknown, _lasted(view, below))
+
+
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()
@@ -194,11 +220,11 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     """Tell which drops interrupt work of the usual kind: work right before, the same memory; or CPUs that speak for data."""
     before = share_before(
         view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None],
-        ~view.unknown & ~view.forward,
+        ~view.unknown & ~view.forward & ~view.evaluating,
         steps.astype(np.intp),
         view.window.steps(SETTLED),
     )
-    stopped = view.standing | view.restarting
+    stopped = view.standing | (view.restarting & ~view.evaluating)
     rested = share_before(stopped, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
     fell = (before >= 0.5) & ~(rested > 0)
     held = ratio_to(view.recent(view.memory), view.usual_of("neuroncore_memory_used_bytes"))

@@ -65,14 +65,16 @@ class Signs:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Name the likeliest cause of the drop, with the evidence for it and the runners-up.
 
-    Once named, a cause gives way only to one that has evidence: at the end of a drop its signs fade first.
+    It is judged by most of the drop's life. One that was named before it settled gives way only to one that has evidence.
     """
-    signs = read_signs(view, rows, bool(match.steps[rows].max() > SETTLED / view.window.step))
+    alert = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
+    lasted = max(float(match.steps[rows].max()), (view.now - alert.anomaly.window.start) / view.window.step if alert else 0)
+    settled = lasted > SETTLED / view.window.step
+    signs = read_signs(view, rows, int(lasted) if settled else 0)
     slow = straggler(view, rows)
     ranked = rank(signs, view, int(rows[0]), slow)
-    alert = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
     plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
-    if alert and plain and alert.cause is not Cause.STARVED:
+    if alert and plain and alert.cause is not Cause.STARVED and (not settled or alert.cause is Cause.STRAGGLER):
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
@@ -137,14 +139,15 @@ def rank(signs: Signs, view: View, row: int, slow: Straggler | None = None) -> l
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
 
 
-def read_signs(view: View, rows: Rows, settled: bool) -> Signs:
+def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     """Read the signs of the nodes at `rows` against their usual: in the newest step, as the step of the onset is half and half.
 
-    Once the drop has `settled`, by the middle of some: the step in which it ends is half and half too.
+    Once the drop has settled, by the middle of its `steps`, as far as they are looked at, without those of no training.
     """
+    trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan) if steps else np.zeros((len(rows), 0), np.float32)
 
     def now(values: Floats) -> Floats:
-        return middling(view, values, rows) if settled else view.recent(values, 1)[rows]
+        return percentiles(values[rows, -steps:] + trained, (0.5,))[0] if steps else view.recent(values, 1)[rows]
 
     low, middle, high = (level[rows] for level in view.levels)
     latency = ratio_to(now(view.latency), view.usual_of("neuron_execution_latency_seconds")[rows])

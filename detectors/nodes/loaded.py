@@ -10,7 +10,7 @@ from bot.model.causes import Cause
 from bot.model.counts import counted
 from detectors import demand
 from detectors.arrays import Counts, Mask, Rows, mean_of
-from detectors.nodes import cores
+from detectors.nodes import cores, partial
 from detectors.progress import moving_scopes, stuck_scopes, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last
@@ -34,12 +34,17 @@ _TRAFFIC = 1e8
 
 
 def find_unused(view: View) -> RuleMatch:
-    """Return nodes with a loaded runtime, or a pod that holds cores, and no executions for `allocated_unused.for`.
+    """Return nodes whose cores a runtime or a pod holds, and no executions for `allocated_unused.for`, or only on some cores.
 
     A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
     A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
     A process that ends, while its pod or the next one stays, begins anew; of an alert that is open it is the same.
     """
+    return _with_part_use(view, _unused(view))
+
+
+def _unused(view: View) -> RuleMatch:
+    """Return the nodes that execute nothing at all."""
     steps, _ = view.streak(view.holding | view.asleep)
     if not steps.any():
         return no_match(view)
@@ -55,6 +60,18 @@ def find_unused(view: View) -> RuleMatch:
     begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
+
+
+def _with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
+    """Add the training nodes on which only some cores work."""
+    use = partial.part_use(view)
+    if not use.steps.any():
+        return unused
+    begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
+    stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
+    more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
+    wasted = np.where(more, 1 - use.kept, np.ones(view.n))
+    return RuleMatch(unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted)
 
 
 def find_hung(view: View) -> RuleMatch:
@@ -80,6 +97,8 @@ def find_hung(view: View) -> RuleMatch:
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain what holds the cores for nothing, and since when."""
+    if match.wasted is not None and (match.wasted[rows] < 1).all():
+        return _explain_part(view, match, rows)
     longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     asleep = _mostly_asleep(view, match, rows)
     value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
@@ -99,6 +118,25 @@ def _mostly_asleep(view: View, match: RuleMatch, rows: Rows) -> Mask:
     ours = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]
     bare, loaded = ((held[rows] & ours).sum(axis=1) for held in (view.asleep, view.holding))
     return np.asarray(bare > loaded)
+
+
+def _explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how many cores of some nodes work."""
+    kept = 1 - (match.wasted if match.wasted is not None else np.ones(view.n))[rows]
+    return Explanation(
+        why=partial.sentence(view, rows, float(match.steps[rows].max()), float(np.median(kept))),
+        value=float(np.median(kept) * np.nanmedian(view.levels[1][rows])),
+        unit="ratio",
+        usual=_band(view, rows),
+        score=0.85,
+        evidence=(
+            f"executions take as long as ever, on {percent(float(np.nanmedian(kept)))} of the cores",
+            *cores.core_evidence(view, rows),
+        ),
+        runners_up=((Cause.STARVED, 0.2),),
+        suggestions=partial.SUGGESTIONS,
+        confidence=0.75,
+    )
 
 
 def _holders(asleep: Mask) -> str:

@@ -117,11 +117,11 @@ def test_inference_follows_its_own_hours():
     assert alert.cause is Cause.STARVED
 
 
-def test_a_named_cause_gives_way_to_signs_only():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.5).set(hours(30), hours(32), efa=9.3e10)
-    world = World(fleet.set(hours(33), hours(34), host_cpu=0.96))
-    causes = {now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(33.9)) if d.anomalies}
-    assert [causes[hours(h)] for h in (31, 32.5, 33.5)] == [Cause.NETWORK_BOUND, Cause.NETWORK_BOUND, Cause.STARVED]
+def test_a_cause_is_named_by_most_of_a_drop_s_life():
+    fleet = Fleet(8).scale(hours(30), hours(36), neuroncore_utilization=0.5).set(hours(30), hours(31), efa=9.3e10)
+    world = World(fleet.set(hours(31.5), hours(36), host_cpu=0.96))
+    causes = {now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(34)) if d.anomalies}
+    assert [causes[hours(h)] for h in (30.5, 31.5, 34)] == [Cause.NETWORK_BOUND, Cause.NETWORK_BOUND, Cause.STARVED]
     assert len(world.known) == 1
 
 
@@ -173,3 +173,27 @@ def test_four_nodes_that_fall_together_are_told_a_step_earlier(nodes, minutes):
     fleet = Fleet(nodes).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7).starve(hours(30) + STEP, hours(33))
     (alert,) = World(fleet).run(hours(29), hours(32))
     assert alert.opened - hours(30) == timedelta(minutes=minutes)
+
+
+def evaluation(fleet, start, end, level=0.35):
+    """Evaluate: longer executions of a graph that needs half the memory, and next to nothing over EFA."""
+    half = {"neuroncore_memory": 0.5, "neuron_runtime_memory": 0.5, "neuron_execution_latency": 2.0, "efa": 0.06}
+    fleet.scale(start, end, **half)
+    return fleet.set(start, end, neuroncore_utilization=level)
+
+
+def test_starvation_goes_on_after_an_evaluation():
+    fleet = Fleet(8).starve(hours(30), hours(34), host_cpu=0.12, share=0.45)
+    for start in (30 + 1 / 12, 30.75):
+        evaluation(fleet, hours(start), hours(start + 1 / 3))
+    (alert,) = World(fleet).run(hours(29), hours(34))
+    assert alert.cause is Cause.STARVED
+    assert alert.opened <= hours(32)
+
+
+def test_an_evaluation_amid_grown_memory_is_no_drop():
+    fleet = Fleet(8)
+    for start in np.arange(29, 40, 1.5):
+        at, end = hours(start), hours(start) + 3 * STEP
+        fleet.scale(at, end, neuron_execution_latency=2.0, efa=0.06).set(at, end, neuroncore_utilization=0.37)
+    assert World(fleet).run(hours(29), hours(40)) == []
