@@ -27,6 +27,8 @@ GAP = timedelta(minutes=15)
 """How long readings may be missing within one state; an agent's upgrade takes about as long."""
 BOOT = timedelta(minutes=30)
 """A node that did nothing since this long after its launch has never worked."""
+LATELY = timedelta(minutes=15)
+"""How much of the newest time an open alert's state must mostly fill to go on."""
 LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
@@ -206,6 +208,12 @@ class View(Readings):
         """Return how many steps ago a state began that still holds, and in how many steps since it was seen, each (n,)."""
         steps = trailing(holds, self.gap)
         return steps, seen_within(holds, steps) if steps.any() else steps
+
+    def mostly(self, holds: Mask) -> Mask:
+        """Tell which nodes were so in most of what was read lately, (n,): a state that is over comes back for a pause only."""
+        newest = self.window.steps(LATELY)
+        seen = (holds[:, -newest:] & ~self.unknown[:, -newest:]).sum(axis=1)
+        return np.asarray(2 * seen >= (~self.unknown[:, -newest:]).sum(axis=1))
 
     def since(self, steps: Numbers, rows: Rows, *rules: str) -> datetime:
         """Return when the state of the nodes at `rows` began: when an open alert of the rules did, or their longest streak.

@@ -63,6 +63,7 @@ def find(view: View) -> RuleMatch:
     begins &= ~partial.settling(view) if begins.any() else begins
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     stays &= own | _at_their_end(view)
+    stays &= view.mostly(ratio < view.number("starved.over")[:, None]) if stays.any() else stays
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)

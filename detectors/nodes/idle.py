@@ -28,7 +28,7 @@ def find(view: View) -> RuleMatch:
     steps, seen = view.streak(view.resting & ~view.asleep)
     if not steps.any():
         return no_match(view)
-    stays = view.held_open(Cause.IDLE.value) & (steps > 0)
+    stays = view.held_open(Cause.IDLE.value) & (steps > 0) & view.mostly(view.zero)
     needed = view.patience("idle.for", steps)
     begins = view.eligible & (seen >= needed)
     begins &= ~_in_a_lull(view, begins, needed)

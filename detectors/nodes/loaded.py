@@ -80,9 +80,8 @@ def find_hung(view: View) -> RuleMatch:
     Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
     the same step again and again; or it stands high although no execution is finished and EFA is silent, or at its very end.
     """
-    still, seen_still = view.streak(view.holding)
-    spinning, seen_spinning = view.streak(_spinning(view))
-    bare, seen_bare = view.streak(_pinned_bare(view))
+    signs = view.holding, _spinning(view), _pinned_bare(view)
+    (still, seen_still), (spinning, seen_spinning), (bare, seen_bare) = (view.streak(sign) for sign in signs)
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
         return no_match(view)
@@ -90,7 +89,7 @@ def find_hung(view: View) -> RuleMatch:
     begins = (seen_still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
     begins = (begins & _stopped_together(view, begins, still)) | (seen_spinning >= view.steps("hung.for"))
     begins |= seen_bare >= _BARE * view.steps("hung.for")
-    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~_released(view)
+    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~_released(view) & view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
     return RuleMatch(hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
 

@@ -119,3 +119,13 @@ def test_peers_of_a_node_under_repair_speak_for_themselves():
     crew.at["ecc"][2, HIT : HIT + 60] += 1
     crew.off(HIT + 60, 800, slice(2, 3)).starve(HIT + 300, 200, 0.2, slice(4, 6))
     assert set(marks(Fleet((crew,), runs=False).replay())) == {Cause.HARDWARE_FAULT, Cause.STARVED}
+
+
+def test_a_drop_that_is_over_ends_though_checkpoints_go_on():
+    """Every twenty minutes a pause, over two points: they are no drop that goes on."""
+    crew = Crew(nodes=8, days=3.2).pauses(every=40).starve(HIT, 180, 0.2)
+    for minute in range(HIT + 185, HIT + 900, 20):
+        crew.scale(minute, 3, util=0.03, high=0.1, tx=0.02)
+    seen = Fleet((crew,), runs=False).replay()
+    (alert,) = [one for one in seen.alerts.values() if one.cause is Cause.STARVED]
+    assert (alert.closed - START).total_seconds() / 60 < HIT + 180 + 60
