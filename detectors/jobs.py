@@ -95,7 +95,12 @@ def _take_from_peers(merged: Usual, usual: Usual, now: tuple[Floats, Floats], ro
 
 def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
     """Write in place into `rows` what `source` knows at `at`."""
-    for mine, theirs in ((merged.low, source.low), (merged.middle, source.middle), (merged.high, source.high)):
+    for mine, theirs in (
+        (merged.low, source.low),
+        (merged.middle, source.middle),
+        (merged.high, source.high),
+        (merged.unpaused, source.unpaused),
+    ):
         mine[rows] = theirs[at]
     for name, values in merged.medians.items():
         if name in source.medians:
@@ -105,4 +110,5 @@ def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
 
 def _copy(usual: Usual, own: Mask) -> Usual:
     medians = {name: values.copy() for name, values in usual.medians.items()}
-    return replace(usual, low=usual.low.copy(), middle=usual.middle.copy(), high=usual.high.copy(), medians=medians, own=own)
+    low, middle, high, unpaused = (x.copy() for x in (usual.low, usual.middle, usual.high, usual.unpaused))
+    return replace(usual, low=low, middle=middle, high=high, unpaused=unpaused, medians=medians, own=own)

@@ -70,6 +70,8 @@ class Usual:
     hourly_middle: Floats
     own: Mask
     """Whether the levels were learnt from the job that a node runs, (n,): those of another one say little of it."""
+    unpaused: Floats
+    """The mean level as a share of the middle one, (n,), at most 1: what its checkpoints take of a job's time is no loss."""
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
         """Return (low, middle, high) that hold at `now`: for inference by the hour of day and kind of day."""
@@ -81,7 +83,7 @@ class Usual:
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)
-NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0)
+NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS)
 """Knows no node: for looks that ask what is and not what is usual."""
 
 
@@ -135,7 +137,16 @@ def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpa
     active[enough] = own[enough]
     medians = {name: _median_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
-    return Usual(middle, low, high, medians, hourly_low, hourly_middle, known)
+    return Usual(
+        middle, low, high, medians, hourly_low, hourly_middle, known, _unpaused(level, middle, enough & ~roster.inference)
+    )
+
+
+def _unpaused(level: Floats, middle: Floats, known: Mask) -> Floats:
+    """Return the mean of each node's levels as a share of the middle one, at most 1; 1 where that is not `known`, (n,)."""
+    read = ~np.isnan(level)
+    mean = np.where(read, level, 0).sum(axis=1) / np.maximum(read.sum(axis=1), 1)
+    return np.where(known, np.minimum(1, mean / middle), 1).astype(np.float32)
 
 
 def memory_of_newest(part: Frame, active: Mask) -> Floats:

@@ -160,8 +160,12 @@ class View(Readings):
     @cached_property
     def lost_share(self) -> Numbers:
         """Return the share of its usual work that each node now loses, 0 where that is not known, (n,)."""
-        lost = 1 - self.recent(self.utilization) / self.levels[1]
+        lost = self.lost_at(self.recent(self.utilization))
         return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
+
+    def lost_at(self, level: Floats) -> Floats:
+        """Return the share of its usual work that each node loses at a level, (n,); the job's usual pauses are no loss."""
+        return np.asarray(self.usual.unpaused - level / self.levels[1])
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
         """Return the mean share of its usual work that each node of `hit` lost, (n,); nan where that is not known.
@@ -173,7 +177,8 @@ class View(Readings):
         lost = np.full(self.n, np.nan)
         if len(rows):
             ago = np.array([self._unseen(row, int(steps[row]), rules) for row in rows.tolist()])
-            share = np.clip(1 - self.utilization[rows] / self.levels[1][rows, None], 0, 1)
+            share = np.clip(self.usual.unpaused[rows, None] - self.utilization[rows] / self.levels[1][rows, None], 0, 1)
+            share[self.evaluating[rows]] = 0
             share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
             lost[rows] = mean_of(share)
         return lost

@@ -67,7 +67,7 @@ def find(view: View) -> RuleMatch:
     hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted = np.nan_to_num((1 - _level(view, hit, steps) / middle).astype(np.float64))
+    wasted = np.nan_to_num(view.lost_at(_level(view, hit, steps)).astype(np.float64))
     since = view.lost_since(hit, steps, *FAMILY)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since))
 
