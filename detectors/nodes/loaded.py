@@ -63,11 +63,13 @@ def _unused(view: View) -> RuleMatch:
 
 
 def _with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
-    """Add the training nodes on which only some cores work."""
+    """Add the training nodes on which only some cores work; those beside a broken device wait for it."""
     use = partial.part_use(view)
     if not use.steps.any():
         return unused
+    scope = view.roster.scope
     begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
+    begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
     stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
     more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
     wasted = np.where(more, 1 - use.kept, np.ones(view.n))
