@@ -2,7 +2,7 @@
 
 The world is a folder beside the repository whose programs make recordings (`make_recording.py`) and grade a backtest of them
 (`grade.py`); whoever wrote it saw no detector, and no detector was written by it. For each seed and scenario: a recording of
-ten days, `trnbot backtest` over it, and the world's own grade. With `--folder` recordings and grades are kept and found again.
+ten days, `trnbot backtest` over it, and the world's own grade. With `--folder` recordings are kept and found again.
 """
 
 from __future__ import annotations

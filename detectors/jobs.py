@@ -40,19 +40,13 @@ def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: C
     whose job nothing is known of keeps its levels, which are of another job: `own` says so. Memory that grows in a job that
     never stopped makes no other job of it.
     """
-    part = whole.last(STOPPED)
-    work, memory = worked_of(part), part.of(MEMORY)
-    rest = work <= floor[:, None]
-    stopped = rest & ~(memory > EMPTY * roster.memory[:, None])
-    ours = _first_hours(stopped, ~rest & ~np.isnan(work), whole.steps(FIRST))
-    held, latency = (medians_along(np.where(ours, values, np.nan).astype(np.float32)) for values in (memory, part.of(LATENCY)))
+    began, held, latency = _newest_jobs(whole, roster, floor)
     named = ~np.isnan(held) & ~roster.inference
     alike = same_memory(usual.medians.get(MEMORY), held) & ~_apart(usual.medians.get(LATENCY), latency)
-    began = stopped.any(axis=1) | np.isnan(work[:, : whole.steps(FIRST)]).all(axis=1)
     other = named & began & ~(usual.own & alike)
-    merged = _copy(usual, own=~other)
     if not other.any():
-        return merged
+        return replace(usual, own=~other)
+    merged = _copy(usual, own=~other)
     _take_from_peers(merged, usual, (held, latency), roster, np.flatnonzero(other))
     rows = np.flatnonzero(~merged.own)
     if len(rows):
@@ -61,6 +55,24 @@ def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: C
         known = rows[(lately.own & alike)[rows]]
         _take(merged, lately, known, known)
     return merged
+
+
+def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Floats, Floats]:
+    """Return which nodes began a job of late, and the memory and latency of its first hours, each (n,); nan for the others."""
+    part, first = whole.last(STOPPED), whole.steps(FIRST)
+    work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
+    rest = work <= floor[:, None]
+    rows = np.flatnonzero(rest.any(axis=1) | np.isnan(work[:, :first]).all(axis=1))
+    stopped = rest[rows] & ~(memory[rows] > EMPTY * roster.memory[rows, None])
+    mine = stopped.any(axis=1) | np.isnan(work[rows, :first]).all(axis=1)
+    stopped, rows = stopped[mine], rows[mine]
+    began = np.zeros(len(work), dtype=bool)
+    began[rows] = True
+    ours = _first_hours(stopped, ~rest[rows] & ~np.isnan(work[rows]), first)
+    levels = np.full((2, len(work)), np.nan, dtype=np.float32)
+    for level, values in zip(levels, (memory, latency), strict=True):
+        level[rows] = medians_along(np.where(ours, values[rows], np.nan).astype(np.float32))
+    return began, levels[0], levels[1]
 
 
 def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:

@@ -239,6 +239,13 @@ class View(Readings):
         read = ~np.isnan(self.stretch(steps, rows, *rules)).all(axis=0)
         return max(1, int(read.sum())) * self.window.step
 
+    def band(self, rows: Rows) -> tuple[float, float] | None:
+        """Return the usual band of utilization of the nodes at `rows`, None where it is not known."""
+        low, _, high = (level[rows] for level in self.levels)
+        if not np.isfinite(low).any() or not np.isfinite(high).any():
+            return None
+        return float(np.nanmedian(low)), float(np.nanmedian(high))
+
     def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""
         neuron = (~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])).any() or not self.window.has(

@@ -13,6 +13,7 @@ from detectors.nodes import partial
 from detectors.nodes.drop_cause import DIVERTED, FAMILY, SENT, SETTLED, STEADY, explain, middle_of, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
 from detectors.streak import seen_within, share_before, trailing
+from detectors.usual import medians_along
 from detectors.view import View
 
 HIGHEST = "neuroncore_utilization_highest_ratio"
@@ -25,6 +26,8 @@ PARTLY = 0.9
 """Share of the usual under which the step of the onset lies: part of it was still usual."""
 SLOWER = 1.3
 """Share of the usual latency from which executions are slower themselves."""
+BEFORE = timedelta(hours=3)
+"""How long before now executions at the usual level are looked for."""
 LOWER = 0.5
 """Share of its usual under which even the highest reading of a step is low."""
 ALIKE = 0.15
@@ -135,9 +138,19 @@ def _no_pause(view: View) -> Mask:
 
 
 def _slower(view: View) -> Mask:
-    """Tell which nodes' executions take longer themselves, (n,)."""
+    """Tell which nodes' executions take longer themselves, (n,): than usual, and than while they last worked as ever.
+
+    A job may slow its executions and not its work, as a longer context does: those of its pauses are then no slower.
+    """
     latency = view.recent(view.latency, view.window.steps(NOW))
-    return np.asarray(ratio_to(latency, view.usual_of("neuron_execution_latency_seconds")) >= SLOWER)
+    slower = np.asarray(ratio_to(latency, view.usual_of("neuron_execution_latency_seconds")) >= SLOWER)
+    rows = np.flatnonzero(slower)
+    if len(rows):
+        newest = slice(-view.window.steps(BEFORE), None)
+        as_ever = view.utilization[rows, newest] >= (view.number("starved.over") * view.levels[1])[rows, None]
+        before = medians_along(np.where(as_ever, view.latency[rows, newest], np.nan).astype(np.float32))
+        slower[rows] = ~(latency[rows] < SLOWER * before)
+    return slower
 
 
 def _quiet(view: View) -> Mask:

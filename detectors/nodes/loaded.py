@@ -40,7 +40,7 @@ def find_unused(view: View) -> RuleMatch:
     A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
     A process that ends, while its pod or the next one stays, begins anew; of an alert that is open it is the same.
     """
-    return _with_part_use(view, _unused(view))
+    return partial.with_part_use(view, _unused(view))
 
 
 def _unused(view: View) -> RuleMatch:
@@ -60,20 +60,6 @@ def _unused(view: View) -> RuleMatch:
     begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
-
-
-def _with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
-    """Add the training nodes on which only some cores work; those beside a broken device wait for it."""
-    use = partial.part_use(view)
-    if not use.steps.any():
-        return unused
-    scope = view.roster.scope
-    begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
-    begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
-    stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
-    more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
-    wasted = np.where(more, 1 - use.kept, np.ones(view.n))
-    return RuleMatch(unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted)
 
 
 def find_hung(view: View) -> RuleMatch:
@@ -99,7 +85,7 @@ def find_hung(view: View) -> RuleMatch:
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain what holds the cores for nothing, and since when."""
     if match.wasted is not None and (match.wasted[rows] < 1).all():
-        return _explain_part(view, match, rows)
+        return partial.explain_part(view, match, rows)
     longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     asleep = _mostly_asleep(view, match, rows)
     value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
@@ -119,25 +105,6 @@ def _mostly_asleep(view: View, match: RuleMatch, rows: Rows) -> Mask:
     ours = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]
     bare, loaded = ((held[rows] & ours).sum(axis=1) for held in (view.asleep, view.holding))
     return np.asarray(bare > loaded)
-
-
-def _explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
-    """Explain how many cores of some nodes work."""
-    kept = 1 - (match.wasted if match.wasted is not None else np.ones(view.n))[rows]
-    return Explanation(
-        why=partial.sentence(view, rows, float(match.steps[rows].max()), float(np.median(kept))),
-        value=float(np.median(kept) * np.nanmedian(view.levels[1][rows])),
-        unit="ratio",
-        usual=_band(view, rows),
-        score=0.85,
-        evidence=(
-            f"executions take as long as ever, on {percent(float(np.nanmedian(kept)))} of the cores",
-            *cores.core_evidence(view, rows),
-        ),
-        runners_up=((Cause.STARVED, 0.2),),
-        suggestions=partial.SUGGESTIONS,
-        confidence=0.75,
-    )
 
 
 def _holders(asleep: Mask) -> str:
@@ -169,7 +136,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         f"runtime still loaded{stuck}.",
         value=value,
         unit="ratio",
-        usual=_band(view, rows),
+        usual=view.band(rows),
         score=0.95,
         evidence=(
             "runtime and device memory held",
@@ -303,13 +270,6 @@ def _stopped_together(view: View, begins: Mask, steps: Counts) -> Mask:
         if scope in stuck or alike.sum() >= 2:
             mask[rows] = True
     return mask
-
-
-def _band(view: View, rows: Rows) -> tuple[float, float] | None:
-    low, _, high = (level[rows] for level in view.levels)
-    if not np.isfinite(low).any() or not np.isfinite(high).any():
-        return None
-    return float(np.nanmedian(low)), float(np.nanmedian(high))
 
 
 HUNG = Rule(Cause.HUNG, find_hung, explain_hung)

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bot.model.causes import Cause
 from bot.model.counts import counted
 from detectors.arrays import Counts, Floats, Mask, Rows
+from detectors.nodes import cores
+from detectors.rule import Explanation, RuleMatch
 from detectors.streak import seen_within, trailing
 from detectors.view import View
 from detectors.words import lasted, percent, span
@@ -65,12 +68,45 @@ def _middle(ratio: Floats, inside: Mask) -> tuple[Floats, Mask]:
     return kept, steady
 
 
+def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
+    """Add the training nodes on which only some cores work; those beside a broken device wait for it."""
+    use = part_use(view)
+    if not use.steps.any():
+        return unused
+    scope = view.roster.scope
+    begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
+    begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
+    stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
+    more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
+    wasted = np.where(more, 1 - use.kept, np.ones(view.n))
+    return RuleMatch(unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted)
+
+
 def settling(view: View) -> Mask:
     """Tell which nodes look so in their two newest steps: a drop of theirs waits until that is sure, (n,)."""
     return np.asarray(part_use(view).seen >= 2)
 
 
-def sentence(view: View, rows: Rows, steps: float, kept: float) -> str:
+def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how many cores of some nodes work."""
+    kept = 1 - (match.wasted if match.wasted is not None else np.ones(view.n))[rows]
+    return Explanation(
+        why=_sentence(view, rows, float(match.steps[rows].max()), float(np.median(kept))),
+        value=float(np.median(kept) * np.nanmedian(view.levels[1][rows])),
+        unit="ratio",
+        usual=view.band(rows),
+        score=0.85,
+        evidence=(
+            f"executions take as long as ever, on {percent(float(np.nanmedian(kept)))} of the cores",
+            *cores.core_evidence(view, rows),
+        ),
+        runners_up=((Cause.STARVED, 0.2),),
+        suggestions=SUGGESTIONS,
+        confidence=0.75,
+    )
+
+
+def _sentence(view: View, rows: Rows, steps: float, kept: float) -> str:
     """State how many cores work on the nodes at `rows`, for how long, and at which level."""
     level, busiest = (np.nanmedian(of[rows, -int(steps) :]) for of in (view.utilization, view.metric(HIGHEST)))
     low, _, high = (np.nanmedian(of[rows]) for of in view.levels)
