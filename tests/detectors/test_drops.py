@@ -62,6 +62,15 @@ def test_what_training_does_anyway_is_not_told(minutes, level):
     assert World(fleet).run(hours(30), hours(46)) == []
 
 
+def test_a_checkpoint_of_a_job_whose_executions_grew_longer_is_not_told():
+    """Half as long since this morning at the same utilization: in a pause of four minutes over two steps they are no slower."""
+    fleet = Fleet(8, days=2.5).scale(hours(40), hours(60), neuron_execution_latency=1.5)
+    for hour in range(42, 58, 4):
+        fleet.scale(hours(hour), hours(hour) + STEP, neuroncore_utilization=0.8, efa=0.8)
+        fleet.scale(hours(hour) + STEP, hours(hour) + 2 * STEP, neuroncore_utilization=0.4, efa=0.4)
+    assert World(fleet).run(hours(41), hours(58)) == []
+
+
 def test_a_restart_with_its_ramp_is_not_told():
     fleet = Fleet(8).stop(hours(30), hours(30.25))
     for i, share in enumerate((0.2, 0.3, 0.4, 0.6)):
