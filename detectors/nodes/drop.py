@@ -154,12 +154,14 @@ def _slower(view: View) -> Mask:
 
 
 def _quiet(view: View) -> Mask:
-    """Tell which nodes send far less than their work would, (n,): so does an evaluation, whose executions may be longer ones."""
-    quiet = np.zeros(view.n, dtype=bool)
-    for steps in (view.window.steps(NOW), view.window.steps(STEADY)):
-        sent = ratio_to(view.recent(view.metric(SENT), steps), view.usual_of(SENT))
-        quiet |= sent < DIVERTED * view.recent(view.utilization, steps) / view.levels[1]
-    return quiet
+    """Tell which nodes lately sent far less than their work would, (n,): so does an evaluation, whose executions may be longer.
+
+    It is asked of each step: an evaluation that ended within the newest one has sent as much as ever since.
+    """
+    newest = slice(-view.window.steps(STEADY), None)
+    sent = ratio_to(view.metric(SENT)[:, newest], view.usual_of(SENT)[:, None])
+    quiet = sent < DIVERTED * ratio_to(view.utilization[:, newest], view.levels[1][:, None])
+    return np.asarray((quiet & view.executing[:, newest]).any(axis=1))
 
 
 def _in_step(view: View) -> Mask:
