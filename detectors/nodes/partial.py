@@ -78,7 +78,7 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
     begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
     stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
     more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
-    wasted = np.where(more, 1 - use.kept, np.ones(view.n))
+    wasted = np.where(more, view.usual.unpaused - use.kept, np.ones(view.n))
     return RuleMatch(unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted)
 
 
@@ -89,7 +89,7 @@ def settling(view: View) -> Mask:
 
 def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many cores of some nodes work."""
-    kept = 1 - (match.wasted if match.wasted is not None else np.ones(view.n))[rows]
+    kept = (view.usual.unpaused - (match.wasted if match.wasted is not None else np.ones(view.n)))[rows]
     return Explanation(
         why=_sentence(view, rows, float(match.steps[rows].max()), float(np.median(kept))),
         value=float(np.median(kept) * np.nanmedian(view.levels[1][rows])),
