@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -53,15 +53,23 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     above = view.policy.at(nodes).number("spend_jump.above")
     if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * (1 + above):
         return True
-    things, grown = {thing for thing, _, _ in jump.parts}, _place(jump.growing)
-    rows = [i for i, x in enumerate(bill.things) if x in things and HOURS.search(x.usage_type) and grown.selects(x)]
-    hours = _growth(jump, bill, rows)
-    along = jump.value - jump.high - hours
-    return (
-        hours > 0
-        and along <= view.policy.at(grown).number("spend_jump.along") * hours
-        and _priced_by_use(jump, bill, view, grown, rows, hours)
-    )
+    return _came_along(jump, bill, view, {_place((thing,)) for thing in jump.growing})
+
+
+def _came_along(jump: Jump, bill: BillLines, view: View, places: Set[Labels]) -> bool:
+    """Tell whether what grew is the price of the new busy hours of each place that grew, and a small part beside them.
+
+    Hours that a line of their own tells of are not in the jump, but what came along with them is.
+    """
+    inside = {thing for thing, _, _ in jump.parts}
+    rows = {place: [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)] for place in places}
+    every = sorted({i for some in rows.values() for i in some})
+    hours = _growth(jump, bill, every)
+    along = jump.value - jump.high - _growth(jump, bill, [i for i in every if bill.things[i] in inside])
+    if hours <= 0 or along > view.policy.at(_place(tuple(places))).number("spend_jump.along") * hours:
+        return False
+    grown = {place: growth for place, some in rows.items() if (growth := _growth(jump, bill, some)) > 0}
+    return all(_priced_by_use(jump, bill, view, place, rows[place], growth) for place, growth in grown.items())
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
