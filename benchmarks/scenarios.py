@@ -126,7 +126,8 @@ def _by_cause(grades: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{cause:<20} {counts} {sum(row['cause_right'] for row in rows):>6} {median(delays):>7.0f} {max(delays):>8.0f}"
 
 
-def _seeds(text: str) -> list[int]:
+def seeds(text: str) -> list[int]:
+    """Read `FIRST-LAST` or one number."""
     first, _, last = text.partition("-")
     return list(range(int(first), int(last or first) + 1))
 
@@ -134,7 +135,7 @@ def _seeds(text: str) -> list[int]:
 def main() -> None:
     """Grade the scenarios over the seeds that are asked for, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scenarios")
-    parser.add_argument("--seeds", type=_seeds, default=_seeds("201-210"), help="FIRST-LAST")
+    parser.add_argument("--seeds", type=seeds, default=seeds("201-210"), help="FIRST-LAST")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--folder", default="", help="where recordings are kept")

@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from benchmarks.scenarios import seeds
+
 WORLD = Path("..") / "shared" / "world"
 SCENARIOS = ("calm", "waste", "money", "mixed", "storm")
 NEAR = 0.1
@@ -122,15 +124,10 @@ def confusion(incidents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{cause:<20}  " + ", ".join(f"{name} {count}" for name, count in told.most_common())
 
 
-def _seeds(text: str) -> list[int]:
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
-
-
 def main() -> None:
     """Grade the scenarios over the seeds that are asked for, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.worlds")
-    parser.add_argument("--seeds", type=_seeds, default=_seeds("1-4"), help="FIRST-LAST")
+    parser.add_argument("--seeds", type=seeds, default=seeds("1-4"), help="FIRST-LAST")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--world", type=Path, default=WORLD)
     parser.add_argument("--days", type=int, default=10)

@@ -20,3 +20,9 @@ Rows = npt.NDArray[np.intp]
 def mean_of(values: Floats) -> float:
     """Return the mean of what was read, 0 where nothing was."""
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+
+
+def middle_of(values: npt.NDArray[np.floating]) -> float:
+    """Return the median of the finite values, nan where there are none."""
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")

@@ -59,8 +59,9 @@ class Explanation:
     lost_hours: Mapping[str, float] = field(default_factory=dict)
     """Node-hours of each instance that were lost before this anomaly."""
     at_risk: AtRisk | None = None
-    suspect: str = ""
     """The work that would be lost, where the evidence tells."""
+    suspect: str = ""
+    """The instance for which the others wait, "" where none stands out."""
 
 
 Explain = Callable[[View, RuleMatch, Rows], Explanation]

@@ -20,6 +20,8 @@ LEAST = timedelta(hours=3)
 YOUNG = timedelta(days=2)
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
+SENT = "efa_tx_bytes_per_second"
+HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = 0.02
 """How far apart the device memory of two nodes may lie that run one job: compiled graphs hold what they hold."""
 ALIKE = 0.25
@@ -27,12 +29,12 @@ ALIKE = 0.25
 NEWEST = timedelta(hours=1)
 """Work by whose memory the newest job of a history is known."""
 MEDIANS_OF: tuple[str, ...] = (
-    "neuroncore_utilization_highest_ratio",
+    HIGHEST,
     "host_cpu_utilization_ratio",
     MEMORY,
     "neuron_executions_completed_count",
     LATENCY,
-    "efa_tx_bytes_per_second",
+    SENT,
     "network_in_bytes_per_second",
     "network_out_bytes_per_second",
 )

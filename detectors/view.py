@@ -15,7 +15,7 @@ from detectors.compile_signs import LogStates, compiling, states_in_log, waiting
 from detectors.readings import Readings, mean_of
 from detectors.roster import scope_of
 from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
-from detectors.usual import utilization_of, worked_of
+from detectors.usual import LATENCY, MEMORY, utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
@@ -42,13 +42,13 @@ class View(Readings):
         """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
         if not self.any_zero:
             return self.zero
-        unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of("neuroncore_memory_used_bytes")[:, None])
+        unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
         return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
 
     @cached_property
     def restarting(self) -> Mask:
         """Tell where a process was gone for part of a step: a living one keeps its device memory."""
-        usual = self.usual_of("neuroncore_memory_used_bytes")[:, None]
+        usual = self.usual_of(MEMORY)[:, None]
         return np.asarray(self.memory < 0.85 * usual)
 
     @cached_property
@@ -57,15 +57,15 @@ class View(Readings):
 
         Where the host is at its end, the data loader is: the runtime's latency says nothing of that.
         """
-        usual = self.usual_of("neuron_execution_latency_seconds")[:, None]
+        usual = self.usual_of(LATENCY)[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
         return np.asarray((self.latency < 0.75 * usual) & ~busy)
 
     @cached_property
     def evaluating(self) -> Mask:
         """Tell where a node executes other graphs in less memory than it trains in: an evaluation amid a job, no start."""
-        usual = self.usual_of("neuron_execution_latency_seconds")[:, None]
-        kept = self.memory >= EVALUATED * self.usual_of("neuroncore_memory_used_bytes")[:, None]
+        usual = self.usual_of(LATENCY)[:, None]
+        kept = self.memory >= EVALUATED * self.usual_of(MEMORY)[:, None]
         other = self.restarting & kept & (np.abs(self.latency / usual - 1) > OTHER)
         return np.asarray(self.executing & (self.forward | other))
 
@@ -163,9 +163,12 @@ class View(Readings):
         lost = self.lost_at(self.recent(self.utilization))
         return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
 
-    def lost_at(self, level: Floats) -> Floats:
-        """Return the share of its usual work that each node loses at a level, (n,); the job's usual pauses are no loss."""
-        return np.asarray(self.usual.unpaused - level / self.levels[1])
+    def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
+        """Return the share of its usual work that each node at `rows` loses at a level, (n,) or (n, n_steps).
+
+        The job's usual pauses are no loss.
+        """
+        return np.asarray((self.usual.unpaused[rows] - level.T / self.levels[1][rows]).T)
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
         """Return the mean share of its usual work that each node of `hit` lost, (n,); nan where that is not known.
@@ -176,17 +179,20 @@ class View(Readings):
         rows = np.flatnonzero(hit)
         lost = np.full(self.n, np.nan)
         if len(rows):
-            ago = np.array([self._unseen(row, int(steps[row]), rules) for row in rows.tolist()])
-            share = np.clip(self.usual.unpaused[rows, None] - self.utilization[rows] / self.levels[1][rows, None], 0, 1)
+            share = np.clip(self.lost_at(self.utilization[rows], rows), 0, 1)
             share[self.evaluating[rows]] = 0
+            ago = self._unseen(rows, steps, rules)
             share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
             lost[rows] = mean_of(share)
         return lost
 
-    def _unseen(self, row: int, steps: int, rules: tuple[str, ...]) -> int:
-        alert = self.alert(rules, self.roster.scopes[self.roster.scope[row]])
-        unseen = round((self.now - alert.seen) / self.window.step) if alert else steps
-        return min(max(1, unseen), self.window.n_steps)
+    def _unseen(self, rows: Rows, steps: Numbers, rules: tuple[str, ...]) -> Counts:
+        """Return how many steps of the nodes at `rows` no tick has counted yet, (len(rows),)."""
+        ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
+        for one in np.unique(scope):
+            if alert := self.alert(rules, self.roster.scopes[one]):
+                ago[scope == one] = round((self.now - alert.seen) / self.window.step)
+        return np.clip(ago, 1, self.window.n_steps)
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules in a scope."""

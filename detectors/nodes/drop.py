@@ -7,16 +7,15 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from detectors import demand
-from detectors.arrays import Counts, Floats, Mask, Numbers
+from detectors.arrays import Counts, Floats, Mask, Numbers, middle_of
+from detectors.demand import falls_short
 from detectors.nodes import partial
-from detectors.nodes.drop_cause import DIVERTED, FAMILY, SENT, SETTLED, STEADY, explain, middle_of, middling, ratio_to
+from detectors.nodes.drop_cause import DIVERTED, FAMILY, SETTLED, STEADY, explain, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
 from detectors.streak import seen_within, share_before, trailing
-from detectors.usual import medians_along
+from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
 
-HIGHEST = "neuroncore_utilization_highest_ratio"
 NOW = timedelta(minutes=5)
 DEEPER = 0.7
 """Share of `starved.deep` under which a drop needs no further sign."""
@@ -55,7 +54,7 @@ def find(view: View) -> RuleMatch:
     soon &= ~view.roster.inference & ~(_slower(view) & _quiet(view))
     needed = np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     late = shallow >= needed
-    late &= ~view.roster.inference | demand.falls_short(view, late, needed, view.number("starved.below"))
+    late &= ~view.roster.inference | falls_short(view, late, needed, view.number("starved.below"))
     evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
     evident &= _no_pause(view) if evident.any() else evident
     late |= (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference & _slower(view)
@@ -111,7 +110,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
         return np.zeros(view.n, dtype=bool), lasted.astype(np.float64)
     soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
-    blind = np.isnan(view.usual_of("neuroncore_memory_used_bytes"))
+    blind = np.isnan(view.usual_of(MEMORY))
     soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     return soon, np.maximum(_lasted(view, below("starved.deep")), lasted).astype(np.float64)
 
@@ -143,7 +142,7 @@ def _slower(view: View) -> Mask:
     A job may slow its executions and not its work, as a longer context does: those of its pauses are then no slower.
     """
     latency = view.recent(view.latency, view.window.steps(NOW))
-    slower = np.asarray(ratio_to(latency, view.usual_of("neuron_execution_latency_seconds")) >= SLOWER)
+    slower = np.asarray(ratio_to(latency, view.usual_of(LATENCY)) >= SLOWER)
     rows = np.flatnonzero(slower)
     if len(rows):
         newest = slice(-view.window.steps(BEFORE), None)
@@ -243,7 +242,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     stopped = view.standing | (view.restarting & ~view.evaluating)
     rested = share_before(stopped, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
     fell = (before >= 0.5) & ~(rested > 0)
-    held = ratio_to(view.recent(view.memory), view.usual_of("neuroncore_memory_used_bytes"))
+    held = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
     resumed = alike & _resumed(view, steps)
     return np.asarray((alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference)))

@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
 from bot.model.counts import counted
 from bot.model.placement import scattered
-from detectors.arrays import Floats, Rows
+from detectors.arrays import Floats, Rows, middle_of
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.nodes.straggler import Straggler, straggler
 from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
-from detectors.usual import percentiles
+from detectors.usual import LATENCY, SENT, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, span
 
@@ -33,7 +32,6 @@ _SURE = 12.0
 STILL = 0.005
 """Pace under which a run's steps stand still: it would read as 0.00x."""
 
-SENT = "efa_tx_bytes_per_second"
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training nodes.",
@@ -150,7 +148,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         return percentiles(values[rows, -steps:] + trained, (0.5,))[0] if steps else view.recent(values, 1)[rows]
 
     low, middle, high = (level[rows] for level in view.levels)
-    latency = ratio_to(now(view.latency), view.usual_of("neuron_execution_latency_seconds")[rows])
+    latency = ratio_to(now(view.latency), view.usual_of(LATENCY)[rows])
     efa = now(view.efa)
     arriving = now(view.metric("network_in_bytes_per_second"))
     leaving = now(view.metric("network_out_bytes_per_second"))
@@ -194,12 +192,6 @@ def _pace(view: View, rows: Rows) -> float:
 def ratio_to(now: Floats, usual: Floats) -> Floats:
     """Return `now` as a share of `usual`, nan where that is not known."""
     return np.where(usual > 0, now / np.where(usual > 0, usual, 1), np.nan).astype(np.float32)
-
-
-def middle_of(values: npt.NDArray[np.floating]) -> float:
-    """Return the median of the finite values, nan where there are none."""
-    finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else float("nan")
 
 
 def _why(signs: Signs, cause: Cause, gauge: str) -> str:

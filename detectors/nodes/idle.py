@@ -8,8 +8,8 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from detectors import demand
 from detectors.arrays import Floats, Mask, Numbers, Rows, mean_of
+from detectors.demand import by_habit, may_be_told
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.view import GAP, View
 from detectors.words import lasted, percent
@@ -42,7 +42,7 @@ def _in_a_lull(view: View, begins: Mask, needed: Numbers) -> Mask:
     if not servers.any():
         return servers
     bare = (view.held[:, -view.window.steps(GAP) :] == 0).any(axis=1)
-    lull = np.where(bare, demand.by_habit(view, servers, needed), ~demand.may_be_told(view, servers, needed))
+    lull = np.where(bare, by_habit(view, servers, needed), ~may_be_told(view, servers, needed))
     return np.asarray(servers & lull)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.counts import counted
-from detectors import demand
 from detectors.arrays import Counts, Mask, Rows, mean_of
+from detectors.demand import may_be_told
 from detectors.nodes import cores, partial
 from detectors.progress import moving_scopes, stuck_scopes, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import share_before, since_last
+from detectors.usual import LATENCY, MEMORY, SENT
 from detectors.view import LOOKBACK, View
 from detectors.words import lasted, percent, size
 
@@ -57,7 +58,7 @@ def _unused(view: View) -> RuleMatch:
     steps, seen = (np.minimum(streak, fresh) for streak in (steps, seen))
     needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (seen >= needed)
-    begins &= ~view.roster.inference | demand.may_be_told(view, begins, needed)
+    begins &= ~view.roster.inference | may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
     return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
 
@@ -196,11 +197,11 @@ def _spinning(view: View) -> Mask:
     """
     ended = view.metric(COMPLETED)
     dead = view.executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
-    usual = view.usual_of("neuron_execution_latency_seconds")
+    usual = view.usual_of(LATENCY)
     if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]).any():
         return np.asarray(dead)
     lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None] & ~(ended > 0)
-    efa, usual = view.efa, view.usual_of("efa_tx_bytes_per_second")[:, None]
+    efa, usual = view.efa, view.usual_of(SENT)[:, None]
     silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
     return np.asarray(dead | (lost & (silent | (~(usual >= _TRAFFIC) & _at_end(view)))))
 
@@ -223,7 +224,7 @@ def _flat(view: View) -> Mask:
 
 def _pinned_bare(view: View) -> Mask:
     """Tell where cores are pinned and nothing else of the work was ever read: neither latency nor traffic."""
-    read = ("neuron_execution_latency_seconds", "efa_tx_bytes_per_second")
+    read = (LATENCY, SENT)
     bare = np.logical_and.reduce([np.isnan(view.usual_of(name)) for name in read])
     return _at_end(view) & bare[:, None] if bare.any() else np.zeros_like(view.zero)
 
@@ -239,7 +240,7 @@ def _freed_between(view: View, still: Counts) -> Mask:
 
 def _memory_kept(view: View) -> Mask:
     """Tell which nodes hold as much device memory as while they worked; a restart would have freed it."""
-    usual = view.usual_of("neuroncore_memory_used_bytes")
+    usual = view.usual_of(MEMORY)
     kept: Mask = ~(view.recent(view.memory) < 0.7 * usual)
     return kept
 
@@ -247,7 +248,7 @@ def _memory_kept(view: View) -> Mask:
 def _released(view: View) -> Mask:
     """Tell which nodes gave their device memory back by the newest reading, (n,): the process that hung is gone."""
     held, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
-    return np.asarray((held == 0) | (memory < 0.7 * view.usual_of("neuroncore_memory_used_bytes")))
+    return np.asarray((held == 0) | (memory < 0.7 * view.usual_of(MEMORY)))
 
 
 def _since_hang(view: View) -> Counts:

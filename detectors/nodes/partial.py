@@ -12,10 +12,10 @@ from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, RuleMatch
 from detectors.streak import seen_within, trailing
+from detectors.usual import HIGHEST, LATENCY
 from detectors.view import View
 from detectors.words import lasted, percent, span
 
-HIGHEST = "neuroncore_utilization_highest_ratio"
 BUSY = 0.9
 """Share of its usual over which the highest reading of a core says that some cores work as ever."""
 STEADY = 0.15
@@ -43,7 +43,7 @@ def part_use(view: View) -> PartUse:
     """
     none = np.zeros(view.n, dtype=np.intp)
     ratio = (view.utilization / view.levels[1][:, None]).astype(np.float32)
-    other = view.latency > (1 + STEADY) * view.usual_of("neuron_execution_latency_seconds")[:, None]
+    other = view.latency > (1 + STEADY) * view.usual_of(LATENCY)[:, None]
     high = view.metric(HIGHEST) >= BUSY * view.usual_of(HIGHEST)[:, None]
     low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & ~other
     low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low

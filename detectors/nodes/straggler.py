@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detectors.arrays import Floats, Mask, Rows
+from detectors.arrays import Floats, Mask, Rows, middle_of
+from detectors.usual import LATENCY, MEMORY, SENT
 from detectors.view import View
 from detectors.words import percent
 
@@ -26,8 +27,6 @@ _SAME_LATENCY = 0.15
 """How far apart, as a share, the time may lie that their executions usually take."""
 _CPU_ABOVE = 0.25
 """How far above its usual the CPU of the slow host is, and that of no other."""
-_MEMORY, _LATENCY = "neuroncore_memory_used_bytes", "neuron_execution_latency_seconds"
-_SENT = "efa_tx_bytes_per_second"
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def _of_their_job(view: View, rows: Rows) -> Rows:
     """Return the nodes of the scope that usually hold the memory and take the time that those at `rows` do: of one graph."""
     roster = view.roster
     mine = view.eligible & ~roster.inference & (roster.scope == roster.scope[rows[0]])
-    for name, apart in ((_MEMORY, _SAME_MEMORY), (_LATENCY, _SAME_LATENCY)):
+    for name, apart in ((MEMORY, _SAME_MEMORY), (LATENCY, _SAME_LATENCY)):
         usual = view.usual_of(name)
         middle = np.nanmedian(usual[rows]) if np.isfinite(usual[rows]).any() else np.nan
         mine &= np.isnan(usual) | ~(np.abs(usual / middle - 1) > apart)
@@ -65,20 +64,20 @@ def _of_their_job(view: View, rows: Rows) -> Rows:
 def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     """Return the only node that works on as before though its executions slowed down as those of all others did."""
     level = _share(view, view.utilization, view.levels[1], peers)
-    slower = _share(view, view.latency, view.usual_of(_LATENCY), peers)
-    sent = _share(view, view.metric(_SENT), view.usual_of(_SENT), peers)
+    slower = _share(view, view.latency, view.usual_of(LATENCY), peers)
+    sent = _share(view, view.metric(SENT), view.usual_of(SENT), peers)
     waits = float(np.nanmedian(level[fallen]))
     working = ~fallen & (level >= max(BUSY, waits + AHEAD))
     if working.sum() != 1 or fallen.sum() < len(peers) - 1:
         return None
     one = int(np.flatnonzero(working)[0])
-    late, silent = _middle(slower[fallen]), _middle(sent[fallen])
+    late, silent = middle_of(slower[fallen]), middle_of(sent[fallen])
     in_step = late >= SLOWER and abs(slower[one] - late) <= TOGETHER * late
     in_step |= bool(np.isnan(slower[one])) and silent < BUSY - AHEAD and abs(sent[one] - silent) <= TOGETHER
     if not in_step:
         return None
     here = percent(float(view.recent(view.utilization)[peers[one]]))
-    there = percent(_middle(view.recent(view.utilization)[peers[fallen]]))
+    there = percent(middle_of(view.recent(view.utilization)[peers[fallen]]))
     sign = f"its cores are busy at {here}, those of the others at {there}" + (
         f", and an execution takes all of them {late:.1f}x its usual time" if late >= SLOWER else ""
     )
@@ -93,14 +92,9 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any() or fallen.sum() < len(peers) - 1:
         return None
     one = int(np.flatnonzero(busy)[0])
-    sign = f"its host's CPU is at {percent(float(cpu[one]))}, that of the others at {percent(_middle(cpu[~busy]))}"
+    sign = f"its host's CPU is at {percent(float(cpu[one]))}, that of the others at {percent(middle_of(cpu[~busy]))}"
     return Straggler(view.roster.ids[peers[one]], sign, int((fallen & ~busy).sum()))
 
 
 def _share(view: View, values: Floats, usual: Floats, rows: Rows) -> Floats:
     return np.asarray(view.recent(values)[rows] / np.where(usual[rows] > 0, usual[rows], np.nan), dtype=np.float32)
-
-
-def _middle(values: Floats) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else float("nan")
