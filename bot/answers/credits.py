@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -143,7 +143,12 @@ def _data(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme
     }
 
 
-_BURN = "14d"
+_BURN = timedelta(days=14)
+
+
+def _whole_days(at: datetime) -> Window:
+    """Return the days that the rate is of, each from its midnight on: a day that is cut off is no day's credits."""
+    return Window((at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0), at)
 
 
 @command(
@@ -169,7 +174,7 @@ def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | N
     programmes = ports.world.knowledge.claims().programmes
     try:
         tally: Tally | None = ports.world.billing.tally(window, ())
-        days = ports.world.billing.tally(Window.parse(_BURN, request.at), ("day",))
+        days = ports.world.billing.tally(_whole_days(request.at), ("day",))
     except Unavailable:
         return credits_card(None, None, programmes)
     until = min(days.billed_through, request.at) if days.billed_through else request.at

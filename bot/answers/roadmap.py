@@ -50,14 +50,14 @@ class WaitTerms:
 
 def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     """Return both ways to do the work."""
-    factor = later.fp8_tflops / now.fp8_tflops if terms.precision == "fp8" else later.bf16_tflops / now.bf16_tflops
-    speed = Decimal(str(round(factor, 2)))
+    peaks = (now.fp8_tflops, later.fp8_tflops) if terms.precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
+    speed = Decimal(str(peaks[1])) / Decimal(str(peaks[0]))
     months, bill = terms.months, terms.months * terms.bill_usd
     today, work = cents(bill), bill / speed
     end = terms.wait_months + months / speed
     delay = cents(max(Decimal(0), end - months) * terms.delay_usd)
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
-    return Waiting(float(speed), today, months, end.quantize(Decimal("0.1")), cents(work + delay), delay, cents(ratio))
+    return Waiting(round(float(speed), 4), today, months, end.quantize(Decimal("0.1")), cents(work + delay), delay, cents(ratio))
 
 
 _LONG_MONTHS = 6

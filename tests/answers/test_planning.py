@@ -235,11 +235,19 @@ def test_a_baseline_outlives_the_process_and_a_migration_is_followed(trained: Pa
 
 def test_waiting_is_told_by_the_peaks_of_the_chips(ask: Asking) -> None:
     bf16, fp8 = ask("wait").data, ask("wait precision=fp8 months=6 bill_usd=20000 for=6 delay_usd=10000").data
-    assert (bf16["speedup"], fp8["speedup"]) == (1.01, 1.94), "never 4.4x a chip"
-    # 6 / 1.94 = 3.09 months after 6: 3.09 months late at $10,000; the work costs 120,000 / 1.94.
-    assert fp8["delay_usd"] == pytest.approx(Decimal("30927.84"))
-    assert fp8["wait_usd"] == pytest.approx(Decimal("61855.67") + Decimal("30927.84"))
+    assert (bf16["speedup"], fp8["speedup"]) == (1.006, 1.9376), "never 4.4x a chip"
+    # 2517 / 1299: 3.0965 months after 6, so as many late at $10,000; the work costs 120,000 x 1299 / 2517.
+    assert fp8["delay_usd"] == pytest.approx(Decimal("30965.44"))
+    assert fp8["wait_usd"] == pytest.approx(Decimal("61930.87") + Decimal("30965.44"))
     assert fp8["most_price_ratio"] == Decimal("1.44")
+
+
+def test_waiting_divides_by_the_ratio_of_the_peaks_before_it_is_rounded(ask: Asking) -> None:
+    # 671 / 667 = 1.005997: 6 months after 5.96 of work are 12.0, and 20,000 x 6 x 667 / 671 = $119,284.65; by 1.01 $118,812.
+    card = ask("wait")
+    assert card.data["wait_usd"] == Decimal("119284.65")
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert table.rows[1][1] == "12 months"
 
 
 def test_every_sentence_of_the_roadmap_has_a_state_a_source_and_a_date(ask: Asking) -> None:

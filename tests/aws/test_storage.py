@@ -99,6 +99,16 @@ async def test_a_volume_is_unused_since_it_was_last_seen_attached_not_since_it_w
     assert (found["vol-0c"], found["vol-0a"], found["vol-0n"]) == (at(60), at(0), at(65))
 
 
+async def test_a_volume_in_use_the_day_before_is_not_unused_since_it_was_made(ask, build, at):
+    # vol-0c is attached at 0; an answer that broke off leaves it out; then it is listed as attached to nothing, made 6 days before.
+    answered(build, "ec2", "describe_volumes", {"Volumes": [volume("vol-0a", at(-9000))]}, at(60), "DescribeVolumes")
+    later = {"Volumes": [volume(name, at(-9000)) for name in ("vol-0a", "vol-0c", "vol-0z")]}
+    answered(build, "ec2", "describe_volumes", later, at(70), "DescribeVolumes")
+    found = {one["resource"]: one["unused_since"] for one in (await ask()).data["storage"]}
+    # vol-0z is older than the answer that did not name it: nobody knows that it was not attached until then.
+    assert (found["vol-0a"], found["vol-0c"], found["vol-0z"]) == (at(0), at(70), at(70))
+
+
 async def test_the_price_list_comes_before_the_dated_fallback(ask):
     prices = [listed("USW2-EBS:VolumeUsage.gp3", "0.0880"), listed("USW2-EBS:VolumeUsage.io2", "0.125"),
               listed("USW2-EBS:VolumeP-IOPS.io2", "0.065"), listed("USW2-Storage.SSD.125", "0.20", operation="CreateFileSystem:Lustre"),

@@ -182,20 +182,24 @@ def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[da
 def with_detachments(history: list[tuple[datetime, tuple[Volume, ...]]]) -> list[tuple[datetime, tuple[Volume, ...]]]:
     """Return a history in which every volume that is attached to nothing says since which answer it is.
 
-    One that the first answer shows so may have been attached just before; one that a later answer adds never was.
+    One that is older than the answer before the first that names it may have been attached just before; a younger one never
+    was. An answer that leaves a volume out forgets nothing of it.
     """
     told: list[tuple[datetime, tuple[Volume, ...]]] = []
     before: dict[str, Volume] = {}
     for at, described in history:
-        volumes = tuple(_detached(x, before.get(x.labels.resource), at, first=not told) for x in described)
-        before = {x.labels.resource: x for x in volumes}
+        last = told[-1][0] if told else None
+        volumes = tuple(_detached(x, before.get(x.labels.resource), at, last) for x in described)
+        before |= {x.labels.resource: x for x in volumes}
         told.append((at, volumes))
     return told
 
 
-def _detached(volume: Volume, before: Volume | None, at: datetime, *, first: bool) -> Volume:
+def _detached(volume: Volume, before: Volume | None, at: datetime, last: datetime | None) -> Volume:
+    """Return the volume with when it was first described as attached to nothing; `last` is the answer before this one."""
     if volume.attached_to:
         return volume
     if before is None:
-        return replace(volume, detached_at=at) if first else volume
+        unseen = last is None or volume.created_at <= last
+        return replace(volume, detached_at=at) if unseen else volume
     return replace(volume, detached_at=at if before.attached_to else before.detached_at)
