@@ -20,6 +20,7 @@ from bot.cards.card import Card, Tone, text
 from bot.cards.charts import alert_chart
 from bot.cards.share import LONGEST_SHARED, with_share
 from bot.cards.thread import thread_line
+from bot.costs.asof import as_of
 from bot.costs.reconcile import remember_estimate
 from bot.errors import TrnbotError, WrongInput
 from bot.model.alert import Notification, leading
@@ -80,12 +81,12 @@ class App:
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
-        digests = partial(post_digests, self.ports, current, result.reading.inventory, now)
+        digests = partial(post_digests, as_of(self.ports, now), current, result.reading.inventory, now)
         self.health.undelivered += await self._aside.run("digests", digests) or ()
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
-        await asyncio.to_thread(remember_estimate, self.ports, now)
+        await asyncio.to_thread(remember_estimate, as_of(self.ports, now), now)
         gaps = tuple(map(str, result.reading.gaps))
         self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
         return result
@@ -144,7 +145,9 @@ class App:
             read = read_line(request.line)
             await self._access.check(read, request, self.ports.site.people)
             call = typed(read, request.at)
-            card: Card = await call.command.handler(self.ports, replace(request, line=read.text), **call.arguments)
+            card: Card = await call.command.handler(
+                as_of(self.ports, request.at), replace(request, line=read.text), **call.arguments
+            )
         except TrnbotError as error:
             await self._note(request, str(error))
             raise

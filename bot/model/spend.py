@@ -93,3 +93,5 @@ class Tally:
     sources: tuple[str, ...] = field(default_factory=tuple)
     split: Window | None = None
     """The hours for which pods' requests were known, where nodes were split by them."""
+    seen: datetime | None = None
+    """The hour before which all was billed at the time of the question; None where the bill holds nothing later."""

@@ -87,6 +87,8 @@ class World:
     replays: Replays
     outlook: Outlook = field(default_factory=NoOutlook)
     inbox: Inbox = field(default_factory=NoInbox)
+    billing_lag: timedelta = timedelta(hours=24)
+    """How long after its usage a row of the bill is taken to have come."""
     compiles: Compiles = lambda *_: ()  # may block
     prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # read these instances in detail from now on; may block

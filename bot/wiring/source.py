@@ -136,6 +136,7 @@ class OpenedSource:
         return World(
             source=LazySource(self.metrics),
             billing=LazyBilling(self.bill),
+            billing_lag=self._settings["billing.lag"],
             prices=LazyPrices(self.metrics),
             knowledge=self.knowledge,
             detect=detector,

@@ -20,6 +20,7 @@ from bot.answers.access import Access
 from bot.answers.registry import COMMANDS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
+from bot.costs.asof import as_of
 from bot.costs.pricing import Pricing
 from bot.model.request import Request, User
 from bot.model.window import Window
@@ -179,7 +180,7 @@ def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path
 
 def test_credits_show_gross_credits_and_net_apart_and_list_the_programmes(ask: Asking) -> None:
     card = ask("credits 30d balance=1000000")
-    whole = ask.ports.world.billing.tally(Window.parse("30d", ask.at), ()).total
+    whole = as_of(ask.ports, ask.at).world.billing.tally(Window.parse("30d", ask.at), ()).total
     assert (card.data["total"]["gross_usd"], card.data["total"]["credits_usd"]) == (whole.gross, whole.credits)
     assert {x["name"] for x in card.data["programmes"]} >= {"AWS Activate Portfolio", "Generative AI Accelerator"}
     assert "a vendor claim" in words(card)

@@ -115,6 +115,7 @@ def cost_data(tally: Tally) -> dict[str, Any]:
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
         "rest": None,
+        **({"seen": tally.seen} if tally.seen else {}),
     }
 
 
@@ -246,7 +247,10 @@ def _age(answer: CostAnswer) -> list[Text]:
     later = f" Estimated from {since} on: AWS still rewrites that." if since else ""
     beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
     sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
-    return [quiet("Billed through ", When(tally.billed_through), f".{beyond}{later}{sources}")]
+    known = (
+        " The files hold later charges; a charge counts once its hour lies back by the bill's usual delay." if tally.seen else ""
+    )
+    return [quiet("Billed through ", When(tally.billed_through), f".{known}{beyond}{later}{sources}")]
 
 
 def _estimated_since(answer: CostAnswer) -> str:

@@ -1,0 +1,79 @@
+"""Show the bill as it stood at a time: its rows hold no time of their coming, and are taken to have come by their usual delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from bot.costs.tally import SETTLE
+from bot.model.price import AccountRates
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import NO_TIME, Window, month_of
+from bot.ports import Billing, Ports
+
+INVOICED = timedelta(days=5)
+"""How long after a month's end its invoice is taken to have been made: until then AWS may rewrite each of its rows."""
+
+_HOUR = timedelta(hours=1)
+"""What a bill that is up to date may reach beyond the time of the question: a row names its whole hour."""
+
+
+@dataclass(frozen=True)
+class BilledBy:
+    """Implement `Billing` over another one as of `at`, where that one holds hours that had not passed by then.
+
+    A charge counts once its hour lies `lag` back. A bill that reaches no farther than `at` is shown as it is.
+    """
+
+    billing: Billing
+    at: datetime
+    lag: timedelta
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of the window that had been billed; what was not final at the time is an estimate."""
+        seen = self._seen
+        if seen is None:
+            return self.billing.tally(window, by, where)
+        tally = self.billing.tally(_until(window, seen), by, where)
+        unsettled = Window(min(seen - SETTLE, month_of(self.at - INVOICED).start), seen)
+        late = self._keys(window, unsettled, by, where)
+        rows = tuple(replace(row, estimated=row.estimated or tuple(row.key.values()) in late) for row in tally.rows)
+        return replace(tally, window=window, rows=rows, billed_through=seen, seen=seen)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`, which says itself what that is."""
+        return self.billing.deltas(now, days)
+
+    def rates(self, now: datetime) -> AccountRates:
+        """Return the account's own rates seen at `now`."""
+        return self.billing.rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return the bill's own problems."""
+        return self.billing.problems()
+
+    @cached_property
+    def _seen(self) -> datetime | None:
+        """Return the hour before which all was billed; None where the bill reaches no farther than the time of the question."""
+        through = self.billing.tally(NO_TIME, ()).billed_through
+        return self.at - self.lag if through is not None and through > self.at + _HOUR else None
+
+    def _keys(self, window: Window, span: Window, by: Sequence[str], where: Sequence[Filter]) -> frozenset[tuple[str, ...]]:
+        """Return the keys of the rows of a window that have a charge in a span."""
+        start, end = max(window.start, span.start), min(window.end, span.end)
+        if start >= end:
+            return frozenset()
+        return frozenset(tuple(row.key.values()) for row in self.billing.tally(Window(start, end), by, where).rows)
+
+
+def _until(window: Window, end: datetime) -> Window:
+    return Window(min(window.start, end), min(window.end, end))
+
+
+def as_of(ports: Ports, at: datetime) -> Ports:
+    """Return the ports with the bill as it stood at `at`."""
+    world = ports.world
+    return replace(ports, world=replace(world, billing=BilledBy(world.billing, at, world.billing_lag)))

@@ -1,0 +1,81 @@
+"""The bill as it stood at the time of the question, over an export that was written later."""
+
+import csv
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from adapters.billing.open import open_billing
+from adapters.store.memory import MemoryStore
+from bot.answers.access import Access
+from bot.answers.all import ANSWERS
+from bot.app import App
+from bot.cards.card import Text, plain
+from bot.errors import Unavailable
+from bot.knowledge import load_knowledge
+from bot.model.request import Request, User
+from tests.belonging import MEMBER
+from tests.builders import ports_over
+
+assert ANSWERS
+COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
+           "line_item_usage_end_date", "line_item_unblended_cost"]  # fmt: skip
+HOUR = timedelta(hours=1)
+MONTH = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+def rows():
+    """Return $10 an hour through September and October, all of it invoiced, and a fee of $20,000 on the 1st of October."""
+    at = datetime(2026, 9, 1, tzinfo=UTC)
+    while at < datetime(2026, 11, 1, tzinfo=UTC):
+        yield [f"INV{at:%m}", "Usage", "AmazonEC2", at.isoformat(), (at + HOUR).isoformat(), "10"]
+        at += HOUR
+    yield ["INV10", "Fee", "AWSSupport", MONTH.isoformat(), (MONTH + HOUR).isoformat(), "20000"]
+
+
+class NoSource:
+    """A source that cannot be read."""
+
+    def read(self, now):
+        raise Unavailable("no metrics")
+
+
+@pytest.fixture
+def ask(tmp_path):
+    with (tmp_path / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows()])
+    bot = App(
+        ports_over(NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()),
+        (),
+        Access(),
+        lambda: 0.0,
+    )
+
+    async def answer(line, at):
+        return await bot.answer(Request(line, User("u"), at, "web", MEMBER))
+
+    return answer
+
+
+async def test_in_mid_month_only_what_was_billed_by_then_is_shown(ask):
+    card = await ask("cost 2026-10 by service", datetime(2026, 10, 16, 12, tzinfo=UTC))
+    # Hours up to the 15th, 12:00: 14.5 days of $240, and the fee; the whole month is $27,440.
+    assert card.data["total"]["net_usd"] == Decimal("14.5") * 240 + 20_000 == Decimal(23_480)
+    assert card.data["billed_through"] == card.data["seen"] == datetime(2026, 10, 15, 12, tzinfo=UTC)
+    assert "The files hold later charges" in " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
+
+
+async def test_rows_that_are_final_now_were_an_estimate_then(ask):
+    card = await ask("cost 2026-09-28..2026-10-20 by day", datetime(2026, 10, 16, tzinfo=UTC))
+    estimated = {row["key"]["day"]: row["estimated"] for row in card.data["rows"]}
+    # September had its invoice; October had none.
+    assert {day for day, whether in estimated.items() if whether} == {f"2026-10-{n:02}" for n in range(1, 15)}
+    early = await ask("cost 2026-09-28..2026-09-30 by day", datetime(2026, 10, 3, tzinfo=UTC))
+    assert all(row["estimated"] for row in early.data["rows"])
+
+
+async def test_a_bill_that_ends_before_the_question_is_shown_whole(ask):
+    card = await ask("cost 2026-10", datetime(2026, 11, 1, 3, tzinfo=UTC))
+    assert card.data["total"]["net_usd"] == Decimal(27_440)
+    assert "seen" not in card.data
