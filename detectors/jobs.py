@@ -13,9 +13,9 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.frame import Frame
-from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
 from detectors.roster import Roster
-from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, worked_of
+from detectors.usual import LATENCY, MEMORY, SAME, Usual, medians_along, same_memory, worked_of
 
 STOPPED = timedelta(hours=12)
 """How long ago a job may have begun whose usual is not known yet."""
@@ -55,6 +55,17 @@ def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: C
         known = rows[(lately.own & alike)[rows]]
         _take(merged, lately, known, known)
     return merged
+
+
+def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
+    """Tell which nodes of their scope may run the job of those at `rows`, (n,): no tag, memory or latency says another one."""
+    mine = roster.scope == roster.scope[rows[0]]
+    for name, apart in ((MEMORY, SAME), (LATENCY, AS_QUICK)):
+        levels = np.where(usual.own, usual.medians.get(name, np.full(len(mine), np.nan)), np.nan)
+        mine &= ~(np.abs(levels / middle_of(levels[rows]) - 1) > apart)
+    jobs = {roster.labels[i].job for i in rows}
+    mine[[i for i in np.flatnonzero(mine) if roster.labels[i].job not in jobs]] = False
+    return np.asarray(mine)
 
 
 def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Floats, Floats]:

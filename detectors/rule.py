@@ -14,6 +14,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.arrays import Mask, Numbers, Rows
+from detectors.incidents import incidents
 from detectors.view import View
 
 
@@ -139,21 +140,24 @@ def _family(cause: Cause, explanation: Explanation) -> tuple[str, ...]:
 
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
-    """Yield one anomaly for each scope that has nodes in the match."""
-    scope = view.roster.scope
+    """Yield one anomaly for each incident that has nodes in the match."""
+    scope, rules = view.roster.scope, cause.facts.family.rules if cause.facts.family else (cause.value,)
     for one in np.unique(scope[match.hit]):
-        rows = np.flatnonzero(match.hit & (scope == one))
-        telling = rows if match.kept is None else rows[~match.kept[rows]]
-        yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, telling))
+        for incident in incidents(view, rules, np.flatnonzero(match.hit & (scope == one))):
+            rows = incident.rows
+            told = rows if match.kept is None or match.kept[rows].all() else rows[~match.kept[rows]]
+            yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, told), incident.scope)
 
 
-def anomaly_of_nodes(view: View, cause: Cause, match: RuleMatch, rows: Rows, explanation: Explanation) -> Anomaly:
-    """Return the anomaly of the nodes at `rows`, all of one scope, the worst first."""
+def anomaly_of_nodes(
+    view: View, cause: Cause, match: RuleMatch, rows: Rows, explanation: Explanation, scope: Labels | None = None
+) -> Anomaly:
+    """Return the anomaly of the nodes at `rows`, all of one scope, the worst first; its key is that of an incident's `scope`."""
     roster = view.roster
     wasted = np.zeros(len(rows)) if match.wasted is None else np.clip(match.wasted[rows], 0, 1)
     order = sorted(range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]]))
     subject = Subject(
-        scope=roster.scopes[roster.scope[rows[0]]],
+        scope=scope or roster.scopes[roster.scope[rows[0]]],
         labels=Labels.shared(roster.labels[i] for i in rows),
         things=tuple(roster.ids[rows[i]] for i in order),
         start=view.time_of(float(match.steps[rows].max())),

@@ -12,6 +12,7 @@ from bot.model.alert import Alert
 from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.compile_signs import LogStates, compiling, states_in_log, waiting
+from detectors.incidents import incidents
 from detectors.readings import Readings, mean_of
 from detectors.roster import scope_of
 from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
@@ -189,14 +190,19 @@ class View(Readings):
     def _unseen(self, rows: Rows, steps: Numbers, rules: tuple[str, ...]) -> Counts:
         """Return how many steps of the nodes at `rows` no tick has counted yet, (len(rows),)."""
         ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
-        for one in np.unique(scope):
-            if alert := self.alert(rules, self.roster.scopes[one]):
-                ago[scope == one] = round((self.now - alert.seen) / self.window.step)
+        told = [incident for one in np.unique(scope) for incident in incidents(self, rules, rows[scope == one])]
+        for incident in told:
+            if incident.alert:
+                ago[np.isin(rows, incident.rows)] = round((self.now - incident.alert.seen) / self.window.step)
         return np.clip(ago, 1, self.window.n_steps)
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
-        """Return the open alert of any of the rules in a scope."""
+        """Return the open alert of any of the rules with a scope as its key."""
         return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
+
+    def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
+        """Return the open alert of any of the rules that the nodes at `rows`, all of one incident, belong to."""
+        return incidents(self, rules, rows)[0].alert
 
     def is_open(self, *rules: str) -> bool:
         """Tell whether an alert of the rules is open in any scope."""
@@ -233,7 +239,7 @@ class View(Readings):
         """
         longest = float(steps[rows].max())
         start = self.time_of(longest)
-        alert = self.alert(rules, self.roster.scopes[self.roster.scope[rows[0]]])
+        alert = self.alert_of(rules, rows)
         return min(start, alert.anomaly.window.start) if alert and longest >= self.window.n_steps else start
 
     def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:

@@ -32,13 +32,14 @@ def headline(alert: Alert, now: datetime) -> str:
 
 
 def where(alert: Alert) -> str:
-    """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`."""
+    """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`; a cluster's second incident names its job."""
     labels, things = alert.anomaly.labels, alert.anomaly.things
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
     name = money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
     several = f"{len(things)} x {labels.instance_type}" if labels.instance_type else things_in(alert.anomaly)
     count = several if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
-    return ", ".join(part for part in (name, count if count != name else "", labels.region) if part)
+    job = f"job {alert.anomaly.scope.job}" if alert.cause.facts.of_job and alert.anomaly.scope.job else ""
+    return ", ".join(part for part in (name, job, count if count != name else "", labels.region) if part)
 
 
 _NOUNS: Mapping[str, str] = {

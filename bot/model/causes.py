@@ -94,6 +94,8 @@ class CauseFacts:
     """Causes that mute it where they hold most of the same things: a sick whole mutes its parts."""
     part_of: tuple[Cause, ...] = ()
     """Causes that mute it, come later, on a few of the nodes of a wide incident of theirs: one fault is one story."""
+    of_job: bool = False
+    """It befalls one job: where it befalls another job of the same cluster later, that is another incident."""
     works_nothing: bool = False
     """Its nodes do no work, and are bought all the same: days later the bill grows by what their own alert has told."""
     buys_hours: bool = False
@@ -155,7 +157,7 @@ _ROWS = (
             "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
             "Set an idle timeout on notebooks and interactive pods.")),
     CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
-        severity=Severity.CRITICAL, precedence=3, works_nothing=True, cores_differ=True,
+        severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True, cores_differ=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
         no_faster_chip="it hangs: restart the run first",
         suggestions=(
@@ -192,7 +194,7 @@ _ROWS = (
             " left in the compile cache.",
             "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
             "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.")),
-    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8, cores_differ=True,
+    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
         explained_by=(
             *_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER, Cause.IDLE, Cause.ALLOCATED_UNUSED, *_COMPILES),
         no_faster_chip="it waits for data, and a faster chip would wait longer",
@@ -200,39 +202,39 @@ _ROWS = (
             "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
             "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.")),
     CauseFacts(Cause.NETWORK_BOUND, "report nodes held up by the network",
-        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
+        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="the network limits it, not the chip",
         suggestions=(
             "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
             "Check that all nodes of the job share one zone and placement group.")),
     CauseFacts(Cause.COLLECTIVE_PATH, "report traffic that seems to take the wrong path between devices",
-        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
+        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="its collectives seem to take the wrong path: mend that first",
         suggestions=(
             "Check that collectives go over NeuronLink within a node and EFA between nodes"
             " (FI_PROVIDER, security groups, launcher).",
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
-        family=Family.DROP, precedence=8, cores_differ=True, explained_by=_SICK,
+        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
             "Restart the job from its last checkpoint without the slow node, or cordon and replace it.",
             "Look at what else runs on its host and at its loader before you blame the device.")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
-        precedence=7, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
+        precedence=7, of_job=True, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         suggestions=(
             "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
             "More nodes or a type with more device memory if it is to grow further.")),
-    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6,
+    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6, of_job=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS, however_small=True, cores_differ=True,
         metric="neuron_execution_errors_count",
         suggestions=(
             "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
             "If transient errors stay on one node, replace it.")),
     CauseFacts(Cause.HARDWARE_FAULT, "report hardware errors, uncorrected ECC events and failed status checks",
-        severity=Severity.CRITICAL, precedence=1, however_small=True, cores_differ=True, metric="neuron_execution_errors_count",
-        part_of=_STALLS,
+        severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True, cores_differ=True,
+        metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
             "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),

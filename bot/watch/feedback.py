@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Decision, DecisionKind, Pattern, Silence
+from bot.model.anomaly import Anomaly
+from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting, SettingUnit
@@ -46,18 +48,23 @@ def pattern_of(alert: Alert) -> Pattern:
         margin = max(abs(anomaly.value) * _SPREAD, _LEAST_RATIO if anomaly.unit == "ratio" else 0.0)
         low, high = anomaly.value - margin, anomaly.value + margin
     dearest = cents(alert.waste.per_hour * _DEARER) if alert.waste else None
-    return Pattern(anomaly.rule, anomaly.scope, anomaly.unit, low, high, dearest)
+    return Pattern(anomaly.rule, _place(anomaly), anomaly.unit, low, high, dearest)
 
 
 def fits(pattern: Pattern, alert: Alert) -> bool:
     """Tell whether an alert is of the pattern: same rule and place, at its level, no dearer."""
     anomaly = alert.anomaly
-    if (anomaly.rule, anomaly.scope) != (pattern.rule, pattern.scope):
+    if (anomaly.rule, _place(anomaly)) != (pattern.rule, pattern.scope):
         return False
     low, high = pattern.low, pattern.high
     level = low is None or high is None or (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
     dear = pattern.usd_per_hour is not None and alert.waste is not None and alert.waste.per_hour > pattern.usd_per_hour
     return level and not dear
+
+
+def _place(anomaly: Anomaly) -> Labels:
+    """Return where an anomaly is; which of a cluster's jobs met it first is no place."""
+    return replace(anomaly.scope, job="") if anomaly.cause.facts.of_job else anomaly.scope
 
 
 def patterns(silences: Iterable[Silence], alert: Alert, now: datetime) -> list[Silence]:

@@ -81,13 +81,15 @@ def _open_entries(
 def group_key(alert: Alert) -> str:
     """Return the key that alerts of one incident share: cause and cluster, or the account for causes of money.
 
-    What is planned for a cluster's nodes is an incident of its own: an interruption is no further detail of it.
+    What is planned for a cluster's nodes is an incident of its own: an interruption is no further detail of it. So is what
+    befalls another job of the cluster later.
     """
     where = alert.anomaly.scope
     if alert.cause.facts.about is About.MONEY:
         return f"money/{where.account}"
-    planned = f"/{where.resource}" if where.cluster and where.resource else ""
-    return f"{alert.anomaly.rule}/{where.cluster or where.account or where.region}{planned}"
+    apart = where.resource if where.cluster else ""
+    apart = apart or (where.job if alert.cause.facts.of_job else "")
+    return "/".join(filter(None, (alert.anomaly.rule, where.cluster or where.account or where.region, apart)))
 
 
 def incident_id(channel: str, first: Alert) -> str:

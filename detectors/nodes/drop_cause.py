@@ -65,7 +65,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     It is judged by most of the drop's life. One that was named before it settled gives way only to one that has evidence.
     """
-    alert = view.alert(FAMILY, view.roster.scopes[view.roster.scope[rows[0]]])
+    alert = view.alert_of(FAMILY, rows)
     lasted = max(float(match.steps[rows].max()), (view.now - alert.anomaly.window.start) / view.window.step if alert else 0)
     settled = lasted > SETTLED / view.window.step
     signs = read_signs(view, rows, int(lasted) if settled else 0)

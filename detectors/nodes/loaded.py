@@ -153,7 +153,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     """Name the node that stopped before the others, by the step of its last work and how much of that step it worked."""
-    alert = view.alert((Cause.HUNG.value,), view.roster.scopes[view.roster.scope[rows[0]]])
+    alert = view.alert_of((Cause.HUNG.value,), rows)
     if alert:
         return tuple(x for x in alert.anomaly.evidence if FIRST in x)
     at = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from detectors.arrays import Floats, Mask, Rows, middle_of
-from detectors.usual import LATENCY, MEMORY, SENT
+from detectors.jobs import fellows
+from detectors.usual import LATENCY, SENT
 from detectors.view import View
 from detectors.words import percent
 
@@ -21,10 +22,6 @@ SLOWER = 1.3
 """Share of the usual latency from which executions are slower: those of one job end together."""
 TOGETHER = 0.25
 """How far apart the latencies and the EFA of nodes in step may lie, as shares of their usual."""
-_SAME_MEMORY = 0.03
-"""How far apart, as a share, the memory usually held by nodes of one job may lie."""
-_SAME_LATENCY = 0.15
-"""How far apart, as a share, the time may lie that their executions usually take."""
 _CPU_ABOVE = 0.25
 """How far above its usual the CPU of the slow host is, and that of no other."""
 
@@ -42,23 +39,11 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     """Return the node for which those at `rows`, which fell under their usual, wait; None where none stands out."""
     if len(rows) < LEAST:
         return None
-    peers = _of_their_job(view, rows)
+    peers = np.flatnonzero(view.eligible & ~view.roster.inference & fellows(view.usual, view.roster, rows))
     fallen = np.isin(peers, rows)
     if fallen.sum() < max(LEAST, 0.5 * len(rows)):
         return None
     return _that_works(view, peers, fallen) or _with_busy_host(view, peers, fallen)
-
-
-def _of_their_job(view: View, rows: Rows) -> Rows:
-    """Return the nodes of the scope that usually hold the memory and take the time that those at `rows` do: of one graph."""
-    roster = view.roster
-    mine = view.eligible & ~roster.inference & (roster.scope == roster.scope[rows[0]])
-    for name, apart in ((MEMORY, _SAME_MEMORY), (LATENCY, _SAME_LATENCY)):
-        usual = view.usual_of(name)
-        middle = np.nanmedian(usual[rows]) if np.isfinite(usual[rows]).any() else np.nan
-        mine &= np.isnan(usual) | ~(np.abs(usual / middle - 1) > apart)
-    jobs = {roster.labels[i].job for i in rows}
-    return np.array([i for i in np.flatnonzero(mine) if roster.labels[i].job in jobs], dtype=np.intp)
 
 
 def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
