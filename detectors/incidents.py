@@ -46,8 +46,8 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
 
 
 def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:
-    """Tell whether nothing in the alert's scope is apart from it: by its cause, its width, its age, or its nodes."""
-    whole = not alert.cause.facts.of_job or alert.anomaly.wide or seen.now - alert.opened < TOGETHER
+    """Tell whether none of the nodes is apart from the alert: by its cause, by its age, or as it is about all of them."""
+    whole = not alert.cause.facts.of_job or seen.now - alert.opened < TOGETHER
     return whole or set(rows.tolist()) <= set(seen.roster.rows_of(alert.anomaly.things))
 
 

@@ -60,10 +60,11 @@ def test_what_befalls_two_jobs_within_ten_minutes_is_one_incident():
     assert len(alert.anomaly.things) == 8
 
 
-def test_a_wide_incident_takes_in_what_falls_later():
+def test_a_job_that_holds_half_of_the_cluster_does_not_take_in_another_one():
     fleet = two_jobs(spare=0).set(hours(30), hours(40), FIRST, **STILL).set(hours(32), hours(40), SECOND, **STILL)
-    (alert,) = World(fleet).run(hours(30), hours(34))
-    assert len(alert.anomaly.things) == 8
+    alerts = World(fleet).run(hours(30), hours(34))
+    assert alerts[0].anomaly.wide
+    assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_idle_nodes_of_two_jobs_are_one_alert():
