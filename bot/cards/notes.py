@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from bot.cards.card import Block, Strong, Text, text
-from bot.model.claims import Note
+from bot.model.claims import Note, Sourced, stale_days
 
 
-def note_lines(notes: Sequence[Note], heading: str = "") -> list[Block]:
+def cited(fact: Sourced, today: date) -> str:
+    """Write where a fact was read and its date, and its age where that is more than its kind may have."""
+    old = stale_days(fact, today)
+    return f"{fact.source}, {fact.asof}" + (f", {old} days old: check it" if old else "")
+
+
+def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Block]:
     """Draw each note as a line of its own: a table would cut the words that matter."""
     head: list[Block] = [text(Strong(heading))] if heading and notes else []
-    return head + [_line(note) for note in notes]
+    return head + [_line(note, today) for note in notes]
 
 
 def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
@@ -30,5 +37,5 @@ def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
     ]
 
 
-def _line(note: Note) -> Text:
-    return text(Strong(note.subject), f": {note.says} ({note.state}; {note.source}, {note.asof}).")
+def _line(note: Note, today: date) -> Text:
+    return text(Strong(note.subject), f": {note.says} ({note.state}; {cited(note, today)}).")

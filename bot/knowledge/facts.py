@@ -22,6 +22,7 @@ from bot.model.claims import (
     Package,
     Power,
     Programme,
+    Pue,
     Question,
     SpeedUp,
     Transfer,
@@ -93,6 +94,7 @@ class KnowledgeFiles:
             tuple(_each("chips.csv", _chip)),
             tuple(_each("power.csv", _power)),
             tuple(_each("grids.csv", _grid)),
+            tuple(_each("pue.csv", _pue)),
         )
 
 
@@ -122,6 +124,8 @@ def _type(row: Row) -> InstanceType:
         source=row["source"],
         asof=date.fromisoformat(row["asof"]),
         note=row["note"],
+        memory_tb_per_second=float(row["memory_tb_per_second"]),
+        sold_in=int(row["sold_in"]),
     )
 
 
@@ -189,4 +193,9 @@ def _power(row: Row) -> Power:
 
 
 def _grid(row: Row) -> Grid:
-    return Grid(row["region"], float(row["kg_per_kwh"]), row["source"], date.fromisoformat(row["asof"]))
+    asof = date.fromisoformat(row["asof"])
+    return Grid(row["region"], float(row["kg_per_kwh"]), row["zone"], row["source"], asof)
+
+
+def _pue(row: Row) -> Pue:
+    return Pue(row["provider"], float(row["pue"]), row["says"], row["source"], date.fromisoformat(row["asof"]))

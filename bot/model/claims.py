@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
+from typing import Protocol
+
+
+class Sourced(Protocol):
+    """Anything that somebody stated at a date."""
+
+    @property
+    def source(self) -> str:
+        """Return who states it, or where it was read."""
+
+    @property
+    def asof(self) -> date:
+        """Return the date that it is of."""
 
 
 class ClaimKind(StrEnum):
     """Name the way a speed-up was established."""
 
+    MEASURED = "measured"
+    """The account's own runs."""
     PEAK = "peak"
     """The ratio of two datasheets: nobody reaches it."""
     CLAIM = "claim"
@@ -158,6 +174,19 @@ class Grid:
 
     region: str
     kg_per_kwh: float
+    zone: str
+    """The electricity zone that the region is in, as its publisher names it."""
+    source: str
+    asof: date
+
+
+@dataclass(frozen=True)
+class Pue:
+    """State the power usage effectiveness of a provider: energy of the whole data centre over that of its machines."""
+
+    provider: str
+    ratio: float
+    says: str
     source: str
     asof: date
 
@@ -178,6 +207,7 @@ class Claims:
     chips: tuple[Chip, ...] = ()
     powers: tuple[Power, ...] = ()
     grids: tuple[Grid, ...] = ()
+    pues: tuple[Pue, ...] = ()
 
     def transfer(self, route: str) -> Transfer:
         """Return the price of a route; raise `KeyError` for one that is not listed."""
@@ -186,3 +216,27 @@ class Claims:
     def of(self, topic: str) -> tuple[Note, ...]:
         """Return the notes of a topic."""
         return tuple(note for note in self.notes if note.topic == topic)
+
+
+_YEAR = 365
+OLDEST_DAYS: Mapping[type, int] = {
+    SpeedUp: _YEAR,
+    ClaimedSaving: _YEAR,
+    Conflict: _YEAR,
+    Note: _YEAR,
+    Package: _YEAR,
+    Programme: 180,
+    Question: 2 * _YEAR,
+    Effort: 2 * _YEAR,
+    Chip: 2 * _YEAR,
+    Power: 3 * _YEAR,
+    Grid: 550,
+    Pue: 550,
+}
+"""Days after which a fact of a kind is told to be old: trnbot's own defaults. A grid's year is published in the next one."""
+
+
+def stale_days(fact: Sourced, today: date) -> int:
+    """Return the age in days of a fact that is older than its kind may be, else 0."""
+    age = (today - fact.asof).days
+    return age if age > OLDEST_DAYS.get(type(fact), _YEAR) else 0

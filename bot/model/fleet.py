@@ -74,6 +74,10 @@ class InstanceType:
     source: str
     asof: date
     note: str = ""
+    memory_tb_per_second: float = 0.0
+    """Bandwidth of the node's whole accelerator memory."""
+    sold_in: int = 1
+    """Nodes that are bought together: four make an UltraServer of Trn2."""
 
     @property
     def has_neuron(self) -> bool:
