@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Tone, quiet, text
+from bot.cards.notes import cited
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Effort, Note
 from bot.model.counts import counted
@@ -17,6 +19,8 @@ from bot.model.request import Request
 from bot.ports import Ports
 
 _TENTH = Decimal("0.1")
+ENGINEER_USD_A_YEAR = Decimal(200_000)
+"""What an engineer costs a year where nobody says: trnbot's own default."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,12 @@ class Payback:
     """USD gained (or lost) after the horizon, or after every run."""
 
 
+def usual_port(efforts: Sequence[Effort]) -> tuple[Decimal, Effort]:
+    """Return the cost of a port where nobody says more, and the effort that it takes."""
+    effort = next(x for x in efforts if x.name == _USUAL)
+    return cents(effort.months_high * ENGINEER_USD_A_YEAR / 12), effort
+
+
 def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     """Return the outcome at one saving, a share of the bill."""
     each = cents(port.bill_usd * saving)
@@ -68,7 +78,9 @@ def outcomes(port: Porting, horizon_months: int) -> tuple[Payback, ...]:
 _R = Align.RIGHT
 
 
-def breakeven_card(port: Porting, effort: Effort | None, risks: Sequence[Note], stack: str, horizon_months: int) -> Card:
+def breakeven_card(
+    port: Porting, effort: Effort | None, risks: Sequence[Note], stack: str, horizon_months: int, today: date
+) -> Card:
     """Draw the verdict first: yes, it depends, or no."""
     paybacks = outcomes(port, horizon_months)
     pays = [outcome.balance > 0 for outcome in paybacks]
@@ -80,8 +92,8 @@ def breakeven_card(port: Porting, effort: Effort | None, risks: Sequence[Note], 
     if stack:
         blocks.append(text(stack))
     if effort:
-        blocks.append(quiet(f"Effort '{effort.name}': {effort.says} ({effort.source}, {effort.asof})."))
-    blocks += [quiet(f"Risk, {x.subject}: {x.says} ({x.state}; {x.source}, {x.asof}).") for x in risks]
+        blocks.append(quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."))
+    blocks += [quiet(f"Risk, {x.subject}: {x.says} ({x.state}; {cited(x, today)}).") for x in risks]
     blocks.append(quiet("Estimated from your input; nothing was measured. Vendors' savings are claims: compare a run."))
     blocks.append(
         Buttons((Button("Ten questions", "decide"), Button("A stated case", f"breakeven {port.bill_usd:f} preset=case")))
@@ -152,6 +164,7 @@ def _data(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> di
 
 
 _MOST = Decimal(10**12)
+_USUAL = "two-months"
 STACKS = {
     "pytorch": ("weeks", "PyTorch is the easiest to port according to every vendor text."),
     "jax": (
@@ -176,7 +189,7 @@ async def breakeven(
     bill_usd: Decimal = arg("20000", "USD a month for GPU training; with runs=, USD for one run"),
     saving: str = arg("", "the share saved, such as 35% or 30-40%; 30-40% or the preset's when left out", keyword=True),
     months: Decimal | None = arg("", "engineer-months that porting takes; the preset's when left out", keyword=True),
-    eng_usd_year: Decimal = arg("200000", "yearly cost of an engineer in USD", keyword=True),
+    eng_usd_year: Decimal = arg(str(ENGINEER_USD_A_YEAR), "yearly cost of an engineer in USD", keyword=True),
     preset: str = arg("", "days, weeks, months, two-months, or case", keyword=True),
     stack: str = arg("", "the framework of the code", choices=("", *STACKS), keyword=True),
     runs: int | None = arg("", "total number of training runs; one every month when left out", keyword=True),
@@ -196,11 +209,11 @@ async def breakeven(
     if not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6):
         raise WrongInput("horizon is 1 to 120 months, runs is 1 or more.")
     class_, stack_words = STACKS.get(stack, ("", ""))
-    effort = _effort(preset or ("" if months is not None else class_ or "two-months"), claims.efforts)
+    effort = _effort(preset or ("" if months is not None else class_ or _USUAL), claims.efforts)
     low, high = _saving(saving, effort)
     taken = months if months is not None else (effort.months_high if effort else Decimal(2))
     port = Porting(taken, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
-    return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon)
+    return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon, request.at.date())
 
 
 def _effort(name: str, efforts: tuple[Effort, ...]) -> Effort | None:

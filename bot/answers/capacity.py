@@ -13,7 +13,8 @@ from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
 from bot.cards.notes import note_lines
-from bot.costs.pricing import Pricing, listed_price
+from bot.costs.offers import Offers
+from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.model.claims import Note
 from bot.model.counts import counted
@@ -132,7 +133,7 @@ def capacity_card(demand: Demand, ways: Ways, today: date, stale_days: float) ->
         blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
     blocks += ways.refused.blocks()
     blocks += [
-        *note_lines(ways.notes),
+        *note_lines(ways.notes, today),
         quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."),
     ]
     blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
@@ -190,8 +191,7 @@ async def capacity(
 def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
     name = demand.instance_type
     known_type(name, ports.world.knowledge.types())
-    quotes = Pricing(ports).at(request.at).quotes(name, "")
-    prices = [price for market in Market if (price := listed_price(quotes, market, region))]
+    prices = Offers(Pricing(ports).at(request.at)).each(name, region)
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")

@@ -12,6 +12,7 @@ from typing import Any
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
 from bot.cards.money import amount_of, money_data
+from bot.cards.notes import cited
 from bot.cards.words import period
 from bot.costs.tally import settled_until
 from bot.errors import Unavailable, WrongInput
@@ -54,13 +55,13 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
     return Burn(each, len(days), days[0], balance, gone)
 
 
-def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> Card:
+def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme], today: date) -> Card:
     """Draw the credits that were used, then the programmes that could be asked for."""
     blocks: list[Block] = []
     if tally is not None:
         blocks += [_parts(tally), _burn(burn)]
     blocks.append(text(Strong("Programmes, as others describe them")))
-    blocks += [_programme(programme) for programme in programmes]
+    blocks += [_programme(programme, today) for programme in programmes]
     blocks.append(
         quiet(
             "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. Net hides running costs: watch gross."
@@ -113,11 +114,11 @@ def _burn(burn: Burn | None) -> Text:
     return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), " (estimated at this rate).")
 
 
-def _programme(programme: Programme) -> Text:
+def _programme(programme: Programme, today: date) -> Text:
     claim = " AWS itself does not promise it: a vendor claim." if programme.kind == "vendor claim" else ""
     return text(
         Strong(programme.name),
-        f": {programme.amount}; for {programme.who}. How: {programme.route}.{claim} ({programme.source}, as of {programme.asof})",
+        f": {programme.amount}; for {programme.who}. How: {programme.route}.{claim} ({cited(programme, today)})",
     )
 
 
@@ -176,7 +177,7 @@ def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | N
         tally: Tally | None = ports.world.billing.tally(window, ())
         days = ports.world.billing.tally(_whole_days(request.at), ("day",))
     except Unavailable:
-        return credits_card(None, None, programmes)
+        return credits_card(None, None, programmes, request.at.date())
     until = min(days.billed_through, request.at) if days.billed_through else request.at
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
-    return credits_card(tally, burn_down(daily, settled_until(until).date(), balance), programmes)
+    return credits_card(tally, burn_down(daily, settled_until(until).date(), balance), programmes, request.at.date())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fnmatch import fnmatchcase
 
 from bot.answers.line import read_line
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.notes import cited
 from bot.errors import WrongInput
 from bot.model.claims import Package
 from bot.model.counts import counted
@@ -47,9 +49,9 @@ def requirements(text: str) -> tuple[Requirement, ...]:
     return tuple(by_name.values())
 
 
-def audit(wanted: Sequence[Requirement], packages: Sequence[Package]) -> tuple[Blocked, ...]:
+def audit(wanted: Sequence[Requirement], packages: Sequence[Package], today: date) -> tuple[Blocked, ...]:
     """Return the packages that need CUDA, in the order of the file; a CUDA build of any does."""
-    return tuple(blocked for requirement in wanted if (blocked := _blocked(requirement, packages)))
+    return tuple(blocked for requirement in wanted if (blocked := _blocked(requirement, packages, today)))
 
 
 def normal(name: str) -> str:
@@ -68,10 +70,10 @@ def _read(word: str) -> Iterator[Requirement]:
     yield Requirement(normal(match["name"]), word, bool(_CUDA.search(built)))
 
 
-def _blocked(requirement: Requirement, packages: Sequence[Package]) -> Blocked | None:
+def _blocked(requirement: Requirement, packages: Sequence[Package], today: date) -> Blocked | None:
     listed = next((x for x in packages if fnmatchcase(requirement.name, x.name)), None)
     if listed:
-        return Blocked(requirement, listed.reason, listed.instead, f"{listed.source}, {listed.asof}")
+        return Blocked(requirement, listed.reason, listed.instead, cited(listed, today))
     if requirement.cuda_build:
         return Blocked(
             requirement,
@@ -133,7 +135,7 @@ async def cuda(
     wanted = requirements(_text(ports, request, packages))
     if not wanted:
         raise WrongInput("No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
-    return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages))
+    return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages, request.at.date()))
 
 
 def _text(ports: Ports, request: Request, words: str) -> str:

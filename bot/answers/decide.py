@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 
 from bot.answers.registry import Needs, Topic, arg, command
@@ -23,6 +24,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.notes import cited
 from bot.errors import WrongInput, shortened
 from bot.model.claims import Note, Question
 from bot.model.limits import MOST_PARAMETERS
@@ -110,11 +112,18 @@ def questions_card(questions: Sequence[Question], answers: Mapping[str, bool], w
     return Card(f"Trainium or GPUs? {count}", Tone.INFO, blocks, data)
 
 
-def verdict_card(
-    verdict: Verdict, workload: str, parameters: float | None, managed: Sequence[Note], sizing: Sequence[Note]
-) -> Card:
+@dataclass(frozen=True)
+class VerdictNotes:
+    """Hold what others say of managed services and of sizes, and the day they are read on."""
+
+    managed: Sequence[Note]
+    sizing: Sequence[Note]
+    today: date
+
+
+def verdict_card(verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes) -> Card:
     """Draw the advice; every reason carries its source."""
-    blocks: list[Block] = [text(_summary(verdict)), _reasons(verdict.reasons)]
+    blocks: list[Block] = [text(_summary(verdict)), _reasons(verdict.reasons, notes.today)]
     if parameters is not None and parameters < SMALL_PARAMETERS:
         blocks.append(
             text(
@@ -123,8 +132,8 @@ def verdict_card(
             )
         )
     elif verdict.choice is not Choice.GPU:
-        blocks += [quiet(f"Size, {x.subject}: {x.says} ({x.source}, {x.asof}).") for x in sizing]
-    blocks += [quiet(f"Managed instead, {x.subject}: {x.says} ({x.source}, {x.asof}).") for x in managed]
+        blocks += [quiet(f"Size, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.sizing]
+    blocks += [quiet(f"Managed instead, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.managed]
     blocks.append(
         Buttons((Button("Does porting pay?", "breakeven"), Button("First steps", "checklist"), Button("CUDA packages", "cuda")))
     )
@@ -138,16 +147,16 @@ def _summary(verdict: Verdict) -> str:
     return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
 
 
-def _reasons(reasons: Sequence[AnswerReason]) -> Table:
+def _reasons(reasons: Sequence[AnswerReason], today: date) -> Table:
     rows = tuple(
-        (f"{x.points:+d}" if x.points else "0", x.question.key.replace("_", " "), _word(x.answer), _because(x.question))
+        (f"{x.points:+d}" if x.points else "0", x.question.key.replace("_", " "), _word(x.answer), _because(x.question, today))
         for x in reasons
     )
     return Table((Column("points", Align.RIGHT), Column("question"), Column("answer"), Column("why, and who says so")), rows)
 
 
-def _because(question: Question) -> str:
-    return f"{question.why} ({question.source}, {question.asof})"
+def _because(question: Question, today: date) -> str:
+    return f"{question.why} ({cited(question, today)})"
 
 
 def _word(answer: bool | None) -> str:
@@ -212,7 +221,8 @@ async def decide(
     claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
-    return verdict_card(verdict_of(claims.questions, answers), workload, count, claims.of("managed"), claims.of("sizing"))
+    notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
+    return verdict_card(verdict_of(claims.questions, answers), workload, count, notes)
 
 
 def parameter_count(text: str) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.notes import note_lines, notes_data
+from bot.cards.notes import cited, note_lines, notes_data
 from bot.errors import WrongInput
 from bot.model.claims import Chip, Note
 from bot.model.money import cents, usd
@@ -65,12 +66,14 @@ NO_FASTER = 1.05
 """Speed-up under which two chips are called alike: trnbot's own default."""
 
 
-def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note]) -> Card:
+def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note], today: date) -> Card:
     """List the facts with their state and source; contradictions stand beside each other."""
     blocks: list[Block] = [
-        *note_lines(notes),
-        *note_lines(energy, "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation"),
-        *note_lines(claims, "Other claims: none is used in a calculation"),
+        *note_lines(notes, today),
+        *note_lines(
+            energy, today, "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation"
+        ),
+        *note_lines(claims, today, "Other claims: none is used in a calculation"),
         quiet("Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     ]
@@ -78,7 +81,7 @@ def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence
     return Card("What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)})
 
 
-def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> Card:
+def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
     columns = (
         Column("way"),
@@ -94,7 +97,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms) -> 
     blocks: list[Block] = [text(_verdict(comparison, later)), Table(columns, rows, caption=caption)]
     if comparison.now_months < _LONG_MONTHS:
         blocks.append(text(f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."))
-    blocks += [quiet(_speed(comparison, now, later, terms.precision)), Buttons((Button("All sources", "roadmap"),))]
+    blocks += [quiet(_speed(comparison, now, later, terms.precision, today)), Buttons((Button("All sources", "roadmap"),))]
     title = f"{'Waiting' if comparison.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
     title = (
         f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if comparison.speedup < NO_FASTER else title
@@ -117,11 +120,11 @@ def _verdict(comparison: Waiting, later: Chip) -> str:
     return f"Waiting pays while an hour of a {later.name} chip costs less than {comparison.most_price_ratio}x one of today."
 
 
-def _speed(comparison: Waiting, now: Chip, later: Chip, precision: str) -> str:
+def _speed(comparison: Waiting, now: Chip, later: Chip, precision: str, today: date) -> str:
     name = precision.upper()
     of = (now.fp8_tflops, later.fp8_tflops) if precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
     peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {comparison.speedup:.2f}x"
-    return f"Estimated. {peak} ({later.source}; {now.source}; {later.asof}). Nobody reaches a peak; 4.4x is a whole UltraServer."
+    return f"Estimated. {peak} ({cited(later, today)}; {cited(now, today)}). Nobody reaches a peak; 4.4x is a whole UltraServer."
 
 
 def _months(months: Decimal) -> str:
@@ -141,7 +144,7 @@ _NOW, _LATER = "Trainium2", "Trainium3"
 async def roadmap(ports: Ports, request: Request) -> Card:
     """List the sentences of others."""
     claims = ports.world.knowledge.claims()
-    return roadmap_card(claims.of("roadmap"), claims.of("energy"), claims.of("claim"))
+    return roadmap_card(claims.of("roadmap"), claims.of("energy"), claims.of("claim"), request.at.date())
 
 
 @command(
@@ -169,4 +172,4 @@ async def wait(
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
     now, later = chips[_NOW], chips[_LATER]
     terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)
-    return wait_card(waiting(now, later, terms), now, later, terms)
+    return wait_card(waiting(now, later, terms), now, later, terms, request.at.date())

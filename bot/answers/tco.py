@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.migrate.comparison import SpeedRange, speed_range
 from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.runs.speeds import measured_speeds
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.costs.pricing import Pricing, listed_price
+from bot.cards.notes import cited
+from bot.costs.offers import Offers
+from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
-from bot.model.claims import SpeedUp, Transfer
+from bot.model.claims import Effort, Transfer
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
@@ -34,8 +38,8 @@ class Work:
     egress_gb_a_month: Decimal
     compile_hours_a_month: Decimal
     """Of one node, while the others wait for nothing; Neuron types only."""
-    engineering_usd: Decimal
-    """Once, on the second type alone: the port."""
+    engineering_usd: Decimal | None
+    """Once, on the second type alone: the port; None where nobody says, and the usual one is taken."""
 
 
 @dataclass(frozen=True)
@@ -65,24 +69,38 @@ def total(work: Work, price: Price, speed: float, usd_per_gb: Decimal, compiles:
     return Total(price, speed, hours, *(cents(x) for x in parts))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Hold the first type, the second at each speed that somebody states, and what they rest on."""
+
+    work: Work
+    options: Sequence[Total]
+    speeds: SpeedRange
+    route: Transfer
+    port: str
+    """What the line of engineering is, in a sentence."""
+
+
 _LINES = ("instances", "egress", "compiling", "engineering")
 
 
-def tco_card(
-    work: Work, options: Sequence[Total], voices: Sequence[SpeedUp], route: Transfer, today: date, stale_days: float
-) -> Card:
+def tco_card(comparison: Comparison, today: date, stale_days: float) -> Card:
     """Draw the first type, and the second at each speed that somebody states."""
+    work, options, speeds = comparison.work, comparison.options, comparison.speeds
     base, moved = options[0], options[1:]
     columns = (Column("USD"), Column(base.price.instance_type, Align.RIGHT), *(Column(_name(x), Align.RIGHT) for x in moved))
     rows = [(line, *(usd(getattr(x, line)) for x in options)) for line in _LINES]
     rows.append(("node $/h", *(usd(x.price.usd_per_hour) for x in options)))
     rows.append(("node-hours", *(f"{x.hours:,.0f}" for x in options)))
     table = Table(columns, tuple(rows), ("total", *(usd(x.total) for x in options)), f"{work.months} months of the same work")
-    blocks: list[Block] = [text(_verdict(base, moved)), table]
+    blocks: list[Block] = [text(_verdict(base, moved, speeds)), table]
     blocks += [quiet(_source(x, today, stale_days)) for x in dict.fromkeys(x.price for x in options)]
-    blocks += [quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({x.source}, {x.asof}).") for x in voices]
+    blocks += [quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).") for x in speeds.voices]
+    blocks += [quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.") for x in speeds.unused]
+    route = comparison.route
+    blocks.append(quiet(comparison.port))
     blocks.append(
-        quiet(f"Estimated. Egress {usd(route.usd_per_gb, 2)} a GB ({route.source}, {route.asof}). Storage is the same for both.")
+        quiet(f"Estimated. Egress {usd(route.usd_per_gb, 2)} a GB ({cited(route, today)}). Storage is the same for both.")
     )
     blocks.append(Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide"))))
     low, high = min(x.total for x in moved), max(x.total for x in moved)
@@ -95,12 +113,13 @@ def _name(option: Total) -> str:
     return f"{option.price.instance_type.partition('.')[0]} at {option.speed:.2f}x"
 
 
-def _verdict(base: Total, moved: Sequence[Total]) -> str:
+def _verdict(base: Total, moved: Sequence[Total], speeds: SpeedRange) -> str:
     cheaper = [x for x in moved if x.total < base.total]
+    where = ", as your own runs measured it" if speeds.unused else " at every stated speed"
     if len(cheaper) == len(moved):
-        return f"{moved[0].price.instance_type} costs less for the same work at every stated speed."
+        return f"{moved[0].price.instance_type} costs less for the same work{where}."
     if not cheaper:
-        return f"{base.price.instance_type} costs less for the same work at every stated speed."
+        return f"{base.price.instance_type} costs less for the same work{where}."
     return "It depends on the speed that your model gets: measure a short run on both."
 
 
@@ -146,8 +165,10 @@ async def tco(
     ),
     egress_gb: Decimal = arg("0", "GB a month transferred out of AWS", keyword=True),
     compile_hours: Decimal = arg("10", "hours a month that a Neuron node compiles", keyword=True),
-    engineering_usd: Decimal = arg("33333", "one-time cost of porting", keyword=True),
-    region: str = arg("", "where prices are looked up first", keyword=True),
+    engineering_usd: Decimal | None = arg(
+        "", "one-time cost of porting; two engineer-months between GPUs and Neuron, else none", keyword=True
+    ),
+    region: str = arg("", "where both are bought; a region that sells both when left out", keyword=True),
     buy: str = arg("on-demand", "how the hours are bought", choices=tuple(market.value for market in Market), keyword=True),
 ) -> Card:
     """Compare totals, never an hour alone."""
@@ -157,7 +178,7 @@ async def tco(
         ("compile_hours", compile_hours),
         ("engineering_usd", engineering_usd),
     ):
-        if not 0 <= amount < _MOST:
+        if amount is not None and not 0 <= amount < _MOST:
             raise WrongInput(f"{name} is 0 or more; got {amount}.")
     if not 1 <= nodes <= 100_000 or not 1 <= months <= 120 or (speed is not None and not 0 < speed <= 100):
         raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
@@ -169,22 +190,54 @@ def _answer(
     ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market
 ) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
-    old, new = (known_type(name, types) for name in names)
+    old, new = (_type(name, types) for name in names)
     if old.name == new.name:
         raise WrongInput(f"{old.name} is named twice; name two types.")
-    speeds = speed_range(old, new, types, claims) if speed is None else SpeedRange(float(speed), float(speed), float(speed))
-    pricing, route = Pricing(ports).at(request.at), claims.transfer("internet")
-    prices = [_price(pricing, kind, market, region) for kind in (old, new)]
+    own = measured_speeds(ports, request.at, old, new) if speed is None else ()
+    speeds = speed_range(old, new, types, claims, own) if speed is None else SpeedRange(float(speed), float(speed), float(speed))
+    prices = _prices(Offers(Pricing(ports).at(request.at)), (old.name, new.name), market, region)
+    route, (port_usd, port) = (
+        claims.transfer("internet"),
+        _port(old, new, work.engineering_usd, claims.efforts, request.at.date()),
+    )
     options = [total(work, prices[0], 1.0, route.usd_per_gb, old.has_neuron, Decimal(0))]
     options += [
-        total(work, prices[1], x, route.usd_per_gb, new.has_neuron, work.engineering_usd) for x in dict.fromkeys(speeds.each())
+        total(work, prices[1], x, route.usd_per_gb, new.has_neuron, port_usd)
+        for x in sorted({voice.factor for voice in speeds.voices} or set(speeds.each()))
     ]
     stale = ports.policy.at(Labels()).number("advice.stale_days")
-    return tco_card(work, options, speeds.voices, route, request.at.date(), stale)
+    return tco_card(Comparison(work, options, speeds, route, port), request.at.date(), stale)
 
 
-def _price(pricing: Pricing, kind: InstanceType, market: Market, region: str) -> Price:
-    quote = listed_price(pricing.quotes(kind.name, ""), market, region)
-    if quote is None:
-        raise Unavailable(f"No {market.value} price of {kind.name} is known; try buy=capacity-block, or another type.")
-    return quote
+def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
+    """Return the type of that name, or the full node of a family of that name."""
+    family = [kind for kind in types.values() if kind.family == name]
+    return max(family, key=lambda kind: kind.chips) if family else known_type(name, types)
+
+
+def _port(
+    old: InstanceType, new: InstanceType, given: Decimal | None, efforts: Sequence[Effort], today: date
+) -> tuple[Decimal, str]:
+    """Return the cost of porting and a sentence that founds it: between two Neuron types, or two GPUs, there is none."""
+    if given is not None:
+        return given, f"Engineering: {usd(given)}, as you say."
+    if old.has_neuron == new.has_neuron:
+        return Decimal(
+            0
+        ), f"Engineering: none, as {'Neuron' if new.has_neuron else 'CUDA'} code runs on both (engineering_usd= sets it)."
+    cost, effort = usual_port(efforts)
+    return cost, f"Engineering: {usd(cost)}, {effort.says} at {usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})."
+
+
+def _prices(offers: Offers, names: tuple[str, str], market: Market, region: str) -> tuple[Price, Price]:
+    """Return the price of both in one region; raise `Unavailable` naming where each is known."""
+    for name in names:
+        if not offers.regions(name, market):
+            raise Unavailable(f"No {market.value} price of {name} is known; try buy=capacity-block, or another type.")
+    where = region or offers.shared_region(names, market) or ""
+    old, new = (offers.here(name, market, where) for name in names)
+    if old is None or new is None:
+        known = "; ".join(f"{name} in {', '.join(offers.regions(name, market))}" for name in names)
+        sold = f"{region} has no {market.value} price of both" if region else f"no region has a {market.value} price of both"
+        raise Unavailable(f"Prices of two regions are not compared, and {sold}: {known}.")
+    return old, new

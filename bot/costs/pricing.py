@@ -66,9 +66,9 @@ def _bought_alike(one: Market, other: Market) -> bool:
 
 
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
-    """Return the best-founded price of a market, of the region where there is one; None where nobody states one."""
+    """Return the best-founded price of a market, of the region where there is one, the newest, then the cheapest; or None."""
     mine = [price for price in quotes if price.market is market]
-    return min(mine, key=lambda x: (x.region != region, _ORDER.index(x.basis), -x.asof.toordinal()), default=None)
+    return min(mine, key=lambda x: (x.region != region, _ORDER.index(x.basis), -x.asof.toordinal(), x.usd_per_hour), default=None)
 
 
 def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePrice]) -> Price | None:

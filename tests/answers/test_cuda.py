@@ -52,20 +52,20 @@ def test_a_requirements_file_is_read_as_pip_reads_it():
 
 
 def test_what_needs_cuda_is_found_with_a_reason_and_what_to_take_instead():
-    found = {x.requirement.name: x for x in audit(requirements(FILE), PACKAGES)}
+    found = {x.requirement.name: x for x in audit(requirements(FILE), PACKAGES, NOON.date())}
     assert set(found) == {"torch", "jax", "nvidia-cublas-cu12", "flash-attn", "apex", "xformers"}
     assert all(x.reason and x.instead and x.source for x in found.values())
 
 
 def test_plain_torch_needs_no_cuda():
-    assert audit(requirements("torch==2.5.1\nnumpy==1.26.0"), PACKAGES) == ()
+    assert audit(requirements("torch==2.5.1\nnumpy==1.26.0"), PACKAGES, NOON.date()) == ()
 
 
 def test_a_real_pip_freeze_of_a_machine_without_gpus_is_clean():
     lines = [f"{x.metadata['Name']}=={x.version}" for x in importlib.metadata.distributions()]
     wanted = requirements("\n".join(lines))
     assert len(wanted) >= len({normal(x.metadata["Name"]) for x in importlib.metadata.distributions()})
-    assert audit(wanted, PACKAGES) == ()
+    assert audit(wanted, PACKAGES, NOON.date()) == ()
 
 
 @pytest.mark.parametrize("pasted", ["torch==2.5.1+cu124 flash-attn==2.7 numpy", "torch==2.5.1+cu124\nflash-attn==2.7\nnumpy"])

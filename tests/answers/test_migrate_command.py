@@ -65,7 +65,7 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
 
     ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled)
     request = Request("migrate", User("terminal:me"), NOW, "terminal", MEMBER)
-    return asyncio.run(migrate(ports, request, cluster, to, port_usd))
+    return asyncio.run(migrate(ports, request, cluster, to, port_usd, "", None))
 
 
 def words(card):
@@ -98,7 +98,7 @@ def test_the_answer_names_voices_dates_conflicts_and_the_next_step():
         "4.00x | claim",
         "$38.50",
         "days old",
-        "compile on one node (neuron_parallel_compile, about $35.76 an hour of it)",
+        "compile on one trn2.3xlarge (neuron_parallel_compile: $2.24 an hour, capacity block in ",
         "compare the loss curve",
         "at most 1.94x",
     ):
@@ -107,7 +107,7 @@ def test_the_answer_names_voices_dates_conflicts_and_the_next_step():
 
 def test_the_answer_does_not_praise_the_chip_for_how_the_hour_is_bought():
     shown = words(ask())
-    assert "Like for like, both as capacity block, the same work costs 94-188 % of staying: it depends" in shown
+    assert "Like for like, both as capacity block in us-east-2, the same work costs 94-188 % of staying: it depends" in shown
     assert "Staying and buying as capacity block costs less than moving: 53 %" in shown
     assert ask().tone is Tone.INFO
 

@@ -6,8 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.carbon import footprint
-from bot.answers.sizing import fits, serving_sizes, smaller, training_gib
+from bot.answers.carbon import Factors
+from bot.answers.inference import serving_sizes
+from bot.answers.rightsize import smaller
+from bot.answers.sizing import fits, training_gib
 from bot.answers.tco import Work, total
 from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge
@@ -45,8 +47,7 @@ def test_prices_of_the_region_then_the_best_founded_count():
 def test_seven_billion_parameters_need_130_gib():
     assert training_gib(7e9) == pytest.approx(7e9 * 16 * 1.25 / 2**30)
     nodes = {x.type.name: x.nodes for x in fits(7e9, TYPES.values())}
-    assert (nodes["trn2.3xlarge"], nodes["trn1.2xlarge"], nodes["trn1.32xlarge"]) == (2, 5, 1)
-    assert not any(name.startswith(("p", "g", "inf")) for name in nodes)
+    assert nodes == {"trn1.32xlarge": 1, "trn1n.32xlarge": 1, "trn2.48xlarge": 1}, "one chip is too small, four nodes too many"
 
 
 def test_a_smaller_size_must_hold_the_memory_peak_and_the_work():
@@ -63,9 +64,12 @@ def test_serving_moves_from_trn1_and_trn2_but_never_from_trn3():
 
 
 def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
-    found = footprint("trn1.32xlarge", "us-west-2", 16, 2_688, 500, 0.143)
-    assert found.kwh == pytest.approx(25_804.8)
-    assert found.kg == pytest.approx(3_690.0864)
-    unknown = footprint("trn1.32xlarge", "us-west-2", 16, 1, None, 0.143)
+    claims = load_knowledge().claims()
+    found = Factors.stated(claims, 500, 0.143).of(TRN1, "us-west-2", 2_688)
+    assert found.kwh == pytest.approx(2_688 * 16 * 500 * 1.14 / 1000)
+    assert found.kg == pytest.approx(2_688 * 16 * 500 * 1.14 / 1000 * 0.143)
+    unknown = Factors.stated(claims).of(TRN1, "us-west-2", 1)
     assert (unknown.kwh, unknown.kg) == (None, None)
-    assert footprint("p5.48xlarge", "eu-west-1", 8, 1, 700, None).kg is None
+    nowhere = Factors.stated(claims).of(TYPES["p5.48xlarge"], "eu-nowhere-1", 1)
+    assert nowhere.kwh == pytest.approx(8 * 700 * 1.14 / 1000)
+    assert nowhere.kg is None

@@ -9,19 +9,22 @@ from decimal import Decimal
 
 from bot.answers.breakeven import Porting, breakeven_card
 from bot.answers.capacity import Demand, Refused, Ways, capacity_card
-from bot.answers.carbon import carbon_card, footprint
+from bot.answers.carbon import Carbon, Factors, carbon_card
 from bot.answers.checklist import Step, checklist_card
 from bot.answers.cluster_use import ClusterUse
 from bot.answers.credits import Burn, credits_card
 from bot.answers.cuda import audit, cuda_card, requirements
-from bot.answers.decide import questions_card, verdict_card, verdict_of
+from bot.answers.decide import VerdictNotes, questions_card, verdict_card, verdict_of
+from bot.answers.inference import serve_card
+from bot.answers.migrate.comparison import SpeedRange
+from bot.answers.rightsize import Leaner, right_size_card
 from bot.answers.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.runs.card import run_card, runs_card
 from bot.answers.runs.compare import compare_card
-from bot.answers.sizing import fits, right_size_card, serve_card, size_card
+from bot.answers.sizing import SizeNotes, fits, size_card
 from bot.answers.spot.card import SpotAnswer, spot_card
 from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
-from bot.answers.tco import Work, tco_card, total
+from bot.answers.tco import Comparison, Work, tco_card, total
 from bot.cards.card import Card
 from bot.costs.compare import Sample, compare
 from bot.costs.training import Epoch, RunCost
@@ -67,7 +70,7 @@ def spot_bands() -> Card:
 
 def breakeven() -> Card:
     port = Porting(Decimal(2), Decimal(200_000), Decimal(20_000), Decimal("0.3"), Decimal("0.4"))
-    return breakeven_card(port, CLAIMS.efforts[0], CLAIMS.of("risk"), "JAX: vendor texts differ.", 12)
+    return breakeven_card(port, CLAIMS.efforts[0], CLAIMS.of("risk"), "JAX: vendor texts differ.", 12, NOON.date())
 
 
 def questions() -> Card:
@@ -76,19 +79,21 @@ def questions() -> Card:
 
 def verdict() -> Card:
     answers = {q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions}
-    return verdict_card(verdict_of(CLAIMS.questions, answers), "llama", 7e9, CLAIMS.of("managed"), CLAIMS.of("sizing"))
+    return verdict_card(
+        verdict_of(CLAIMS.questions, answers), "llama", 7e9, VerdictNotes(CLAIMS.of("managed"), CLAIMS.of("sizing"), NOON.date())
+    )
 
 
 def cuda() -> Card:
     wanted = requirements("torch==2.5.1+cu124\nflash-attn==2.7\nnumpy==1.26\n<b>x==1")
-    return cuda_card(wanted, audit(wanted, CLAIMS.packages))
+    return cuda_card(wanted, audit(wanted, CLAIMS.packages, NOON.date()))
 
 
 def credit() -> Card:
     total = Money(Decimal(415_924), Decimal(-10_271), Decimal(-2_250), Decimal(7_519), Decimal(410_922), Decimal(400_000))
     month = month_of(NOON)
     burn = Burn(Decimal("150.00"), 12, date(2026, 11, 6), Decimal(3_000), date(2026, 12, 8))
-    return credits_card(Tally(Window(month.start, NOON), (), (), total), burn, CLAIMS.programmes)
+    return credits_card(Tally(Window(month.start, NOON), (), (), total), burn, CLAIMS.programmes, NOON.date())
 
 
 def checklist() -> Card:
@@ -97,13 +102,13 @@ def checklist() -> Card:
 
 
 def roadmap() -> Card:
-    return roadmap_card(CLAIMS.of("roadmap"), CLAIMS.of("energy"), CLAIMS.of("claim"))
+    return roadmap_card(CLAIMS.of("roadmap"), CLAIMS.of("energy"), CLAIMS.of("claim"), NOON.date())
 
 
 def wait() -> Card:
     now, later = CLAIMS.chips[1], CLAIMS.chips[2]
     terms = WaitTerms(Decimal(9), Decimal(80_000), Decimal(4), Decimal(20_000), "fp8")
-    return wait_card(waiting(now, later, terms), now, later, terms)
+    return wait_card(waiting(now, later, terms), now, later, terms, NOON.date())
 
 
 def _cost(name: str = "llama-8b") -> RunCost:
@@ -143,8 +148,11 @@ def capacity() -> Card:
 
 
 def carbon() -> Card:
-    found = [footprint("p5.48xlarge", "us-east-1", 8, 700, 700, 0.337), footprint(KIND, "us-west-2", 16, 2688, None, 0.143)]
-    return carbon_card(found, Window(NOON - 7 * _DAY, NOON), CLAIMS.powers[:1], CLAIMS.grids[:1], CLAIMS.of("energy"), False)
+    factors, types = Factors.stated(CLAIMS), load_knowledge().types()
+    ran = [("p5.48xlarge", "us-east-1", 700), ("trn2.48xlarge", "us-east-2", 80), (KIND, "us-west-2", 2688)]
+    found = [factors.of(types[name], region, hours) for name, region, hours in ran]
+    peaks = {types[name].accelerator: types[name].bf16_tflops / types[name].chips for name, _, _ in ran}
+    return carbon_card(Carbon(found, Window(NOON - 7 * _DAY, NOON), factors, peaks, NOON.date(), "", CLAIMS.of("energy")))
 
 
 def tco() -> Card:
@@ -152,12 +160,13 @@ def tco() -> Card:
     route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
     options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
     options += [total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)]
-    return tco_card(work, options, CLAIMS.speedups[:2], route, NOON.date(), 90)
+    speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
+    return tco_card(Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."), NOON.date(), 90)
 
 
 def size() -> Card:
     found = fits(7e9, load_knowledge().types().values())
-    return size_card(7e9, found, {KIND: price()}, CLAIMS.of("sizing"), CLAIMS.of("advice"))
+    return size_card(7e9, found, {KIND: price()}, SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), NOON.date()))
 
 
 def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> ClusterUse:
@@ -167,13 +176,14 @@ def _usage(cluster: str, utilization: float | None, peak: float | None, trains: 
 def right_size() -> Card:
     small = load_knowledge().types()["trn1.2xlarge"]
     one = replace(price("1.34375"), instance_type=small.name)
-    return right_size_card([(_usage("probe", 0.04, 20.0), small, one), (_usage("<!channel>", None, None), None, None)])
+    probe = _usage("probe", 0.04, 20.0)
+    return right_size_card([(probe, Leaner(small, 4, one)), (_usage("<!channel>", None, None), None)])
 
 
 def serve() -> Card:
     inf2 = load_knowledge().types()["inf2.48xlarge"]
-    rows = [(_usage("chat", 0.3, 200.0), inf2, replace(price("12.98127"), instance_type=inf2.name))]
-    return serve_card(rows, CLAIMS.of("serve"))
+    rows = [(_usage("chat", 0.3, 200.0), Leaner(inf2, 4, replace(price("12.98127"), instance_type=inf2.name)))]
+    return serve_card(rows, CLAIMS.of("serve"), NOON.date())
 
 
 ASKED: Mapping[str, Callable[[], Card]] = {
@@ -191,7 +201,7 @@ ASKED: Mapping[str, Callable[[], Card]] = {
     "run": run,
     "runs": runs,
     "serve": serve,
-    "serve-none": lambda: serve_card([], CLAIMS.of("serve")),
+    "serve-none": lambda: serve_card([], CLAIMS.of("serve"), NOON.date()),
     "size": size,
     "size-clusters": right_size,
     "spot": spot,

@@ -21,6 +21,7 @@ from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
 from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import compare, speed_range
+from bot.answers.migrate.fit import fit_of
 from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
 from bot.answers.registry import COMMANDS
 from bot.answers.values import type_name
@@ -274,8 +275,11 @@ def standing(**more: Any) -> ClusterStanding:
 def migrate() -> Card:
     now, target = standing(alerts=(idle(3, "llama-70b"),)), TYPES["trn2.48xlarge"]
     speeds = speed_range(now.type, target, TYPES, CLAIMS)
-    found = compare(now, target, speeds, load_knowledge().fallback_prices(), CLAIMS, NOON.date())
-    return migration_card(found, doubts(now, 0.5), 30, Decimal(40000))
+    prices = load_knowledge().fallback_prices()
+    found = compare(now, target, speeds, prices, CLAIMS, NOON.date())
+    cheapest = next(x for x in prices if x.instance_type == "trn2.3xlarge")
+    found = replace(found, fit=fit_of(now.type, target), compile_on=cheapest)
+    return migration_card(found, doubts(now, 0.5), 30, Decimal(40000), NOON.date())
 
 
 def refused() -> Card:

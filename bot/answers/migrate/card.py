@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 
-from bot.answers.migrate.comparison import Migration, Option, SpeedScenario, break_even_hours, fp8_gain
+from bot.answers.migrate.comparison import Migration, Option, SpeedScenario, break_even_hours
 from bot.answers.migrate.data import migration_data
+from bot.answers.migrate.fit import fit_blocks
 from bot.answers.migrate.obstacles import ClusterStanding
 from bot.cards.card import (
     Align,
@@ -25,6 +27,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.notes import cited
 from bot.model.claims import Conflict
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import usd
@@ -59,7 +62,7 @@ def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[
     )
 
 
-def migration_card(migration: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None) -> Card:
+def migration_card(migration: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None, today: date) -> Card:
     """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
     blocks: list[Block] = [text(_verdict(migration)), *(text(doubt) for doubt in (*doubts, *migration.cautions))]
     blocks += [_today(migration.standing), _table(migration, stale_days)]
@@ -68,12 +71,11 @@ def migration_card(migration: Migration, doubts: Sequence[str], stale_days: floa
     if port_usd is not None and migration.moves():
         blocks.append(_break_even(migration, port_usd))
     blocks += [_recompile(migration)] if migration.recompile and migration.moves() else []
-    blocks += [_voices(migration), text(_before_paying(migration))]
-    blocks += [
-        quiet(f"Vendors also say: {x.says} ({x.source}, {x.asof:%Y-%m-%d}); not in the range above.") for x in migration.savings
-    ]
+    blocks += [_voices(migration, today), *_unused(migration)]
+    blocks += [*(fit_blocks(migration.fit) if migration.fit else ()), text(_before_paying(migration, today, stale_days))]
+    blocks += [quiet(f"Vendors also say: {x.says} ({cited(x, today)}); not in the range above.") for x in migration.savings]
     if migration.conflicts:
-        blocks.append(_conflicts(migration.conflicts))
+        blocks.append(_conflicts(migration.conflicts, today))
     blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"), Button("Alerts", "alerts"))))
     return Card(_title(migration), _tone(migration), tuple(blocks), migration_data(migration, doubts, port_usd))
 
@@ -82,7 +84,7 @@ def _title(migration: Migration) -> str:
     moves = migration.moves()
     if not moves:
         return f"{migration.standing.cluster} to {migration.to.name}: no price to compare"
-    cost = f"the same work for {moves[0].best * 100:.0f}-{moves[0].worst * 100:.0f} % of today's cost"
+    cost = f"the same work for {_percents(moves[0].best, moves[0].worst)} of today's cost"
     return f"{migration.standing.cluster} to {migration.to.name}: {cost}, bought as {_bought(moves[0].price.market)}"
 
 
@@ -113,8 +115,8 @@ def _verdict(migration: Migration) -> str:
 def _alike(migration: Migration) -> str:
     alike = migration.alike()
     if alike is None:
-        return f"No way to buy is known for both types, so {migration.to.name} cannot be compared like for like."
-    span = f"{alike.best * 100:.0f}-{alike.worst * 100:.0f} %"
+        return f"No region is known to sell both types the same way, so {migration.to.name} cannot be compared like for like."
+    span = _percents(alike.best, alike.worst)
     pays = (
         "cheaper at every speed"
         if alike.worst < 1
@@ -122,7 +124,8 @@ def _alike(migration: Migration) -> str:
         if alike.best >= 1
         else "it depends on the speed your model gets"
     )
-    return f"Like for like, both as {_bought(alike.market)}, the same work costs {span} of staying: {pays}."
+    where = f" in {alike.region}" if alike.region else ""
+    return f"Like for like, both as {_bought(alike.market)}{where}, the same work costs {span} of staying: {pays}."
 
 
 def _bought_otherwise(migration: Migration) -> bool:
@@ -180,15 +183,20 @@ def _bought(market: Market) -> str:
 
 def _span(option: Option) -> str:
     """Write the range of the same work's cost, with the middle where there is a range."""
-    if option.stays:
-        return f"{option.middle * 100:.0f} %"
-    return f"{option.best * 100:.0f}-{option.worst * 100:.0f} %, middle {option.middle * 100:.0f} %"
+    span = _percents(option.best, option.worst)
+    return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
+
+
+def _percents(low: float, high: float) -> str:
+    """Write a range of shares, one figure where both ends read alike."""
+    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
+    return f"{'-'.join(ends)} %"
 
 
 def _chart(migration: Migration) -> Chart:
     bars = [("today", 1.0)]
     for option in migration.options:
-        scenarios = option.scenarios[:1] if option.stays else option.scenarios
+        scenarios = option.scenarios[:1] if option.stays else tuple(dict.fromkeys(option.scenarios))
         bars += [(_bar(option, x, migration), x.relative_cost) for x in scenarios]
     shares = tuple(round(share * 100, 1) for _, share in bars)
     summary = f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
@@ -205,7 +213,9 @@ def _bar(option: Option, scenario: SpeedScenario, migration: Migration) -> str:
 
 def _break_even(migration: Migration, port_usd: Decimal) -> Table:
     rows = []
-    for words, scenario in zip(("slowest voice", "middle", "fastest voice"), migration.moves()[0].scenarios, strict=True):
+    named = zip(("slowest voice", "middle", "fastest voice"), migration.moves()[0].scenarios, strict=True)
+    one = len(migration.speeds.voices) == 1
+    for words, scenario in (("the one voice", x[1]) for x in list(named)[:1]) if one else named:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
         hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
         payoff = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
@@ -226,28 +236,35 @@ def _recompile(migration: Migration) -> Text:
     )
 
 
-def _voices(migration: Migration) -> Table:
-    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, f"{x.source}, {x.asof:%Y-%m-%d}") for x in migration.speeds.voices)
+def _voices(migration: Migration, today: date) -> Table:
+    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, cited(x, today)) for x in migration.speeds.voices)
     names = f"one {migration.to.name} against one {migration.standing.type.name}"
-    caption = f"Work of {names} in BF16, as others state it; yours will differ"
+    own = bool(migration.speeds.unused)
+    caption = (
+        f"Work of {names}, as your own runs measured it"
+        if own
+        else f"Work of {names} in BF16, as others state it; yours will differ"
+    )
     return Table((Column("speed-up"), Column("kind"), Column("says"), Column("source")), rows, caption=caption)
 
 
-def _conflicts(conflicts: Sequence[Conflict]) -> Table:
-    rows = tuple((x.vendor_says, x.aws_says, f"{x.asof:%Y-%m-%d}, {x.source}") for x in conflicts)
+def _unused(migration: Migration) -> list[Block]:
+    return [quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.") for x in migration.speeds.unused]
+
+
+def _conflicts(conflicts: Sequence[Conflict], today: date) -> Table:
+    rows = tuple((x.vendor_says, x.aws_says, cited(x, today)) for x in conflicts)
     columns = (Column("vendor texts say"), Column("AWS says"), Column("source"))
     return Table(columns, rows, caption="Where vendor texts contradict AWS's own documents; AWS's figures are used")
 
 
-def _before_paying(migration: Migration) -> str:
-    gain = fp8_gain(migration.to)
-    fp8 = (
-        f" FP8 could add at most {gain:.2f}x on {migration.to.name} (peak); check that the loss still converges."
-        if gain and gain > 1
-        else ""
-    )
-    moves = migration.moves()
-    price = f", about {usd(moves[0].price.usd_per_hour)} an hour of it" if moves else ""
-    first = f"Before paying: compile on one node (neuron_parallel_compile{price}), train a short run on both, and compare "
-    rest = "the loss curve and the cost of an epoch."
-    return f"{first}{rest}{fp8}"
+def _before_paying(migration: Migration, today: date, stale_days: float) -> str:
+    cheapest = migration.compile_on
+    node, price = "one node", ""
+    if cheapest:
+        age = (today - cheapest.asof).days
+        stale = f", {age} days old" if age > stale_days else ""
+        node = f"one {cheapest.instance_type}"
+        price = f": {usd(cheapest.usd_per_hour)} an hour, {_bought(cheapest.market)} in {cheapest.region}, {cheapest.asof}{stale}"
+    compile_first = f"compile on {node} (neuron_parallel_compile{price}), " if migration.to.has_neuron else ""
+    return f"Before paying: {compile_first}train a short run on both, and compare the loss curve and the cost of an epoch."

@@ -14,10 +14,13 @@ from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import Recompile, compare, default_target, speed_range
+from bot.answers.migrate.fit import fit_of
 from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
 from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.runs.speeds import measured_speeds
 from bot.answers.values import known_type, no_cluster
 from bot.cards.card import Card
+from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.errors import WrongInput
 from bot.model.fleet import InstanceType
@@ -36,7 +39,7 @@ _SEEN = timedelta(days=14)
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
-    examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000"),
+    examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000 precision=bf16 matmul=70"),
 )
 async def migrate(
     ports: Ports,
@@ -44,26 +47,40 @@ async def migrate(
     cluster: str = arg(None, "the cluster"),
     to: str = arg("", "the instance type; those that published sources compare with today's when left out", keyword=True),
     port_usd: Decimal | None = arg("", "cost of porting the code in USD, to compute when it has paid for itself", keyword=True),
+    precision: str = arg(
+        "", "the precision that it trains in; bf16 when left out", choices=("", "fp32", "bf16", "fp8"), keyword=True
+    ),
+    matmul: Decimal | None = arg("", "percent of a step's time in matrix multiplications, from neuron-profile", keyword=True),
 ) -> Card:
     """Compare by the cost of the same work, or say why it is too early."""
-    return await asyncio.to_thread(_answer, ports, request, cluster, to, port_usd)
+    if matmul is not None and not 0 <= matmul <= 100:
+        raise WrongInput(f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.")
+    return await asyncio.to_thread(_answer, ports, request, (cluster, to), port_usd, (precision, matmul))
 
 
-def _answer(ports: Ports, request: Request, cluster: str, to: str, port_usd: Decimal | None) -> Card:
+def _answer(
+    ports: Ports, request: Request, names: tuple[str, str], port_usd: Decimal | None, told: tuple[str, Decimal | None]
+) -> Card:
+    cluster, to = names
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     if port_usd is not None and not 0 <= port_usd < 10**12:
         raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
     standing = _standing(ports, request, cluster)
     target = _target(to, standing, types) if to else default_target(standing.type, types, claims)
-    speeds = speed_range(standing.type, target, types, claims)
+    speeds = speed_range(standing.type, target, types, claims, measured_speeds(ports, request.at, standing.type, target))
     if reasons := refusals(standing):
         return refused_card(standing, target, reasons)
     policy = ports.policy.at(Labels(cluster=cluster))
-    migration = compare(standing, target, speeds, _quotes(ports, request, standing, target), claims, request.at.date())
+    offers = Offers(Pricing(ports).at(request.at))
+    quotes = [*offers.quotes(target.name), *offers.quotes(standing.type.name)]
+    migration = compare(standing, target, speeds, quotes, claims, request.at.date())
+    migration = replace(
+        migration, fit=fit_of(standing.type, target, *told), compile_on=_cheapest(offers, target, types, standing)
+    )
     if target.family != standing.type.family:
         migration = replace(migration, recompile=_recompile(ports, request, cluster))
     against = doubts(standing, policy.number("advice.least_utilization"))
-    return migration_card(migration, against, policy.number("advice.stale_days"), port_usd)
+    return migration_card(migration, against, policy.number("advice.stale_days"), port_usd, request.at.date())
 
 
 def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
@@ -124,6 +141,8 @@ def _utilization(reading: Reading, cluster: str) -> float | None:
     return measured(frame, rows, timedelta(days=1), ANY).mean
 
 
-def _quotes(ports: Ports, request: Request, standing: ClusterStanding, target: InstanceType) -> list[Price]:
-    pricing = Pricing(ports).at(request.at)
-    return [price for kind in (target.name, standing.type.name) for price in pricing.quotes(kind, standing.region)]
+def _cheapest(offers: Offers, target: InstanceType, types: Mapping[str, InstanceType], standing: ClusterStanding) -> Price | None:
+    """Return the cheapest node with the target's chip: what it compiles, the others load from the cache."""
+    same = (kind.name for kind in types.values() if kind.accelerator == target.accelerator and kind.has_neuron)
+    prices = [price for name in same if (price := offers.plain(name, standing.region))]
+    return min(prices, key=lambda price: price.usd_per_hour, default=None)

@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from statistics import median
+from statistics import median_low
 
+from bot.answers.migrate.fit import Fit
 from bot.answers.migrate.obstacles import ClusterStanding
+from bot.costs.pricing import listed_price
 from bot.errors import WrongInput
 from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents
-from bot.model.price import Basis, Price
+from bot.model.price import Price
 
 Types = Mapping[str, InstanceType]
 
@@ -30,6 +32,8 @@ class SpeedRange:
     mid: float
     high: float
     voices: tuple[SpeedUp, ...] = ()
+    unused: tuple[SpeedUp, ...] = ()
+    """What others say where the account's own runs tell."""
 
     def each(self) -> tuple[float, float, float]:
         """Return low, mid and high."""
@@ -59,6 +63,8 @@ class Option:
     """Whether the price is of the cluster's own region."""
     age_days: int
     scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
+    staying: Price | None = None
+    """Of a move: today's type bought the same way in the same region."""
 
     @property
     def worst(self) -> float:
@@ -83,6 +89,7 @@ class Alike:
     market: Market
     best: float
     worst: float
+    region: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,9 @@ class Migration:
     cautions: tuple[str, ...] = field(default=())
     recompile: Recompile | None = None
     """None where compiled artifacts go on: the family stays the same."""
+    compile_on: Price | None = None
+    """The cheapest node of the new family, to compile on first."""
+    fit: Fit | None = None
 
     def moves(self) -> tuple[Option, ...]:
         """Return the options of the new type."""
@@ -122,18 +132,19 @@ class Migration:
     def alike(self) -> Alike | None:
         """Return the cheapest move against staying, both bought the same way: the effect of the chip alone."""
         assert self.standing.price
-        staying = {option.price.market: option.middle for option in self.stays()} | {self.standing.price.market: 1.0}
         for move in self.moves():
-            if base := staying.get(move.price.market):
-                return Alike(move.price.market, move.best / base, move.worst / base)
+            if move.staying:
+                base = float(move.staying.usd_per_hour / self.standing.price.usd_per_hour)
+                return Alike(move.price.market, move.best / base, move.worst / base, move.price.region)
         return None
 
 
 def default_target(standing: InstanceType, types: Types, claims: Claims) -> InstanceType:
-    """Return the type of the family that voices speak of; raise `WrongInput` where none do."""
-    families = [x.to_family for x in claims.speedups if x.from_family == standing.family]
+    """Return the type of the family that voices compare with, in speed or in cost; raise `WrongInput` where none do."""
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups] + [(x.from_family, x.to_family) for x in claims.savings]
+    families = [new for old, new in claimed if old == standing.family]
     if not families:
-        compared = ", ".join(sorted({x.from_family for x in claims.speedups}))
+        compared = ", ".join(sorted({old for old, _ in claimed}))
         raise WrongInput(
             f"No source compares {standing.family} with another family (known: {compared}); name one: migrate X to TYPE."
         )
@@ -141,19 +152,25 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     return sizes[0] if standing.chips == 1 else sizes[-1]
 
 
-def speed_range(old: InstanceType, new: InstanceType, types: Types, claims: Claims) -> SpeedRange:
-    """Return the range of speed-ups of a node; raise `WrongInput` when no source compares the two."""
+def speed_range(
+    old: InstanceType, new: InstanceType, types: Types, claims: Claims, measured: Sequence[SpeedUp] = ()
+) -> SpeedRange:
+    """Return the range of speed-ups of a node, by the account's own runs where there are any, else as sources state it.
+
+    Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
+    """
     speedups = [x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)]
     share = _share(new, types) / _share(old, types)
     voices = [replace(x, factor=x.factor * share) for x in speedups]
     if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
         voices.append(_peak(old, new))
-    if not voices:
+    if not (measured or voices):
         raise WrongInput(
             f"No source compares {old.name} with {new.name}; run the model on both and compare the cost of an epoch."
         )
-    factors = [x.factor for x in voices]
-    return SpeedRange(min(factors), median(factors), max(factors), tuple(voices))
+    chosen = tuple(measured) or tuple(voices)
+    factors = [x.factor for x in chosen]
+    return SpeedRange(min(factors), median_low(factors), max(factors), chosen, tuple(voices) if measured else ())
 
 
 def compare(
@@ -161,12 +178,13 @@ def compare(
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
     assert standing.price
+    todays = [x for x in quotes if x.instance_type == standing.type.name]
     moving = _offers([x for x in quotes if x.instance_type == to.name], standing.region)
-    staying = _offers([x for x in quotes if x.instance_type == standing.type.name], standing.region)
-    others = [x for x in staying if x.market is not standing.price.market and x.region == standing.region]
-    options = [_option(standing, x, speeds, False, today) for x in moving] + [
-        _option(standing, x, SAME, True, today) for x in others
+    others = [
+        x for x in _offers(todays, standing.region) if x.market is not standing.price.market and x.region == standing.region
     ]
+    options = [replace(_option(standing, x, speeds, False, today), staying=_alike(standing, todays, x)) for x in moving]
+    options += [_option(standing, x, SAME, True, today) for x in others]
     return Migration(
         standing,
         to,
@@ -184,11 +202,6 @@ def break_even_hours(port_usd: Decimal, standing: ClusterStanding, relative_cost
     return float(port_usd) / saved if saved > 0 else None
 
 
-def fp8_gain(kind: InstanceType) -> float | None:
-    """Return FP8's peak as a multiple of BF16's, None where it is not known."""
-    return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
-
-
 def _share(kind: InstanceType, types: Types) -> float:
     """Return the type's part of its family's full node."""
     full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
@@ -203,21 +216,15 @@ def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
 
 
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
-    """Return for each way to buy the best-founded price here, else the cheapest elsewhere."""
-    cheapest = []
-    for market in Market:
-        offers = [x for x in quotes if x.market is market]
-        here = [x for x in offers if x.region == region]
-        if here:
-            cheapest.append(min(here, key=_foundation))
-        elif offers:
-            cheapest.append(min(offers, key=lambda x: (x.usd_per_hour, *_foundation(x))))
-    return cheapest
+    """Return one price for each way to buy: of here where there is one."""
+    return [price for market in Market if (price := listed_price(quotes, market, region))]
 
 
-def _foundation(price: Price) -> tuple[int, int]:
-    """Order prices by their basis, the newest first."""
-    return list(Basis).index(price.basis), -price.asof.toordinal()
+def _alike(standing: ClusterStanding, quotes: Sequence[Price], move: Price) -> Price | None:
+    """Return today's type bought as the move is, in its region: the two regions' prices would be compared otherwise."""
+    if standing.price and (move.market, move.region) == (standing.price.market, standing.region):
+        return standing.price
+    return listed_price([x for x in quotes if x.region == move.region], move.market, move.region)
 
 
 def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool, today: date) -> Option:
@@ -241,7 +248,7 @@ def _cautions(standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, m
         cautions.append(
             f"{to.name} has no known price in {standing.region}, only in {where}: data and storage would have to move too."
         )
-    if len(speeds.voices) == 1:
+    if len(speeds.voices) == 1 and not speeds.unused:
         cautions.append("Only one source compares the two: measure before you decide.")
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
         cautions.append("Today's hours are committed: what is not used is still paid until the commitment ends.")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.migrate.comparison import Alike, Migration, Option, SpeedRange
+from bot.answers.migrate.fit import fit_data
 
 
 def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decima
         "recompile_usd": migration.recompile.usd(migration.moves()[0].scenarios[1])
         if migration.recompile and migration.moves()
         else None,
+        "compile_usd_per_hour": migration.compile_on.usd_per_hour if migration.compile_on else None,
+        "fit": fit_data(migration.fit) if migration.fit else None,
         "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in migration.conflicts],
     }
 
@@ -35,7 +38,7 @@ def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decima
 def _alike_data(alike: Alike | None) -> dict[str, Any] | None:
     if alike is None:
         return None
-    return {"market": alike.market.value, "best": round(alike.best, 4), "worst": round(alike.worst, 4)}
+    return {"market": alike.market.value, "region": alike.region, "best": round(alike.best, 4), "worst": round(alike.worst, 4)}
 
 
 def _speed_data(speeds: SpeedRange) -> dict[str, Any]:
