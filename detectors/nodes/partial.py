@@ -18,8 +18,10 @@ from detectors.words import lasted, percent, span
 
 BUSY = 0.9
 """Share of its usual over which the highest reading of a core says that some cores work as ever."""
-STEADY = 0.15
-"""How far from its middle a step's level may lie: a starving job flutters, cores that do not work never do."""
+STEADY = 0.03
+"""How far from its middle a step's mean may lie as a share of the busiest core: of a starving job it flutters."""
+AS_QUICK = 0.15
+"""How much longer than usual executions may take to be as quick as ever."""
 MOSTLY = 0.6
 """Share of the steps that must be as steady: checkpoints fall into the others."""
 SUGGESTIONS = (
@@ -37,13 +39,13 @@ class PartUse(NamedTuple):
 
 
 def part_use(view: View) -> PartUse:
-    """Return for how long the busiest core has been as busy as ever, and as quick, while the mean of all stayed low and steady.
+    """Return for how long the busiest core has been as busy as ever, and as quick, while the mean was a low, steady share of it.
 
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
     none = np.zeros(view.n, dtype=np.intp)
     ratio = (view.utilization / view.levels[1][:, None]).astype(np.float32)
-    other = view.latency > (1 + STEADY) * view.usual_of(LATENCY)[:, None]
+    other = view.latency > (1 + AS_QUICK) * view.usual_of(LATENCY)[:, None]
     high = view.metric(HIGHEST) >= BUSY * view.usual_of(HIGHEST)[:, None]
     low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & ~other
     low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low
@@ -52,20 +54,24 @@ def part_use(view: View) -> PartUse:
     steps = trailing(low, view.gap | view.evaluating | (other & view.executing))
     seen = seen_within(low, steps)
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
-    kept, steady = _middle(ratio, inside)
-    return PartUse(np.where(steady, steps, 0), np.where(steady, seen, 0), kept)
+    steady = _steady(view.utilization / view.metric(HIGHEST), inside, view.roster.scope)
+    return PartUse(np.where(steady, steps, 0), np.where(steady, seen, 0), _middle(ratio, inside))
 
 
-def _middle(ratio: Floats, inside: Mask) -> tuple[Floats, Mask]:
-    """Return the middle of the steps `inside`, and which nodes mostly stay near it, both (n,)."""
-    rows = np.flatnonzero(inside.any(axis=1))
-    kept, steady = np.full(len(ratio), np.nan, dtype=np.float32), np.zeros(len(ratio), dtype=bool)
-    part = np.where(inside[rows], ratio[rows], np.nan)
+def _middle(values: Floats, inside: Mask) -> Floats:
+    """Return the middle of each node's steps `inside`, nan where there is none, (n,)."""
+    middle, rows = np.full(len(values), np.nan, dtype=np.float32), np.flatnonzero(inside.any(axis=1))
     if len(rows):
-        kept[rows] = np.nanmedian(part, axis=1)
-        near = np.abs(part / kept[rows][:, None] - 1) <= STEADY
-        steady[rows] = near.sum(axis=1) >= MOSTLY * inside[rows].sum(axis=1)
-    return kept, steady
+        middle[rows] = np.nanmedian(np.where(inside[rows], values[rows], np.nan), axis=1)
+    return middle
+
+
+def _steady(share: Floats, inside: Mask, scope: Rows) -> Mask:
+    """Tell which nodes, and those of their scope that look alike, mostly stay near the middle of their steps `inside`, (n,)."""
+    near = inside & (np.abs(share / _middle(share, inside)[:, None] - 1) <= STEADY)
+    counts = near.sum(axis=1), inside.sum(axis=1)
+    of_node, of_scope = counts[0] >= MOSTLY * counts[1], [np.bincount(scope, of)[scope] for of in counts]
+    return np.asarray(of_node & (of_scope[0] >= MOSTLY * of_scope[1]))
 
 
 def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from builder import Fleet, World, hours, only
 
@@ -42,3 +43,12 @@ def test_checkpoints_leave_no_core_unused():
     for hour in range(29, 36):
         made.metrics["neuroncore_utilization_ratio"][made.cut(hours(hour), hours(hour) + timedelta(minutes=10))] *= 0.5
     assert World(made).run(hours(29), hours(36)) == []
+
+
+def test_a_starvation_that_flutters_leaves_no_core_unused():
+    made, rng = fleet(), np.random.default_rng(3)
+    at = made.cut(hours(30), hours(34))
+    for name, least, most in (("neuroncore_utilization_ratio", 0.43, 0.58), (HIGHEST, 0.88, 1.0)):
+        made.metrics[name][at] *= rng.uniform(least, most, made.metrics[name][at].shape)
+    told = World(made.scale(hours(30), hours(34), efa=0.5)).run(hours(29), hours(34.5))
+    assert [alert.cause for alert in told] == [Cause.STARVED]
