@@ -215,5 +215,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS)
     waiting = (fell | waited) & ~fault.hit & (since > 0)
-    wasted = np.where(waiting, drops.wasted if drops.wasted is not None else 0, fault.wasted if fault.wasted is not None else 0)
-    return replace(fault, hit=fault.hit | waiting, wasted=wasted)
+    none = np.zeros(view.n)
+    shares = ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
+    wasted, since = (np.where(waiting, none if b is None else b, none if a is None else a) for a, b in shares)
+    return replace(fault, hit=fault.hit | waiting, wasted=wasted, wasted_since=since)

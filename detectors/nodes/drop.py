@@ -9,7 +9,7 @@ import numpy as np
 from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers, middle_of
 from detectors.demand import falls_short
-from detectors.nodes import partial
+from detectors.nodes import faults, partial
 from detectors.nodes.drop_cause import DIVERTED, FAMILY, SETTLED, STEADY, explain, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
 from detectors.streak import seen_within, share_before, trailing
@@ -62,7 +62,7 @@ def find(view: View) -> RuleMatch:
     begins &= _same_job(view, steps, late) if begins.any() else begins
     own = view.usual.own
     begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
-    begins &= ~partial.settling(view) if begins.any() else begins
+    begins &= ~(partial.settling(view) | faults.recurring(view)) if begins.any() else begins
     stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
     stays &= own | _at_their_end(view)
     stays &= view.mostly(ratio < view.number("starved.over")[:, None]) if stays.any() else stays

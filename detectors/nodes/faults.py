@@ -10,15 +10,20 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.counts import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.jobs import fellows
 from detectors.nodes import cores
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.streak import trailing
-from detectors.view import View
+from detectors.streak import lately, share_before, trailing
+from detectors.view import LATELY, View
 from detectors.words import lasted
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
+BEHIND = 0.1
+"""Share of its usual work that a peer of a broken device loses to be one that waits for it."""
+RECURS = 3
+"""Steps with ECC events from which executions that fail there count as such events."""
 _HARDWARE = (
     "neuron_hardware_ecc_uncorrected_count",
     "neuron_execution_errors_hardware_count",
@@ -39,7 +44,7 @@ def find_hardware(view: View) -> RuleMatch:
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
     uncorrected, broken, every, status = (metric[rows] for metric in metrics)
     needed = view.steps("hardware_fault.within")[rows]
-    many = sums(every, needed) >= view.number("hardware_fault.ecc_events")[rows]
+    many = sums(every, needed) + _failed(view, rows) >= view.number("hardware_fault.ecc_events")[rows]
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
@@ -48,12 +53,48 @@ def find_hardware(view: View) -> RuleMatch:
     match = no_match(view)
     match.hit[rows] = grave | many
     match.hit[:] = (match.hit | broken_still) & view.roster.running & view.limits.on("hardware_fault.on")
-    if not match.hit.any():
-        return match
-    hit = np.flatnonzero(match.hit)
-    events = _events(view)[hit]
-    match.steps[hit] = np.maximum(1, events.shape[1] - events.argmax(axis=1))
-    return replace(match, wasted=view.lost_share)
+    return _with_job(view, match) if match.hit.any() else match
+
+
+def _failed(view: View, rows: Rows) -> Numbers:
+    """Return how many executions failed within the span where ECC events recur, (len(rows),): of a broken device both do."""
+    errors, needed = view.metric("neuron_execution_errors_count")[rows], view.steps("hardware_fault.within")[rows]
+    return np.where(recurring(view)[rows], sums(errors, needed), 0.0)
+
+
+def recurring(view: View) -> Mask:
+    """Tell which nodes had ECC events again and again within the span, though not yet as many as a fault needs, (n,)."""
+    events = view.metric("neuron_hardware_ecc_events_count")
+    return np.asarray(((events > 0) & _within(events, view.steps("hardware_fault.within"))).sum(axis=1) >= RECURS)
+
+
+def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
+    """Add to the broken nodes those of their job that fell about as far as they did, and what each of them loses.
+
+    What fell before waits for something else.
+    """
+    rows = np.flatnonzero(sick.hit)
+    seen, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
+    since = trailing(lately(seen, within))
+    sick.steps[rows] = np.maximum(1, np.where(since, since, seen.shape[1] - seen.argmax(axis=1)))
+    steps, lost = sick.steps.copy(), view.lost_at(view.recent(view.utilization, view.window.steps(LATELY)))
+    behind = view.mostly(view.lost_at(view.utilization) > BEHIND)
+    broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
+    for row in broken:
+        peers = view.eligible & ~view.roster.inference & fellows(view.usual, view.roster, np.array([row]))
+        steps[peers] = np.where(sick.hit[peers], steps[peers], np.maximum(steps[peers], sick.steps[row]))
+        alike = behind & (lost > max(BEHIND, lost[row] / 2))
+        sick.hit[peers] |= (alike & ~_under_before(view, steps))[peers]
+    wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
+    mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
+    return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
+
+
+def _under_before(view: View, steps: Numbers) -> Mask:
+    """Tell which nodes worked under their usual before the last `steps`, (n,)."""
+    under = view.lost_at(view.utilization) > BEHIND
+    known = ~view.unknown & ~view.evaluating
+    return np.asarray(share_before(under, known, steps.astype(np.intp), view.steps("hardware_fault.within").max()) > 0.5)
 
 
 def failing(view: View) -> Mask:

@@ -39,7 +39,7 @@ class PartUse(NamedTuple):
 
 
 def part_use(view: View) -> PartUse:
-    """Return for how long the busiest core has been as busy as ever, and as quick, while the mean was a low, steady share of it.
+    """Return for how long the busiest core has been as busy as ever, and as quick, and the mean a low, steady share of it.
 
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
@@ -47,14 +47,16 @@ def part_use(view: View) -> PartUse:
     ratio = (view.utilization / view.levels[1][:, None]).astype(np.float32)
     other = view.latency > (1 + AS_QUICK) * view.usual_of(LATENCY)[:, None]
     high = view.metric(HIGHEST) >= BUSY * view.usual_of(HIGHEST)[:, None]
-    low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & ~other
+    share = view.utilization / view.metric(HIGHEST)
+    apart = share < (view.number("starved.below") * view.levels[1] / view.usual_of(HIGHEST))[:, None]
+    low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & apart & ~other
     low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low
     if not low[:, -view.window.steps(view.window.step * 3) :].any():
         return PartUse(none, none, view.levels[1])
     steps = trailing(low, view.gap | view.evaluating | (other & view.executing))
     seen = seen_within(low, steps)
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
-    steady = _steady(view.utilization / view.metric(HIGHEST), inside, view.roster.scope)
+    steady = _steady(share, inside, view.roster.scope)
     return PartUse(np.where(steady, steps, 0), np.where(steady, seen, 0), _middle(ratio, inside))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.counts import counted
@@ -53,14 +55,24 @@ class _Orphan:
 
 
 def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
-    """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start."""
+    """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start or after a node left."""
     for one in view.reading.inventory.reservations:
         policy = view.policy.at(one.labels.only(("cluster", "team", "region", "account")))
         running = one.starts_at + policy.duration("unused_capacity.for") <= view.now and (
             one.ends_at is None or view.now < one.ends_at
         )
-        if policy.on("unused_capacity.on") and running and one.available > 0 and one.total > 0:
+        patience = policy.duration("unused_capacity.for")
+        if policy.on("unused_capacity.on") and running and one.total > 0 and one.available > _just_left(view, one, patience):
             yield _unused(view, one)
+
+
+def _just_left(view: View, one: Reservation, patience: timedelta) -> int:
+    """Return how many nodes that may have stood in a reservation ended within `patience`: their places are being filled again."""
+    if one.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
+        return 0
+    left = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
+    kinds = (view.roster.labels[row] for row in np.flatnonzero(left))
+    return sum(x.instance_type == one.labels.instance_type and _same_place(x, one.labels) for x in kinds)
 
 
 _NEAR = 0.8

@@ -55,6 +55,28 @@ def test_nodes_that_wait_for_a_sick_one_belong_to_its_fault():
     assert alert.anomaly.wasted_shares[0] == pytest.approx(0.7, abs=0.05)
 
 
+def test_peers_that_a_broken_device_slows_a_little_lose_with_it():
+    fleet = Fleet(8).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=4)
+    fleet.scale(hours(30), hours(34), neuroncore_utilization=0.8, efa=0.8)
+    (alert,) = World(fleet).run(hours(29), hours(33))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.HARDWARE_FAULT, 8)
+    assert alert.anomaly.shares_since == pytest.approx((0.2,) * 8, abs=0.05)
+
+
+def test_executions_that_fail_where_memory_errors_recur_are_of_a_broken_device():
+    fleet = Fleet(8).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=1, neuron_execution_errors_count=1)
+    fleet.scale(hours(30), hours(34), neuroncore_utilization=0.7, efa=0.7)
+    fleet.scale(hours(30), hours(34), slice(3, 4), neuron_execution_latency=1.6)
+    assert [alert.cause for alert in World(fleet).run(hours(29), hours(33))] == [Cause.HARDWARE_FAULT]
+
+
+def test_a_job_that_was_slow_before_its_device_broke_does_not_wait_for_it():
+    fleet = Fleet(8).set(hours(32), hours(36), slice(3, 4), neuron_hardware_ecc_events=20)
+    fleet.scale(hours(30), hours(36), neuroncore_utilization=0.8, efa=0.8)
+    (alert,) = World(fleet).run(hours(29), hours(33))
+    assert alert.anomaly.things == ("i-llama003",)
+
+
 def test_errors_beside_a_fault_fold_into_it():
     fleet = Fleet(16).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=25)
     fleet.set(hours(31), hours(34), slice(4, 9), neuron_execution_errors_count=20)

@@ -52,3 +52,11 @@ def test_a_starvation_that_flutters_leaves_no_core_unused():
         made.metrics[name][at] *= rng.uniform(least, most, made.metrics[name][at].shape)
     told = World(made.scale(hours(30), hours(34), efa=0.5)).run(hours(29), hours(34.5))
     assert [alert.cause for alert in told] == [Cause.STARVED]
+
+
+def test_a_job_that_works_less_as_a_whole_leaves_no_core_unused():
+    made = fleet()
+    for name, share in (("neuroncore_utilization_ratio", 0.72), (HIGHEST, 0.92)):
+        made.metrics[name][made.cut(hours(30), hours(34))] *= share
+    told = World(made.scale(hours(30), hours(34), efa=0.72)).run(hours(29), hours(34.5))
+    assert [alert.cause for alert in told] == [Cause.STARVED]

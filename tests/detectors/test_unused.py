@@ -74,6 +74,14 @@ def test_empty_places_of_a_reservation_are_told(available, told):
     assert [(a.cause, a.wasted_shares) for a in found] == [(Cause.UNUSED_CAPACITY, (0.5,))] * told
 
 
+@pytest.mark.parametrize(("hour", "told"), [(30.25, False), (31.5, True)])
+def test_a_place_that_a_node_just_left_is_not_empty_yet(hour, told):
+    one = Reservation(Labels(resource="cr-1", instance_type="trn1.32xlarge"), 4, 1, START, None)
+    fleet = Fleet(4, ended={3: hours(30)}).silence(hours(30), hours(48), slice(3, 4))
+    found = World(fleet, inventory={"reservations": (one,)}).at(hours(hour)).anomalies
+    assert [a.cause for a in found] == [Cause.UNUSED_CAPACITY] * told
+
+
 def saved(until, steps_go_on=True):
     """Return a run that saves every 45 minutes until an hour, then no more."""
     step = timedelta(minutes=5)
