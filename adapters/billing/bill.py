@@ -19,12 +19,13 @@ from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import canonical
 from adapters.billing.explorer import check_explorer_dimension
 from adapters.billing.files import ExplorerFiles, File, list_files
-from adapters.billing.load import ExportPlace, has_pods, refresh
+from adapters.billing.load import GATHERED, ExportPlace, has_pods, refresh, settle_anew
 from adapters.billing.locked import connect_locked
 from adapters.billing.questions import ask, hours_frame, hours_of_week, rates, spend_frame
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
+from bot.model.fleet import Reservation
 from bot.model.frame import Frame
 from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
@@ -33,7 +34,7 @@ from bot.model.window import Window
 from bot.ports.work import interruptible
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "3"
+_LAYOUT = "4"
 """Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 
@@ -51,6 +52,8 @@ class BillOptions:
     """A DuckDB file that spares the next start the loading."""
     by_day: str = ""
     """The name of the source that rolled the files up by day, where one did."""
+    blocks: Callable[[], Sequence[Reservation]] = tuple
+    """Return the Capacity Blocks that were ever described: asked only where a fee of one is billed."""
     due: Callable[[], bool] = lambda: True
     """Return whether to look at the folder again."""
 
@@ -64,6 +67,9 @@ class Bill:
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
         self._answers, self._by_day, self._due = answers, options.by_day, options.due
+        self._read_blocks = options.blocks
+        self._blocks: tuple[Reservation, ...] = ()
+        self._unspread: list[str] = []
         self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
         """Where zips are unpacked; nothing else may be there, as the database reads what is."""
         self._lag, self._names = options.lag, {**DEFAULT_NAMES, **options.tags}
@@ -130,7 +136,7 @@ class Bill:
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
         with self._reader() as db:
-            return [*self._notes, *_problems(db)]
+            return [*self._notes, *_problems(db), *self._unspread]
 
     def close(self) -> None:
         """Release the database."""
@@ -176,15 +182,27 @@ class Bill:
             if not self._due() and self._files is not None:
                 return
             files = list_files(self._folder, self._answers)
-            if files == self._files:
+            if files == self._files and not self._other_blocks():
                 return
             with self._db.cursor() as db:
-                refresh(db, ExportPlace(self._folder, self._scratch), self._answers, files, self._names)
+                place = ExportPlace(self._folder, self._scratch)
+                if files == self._files:
+                    self._unspread = settle_anew(db, self._known_blocks)
+                else:
+                    self._unspread = refresh(db, place, self._answers, files, self._names, self._known_blocks)
                 self._pods = has_pods(db)
-                self._log(_problems(db))
+                self._log([*_problems(db), *self._unspread])
             self._files = files
             # New dictionaries: a reader that still works on the tables of before keeps its own.
             self._frames, self._hour_frames, self._rates_of_day = {}, {}, {}
+
+    def _known_blocks(self) -> Sequence[Reservation]:
+        self._blocks = tuple(self._read_blocks())
+        return self._blocks
+
+    def _other_blocks(self) -> bool:
+        """Return whether a fee waits for its reservation, and others are known by now."""
+        return bool(self._unspread) and tuple(self._read_blocks()) != self._blocks
 
     def _log(self, problems: Sequence[str]) -> None:
         """Write each problem once, so that an export nobody asks about is not broken in silence."""
@@ -200,7 +218,7 @@ class Bill:
         )
         db.execute(sql("schema"))
         if db.execute("SELECT value FROM setting").fetchall() != [(identity,)]:
-            for table in ("setting", "file", "thing", "tagset", "tag", "detail", "split", "sketch"):
+            for table in ("setting", "file", "thing", "tagset", "tag", *GATHERED):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608 names from this tuple
             db.execute("INSERT INTO setting VALUES ('identity', $1)", [identity])
         return db

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +12,15 @@ from adapters.billing.columns import Columns, ExportForm
 from adapters.billing.explorer import COLUMNS, newest_answers, rows_in
 from adapters.billing.export_query import rows_of
 from adapters.billing.files import ExplorerFiles, File, Unreadable, unpacked
+from adapters.billing.prepaid import amortise, has_fees
 from adapters.billing.sql import sql, text
 from adapters.billing.tags import BillTagNames, TagSet, line_case, read_tags
+from bot.model.fleet import Reservation
 from bot.model.limits import BILL_COLUMNS, BILL_TAGS
 
 _NAMED = 5
+GATHERED = ("detail", "split", "sketch", "fee", "held")
+"""The tables that files fill."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class ExportPlace:
 
 def prepare(db: duckdb.DuckDBPyConnection) -> None:
     """Make the places where a refresh gathers new rows before it puts them in place at once."""
-    for table in ("detail", "split", "sketch"):
+    for table in GATHERED:
         db.execute(f"CREATE OR REPLACE TEMP TABLE fresh{'' if table == 'detail' else '_' + table} AS FROM {table} LIMIT 0")
 
 
@@ -165,9 +169,17 @@ def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
 
 
 def refresh(
-    db: duckdb.DuckDBPyConnection, place: ExportPlace, answers: ExplorerFiles, files: Mapping[str, File], names: BillTagNames
-) -> None:
-    """Load new and changed files, drop those that are gone, and settle which copy of each month counts."""
+    db: duckdb.DuckDBPyConnection,
+    place: ExportPlace,
+    answers: ExplorerFiles,
+    files: Mapping[str, File],
+    names: BillTagNames,
+    blocks: Callable[[], Sequence[Reservation]] = tuple,
+) -> list[str]:
+    """Load new and changed files, drop those that are gone, and settle which copy of each month counts.
+
+    Return a sentence for each prepaid fee that could not be spread over its hours, by the `blocks` that were bought.
+    """
     stored = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
     stale = [path for path, (_, stamp, shadowed) in stored.items() if shadowed or path not in files or files[path].stamp != stamp]
     wanted = [file for path, file in files.items() if path not in stored or path in stale]
@@ -182,28 +194,42 @@ def refresh(
     db.execute("BEGIN")
     try:
         _replace(db, [int(stored[path][0]) for path in stale], loaded)
-        _settle(db)
+        unspread = _settle(db, blocks)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
+    return unspread
+
+
+def settle_anew(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]) -> list[str]:
+    """Derive everything again over the same files: other Capacity Blocks are known."""
+    db.execute("BEGIN")
+    try:
+        unspread = _settle(db, blocks)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    return unspread
 
 
 def _replace(
     db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[tuple[int, File, ExportForm | None, list[str]]]
 ) -> None:
-    for table, column in (("file", "id"), ("detail", "file"), ("split", "file"), ("sketch", "file")):
+    for table, column in (("file", "id"), *((table, "file") for table in GATHERED)):
         if gone:
             db.execute(f"DELETE FROM {table} WHERE list_contains($1, {column})", [gone])  # noqa: S608 names from this tuple
     for n, file, form, problems in loaded:
         row = [n, file.path, file.stamp, file.modified, form, False, problems]
         db.execute("INSERT INTO file VALUES ($1, $2, $3, $4, $5, $6, $7::VARCHAR[])", row)
-    for table in ("detail", "split", "sketch"):
+    for table in GATHERED:
         db.execute(f"INSERT INTO {table} FROM fresh{'' if table == 'detail' else '_' + table}")
 
 
-def _settle(db: duckdb.DuckDBPyConnection) -> None:
-    """Leave out the copies, then derive rollup, extent and the pods' shares."""
+def _settle(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]) -> list[str]:
+    """Leave out the copies, then derive rollup, extent, the hours of what is prepaid and the pods' shares."""
+    db.execute("DELETE FROM detail WHERE file = 0")
     rank = " ".join(f"WHEN {text(form)} THEN {n}" for n, form in enumerate(ExportForm))
     for worse, month, payer, path, form, better, better_form in db.execute(
         sql("shadow", rank=f"CASE f.form {rank} END")
@@ -212,15 +238,18 @@ def _settle(db: duckdb.DuckDBPyConnection) -> None:
         why = f"{path} ({form}): {month:%Y-%m} is also in {better} ({better_form}), which counts; this copy is left out."
         db.execute("UPDATE file SET shadowed = TRUE, problems = list_append(problems, $1) WHERE id = $2", [why, worse])
     db.execute(sql("rollup"))
+    unspread = amortise(db, blocks()) if has_fees(db) else []
     if has_pods(db):
         db.execute(sql("pods"))
+    return unspread
 
 
 def _leave_out(db: duckdb.DuckDBPyConnection, file: int, month: object, payer: str) -> None:
-    db.execute(
-        "DELETE FROM detail WHERE file = $1 AND month = $2 AND thing IN (SELECT id FROM thing WHERE payer = $3)",
-        [file, month, payer],
-    )
+    for table in ("detail", "fee"):
+        db.execute(
+            f"DELETE FROM {table} WHERE file = $1 AND month = $2 AND thing IN (SELECT id FROM thing WHERE payer = $3)",  # noqa: S608
+            [file, month, payer],
+        )
     db.execute("DELETE FROM split WHERE file = $1 AND month = $2", [file, month])
 
 

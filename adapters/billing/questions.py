@@ -203,13 +203,14 @@ _RATED_SPAN = timedelta(days=7)
 def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     """Return amortised USD over instance-hours of the 7 days before `midnight`; nothing for types without hours."""
     until = midnight.replace(tzinfo=None)
-    rows = [
-        row for row in db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall() if row[2] in _MARKETS
-    ]
+    every = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
+    rows = [row for row in every if row[2] in _MARKETS and not row[-1]]
+    empty = [row for row in every if row[2] in _MARKETS and row[-1]]
     return AccountRates(
         tuple(_rates_of(rows, "")),
         {cluster: tuple(_rates_of(mine, "of the cluster")) for cluster, mine in _sorted_by(rows, 3).items()},
         {instance: tuple(_rates_of(mine, "of its own")) for instance, mine in _sorted_by(rows, 4).items()},
+        {name: tuple(_rates_of(mine, "unused")) for name, mine in _sorted_by(empty, 4).items()},
     )
 
 
@@ -226,7 +227,7 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
     """Yield the rate of each type, region and market over some rows."""
     groups: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
     for row in rows:
-        groups.setdefault(row[:3], []).append(row[5:])
+        groups.setdefault(row[:3], []).append(row[5:10])
     for (kind, region, market), group in groups.items():
         costs, hours, ended, forms, months = zip(*group, strict=True)
         total = sum(hours)
@@ -237,6 +238,14 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
             basis=Basis.BILLED,
             region=region,
             asof=(max(ended) - timedelta(microseconds=1)).date(),
-            source=" ".join(filter(None, (f"{max(forms)} of {max(months):%Y-%m}, {total:,.0f} instance-hours", whose))),
+            source=" ".join(
+                filter(
+                    None,
+                    (
+                        f"{max(filter(None, forms), default='prepaid fees')} of {max(months):%Y-%m}, {total:,.0f} instance-hours",
+                        whose,
+                    ),
+                )
+            ),
             hours=total,
         )

@@ -19,10 +19,17 @@ from adapters.simulator.fleet import (
     VolumeSpec,
     file_systems,
     identifier,
-    reservation_id,
     volumes,
 )
-from adapters.simulator.offers import capacity_block_offerings, price_list, savings_plans, service_quotas, spot_history
+from adapters.simulator.offers import (
+    capacity_block_offerings,
+    describe_reservations,
+    price_list,
+    savings_plans,
+    service_quotas,
+    spot_history,
+    tag_list,
+)
 from adapters.simulator.scenario import PlannedCluster, Scenario
 
 KEPT_AFTER_END_MINUTES = 60
@@ -67,7 +74,7 @@ def _write_day(writer: ApiWriter, scenario: Scenario, clusters: Sequence[Planned
     fleet, region = writer.fleet, clusters[0].region
     writer.put("ec2/describe_volumes", region, minute, describe_volumes(scenario, fleet, clusters, minute))
     writer.put("fsx/describe_file_systems", region, minute, describe_file_systems(scenario, fleet, clusters))
-    writer.put("ec2/describe_capacity_reservations", region, minute, describe_reservations(fleet, clusters, minute))
+    writer.put("ec2/describe_capacity_reservations", region, minute, describe_reservations(scenario, fleet, clusters, minute))
     writer.put("ec2/describe_spot_price_history", region, minute, spot_history(fleet, clusters, minute))
 
 
@@ -119,11 +126,6 @@ def describe_file_systems(scenario: Scenario, fleet: Fleet, clusters: Sequence[P
     }
 
 
-def describe_reservations(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
-    """Return the capacity reservations with their free instances at a minute."""
-    return {"CapacityReservations": [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]}
-
-
 def _changes(fleet: Fleet, nodes: Sequence[SimulatedNode]) -> list[int]:
     launches = {n.launched_minute + 1 for n in nodes if n.launched_minute >= 0}
     ends = {n.ended_minute for n in nodes if n.ended_minute is not None}
@@ -142,10 +144,6 @@ def _iso(value: object) -> str:
     return value.isoformat()
 
 
-def _tags(tags: dict[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in tags.items()]
-
-
 def _instance(node: SimulatedNode, fleet: Fleet, minute: int) -> dict[str, Any]:
     ended = node.ended_minute is not None and minute >= node.ended_minute
     shown = {
@@ -156,7 +154,7 @@ def _instance(node: SimulatedNode, fleet: Fleet, minute: int) -> dict[str, Any]:
         "Placement": {"AvailabilityZone": node.zone, "Tenancy": "default"},
         "PrivateDnsName": node.name,
         "StateTransitionReason": f"User initiated ({fleet.at(node.ended_minute or 0):%Y-%m-%d %H:%M:%S} GMT)" if ended else "",
-        "Tags": _tags(node.tags),
+        "Tags": tag_list(node.tags),
     }
     lifecycle = {"spot": "spot", "capacity-block": "capacity-block"}.get(node.market)
     return shown | ({"InstanceLifecycle": lifecycle} if lifecycle else {})
@@ -180,7 +178,7 @@ def _volume(spec: VolumeSpec, fleet: Fleet, minute: int) -> dict[str, Any]:
         "AvailabilityZone": f"{spec.cluster.region}b",
         "CreateTime": fleet.start - timedelta(days=40),
         "Attachments": [] if free else [attachment],
-        "Tags": _tags({"Name": f"{spec.cluster.name}-scratch", "team": spec.cluster.team or "unknown"}),
+        "Tags": tag_list({"Name": f"{spec.cluster.name}-scratch", "team": spec.cluster.team or "unknown"}),
     }
 
 
@@ -194,29 +192,9 @@ def _file_system(spec: FileSystemSpec, fleet: Fleet) -> dict[str, Any]:
         "StorageCapacity": round(spec.tib * 1000),
         "StorageType": "SSD",
         "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
-        "Tags": _tags(
+        "Tags": tag_list(
             {"Name": f"{spec.cluster.name}-data", "team": spec.cluster.team or "unknown", "eks:cluster-name": spec.cluster.name}
         ),
-    }
-
-
-def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str, Any]:
-    running = [
-        n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
-    ]
-    return {
-        "CapacityReservationId": reservation_id(cluster, fleet.seed),
-        "OwnerId": ACCOUNT,
-        "InstanceType": cluster.instance_type,
-        "InstancePlatform": "Linux/UNIX",
-        "AvailabilityZone": f"{cluster.region}b",
-        "TotalInstanceCount": cluster.reserved,
-        "AvailableInstanceCount": max(0, cluster.reserved - len(running)),
-        "State": "active",
-        "StartDate": fleet.start - timedelta(days=20),
-        "EndDateType": "unlimited",
-        "ReservationType": "default",
-        "Tags": _tags({"Name": f"{cluster.name}-reserved", "team": cluster.team or "unknown", "eks:cluster-name": cluster.name}),
     }
 
 

@@ -9,7 +9,17 @@ from decimal import Decimal
 from math import ceil
 
 from adapters.simulator.catalogue import rates, usage_of, usage_prefix
-from adapters.simulator.fleet import ACCOUNT, Fleet, SimulatedNode, file_systems, volumes
+from adapters.simulator.fleet import (
+    ACCOUNT,
+    BLOCK_DAYS,
+    Fleet,
+    SimulatedNode,
+    billed_from,
+    block_nodes,
+    file_systems,
+    reservation_id,
+    volumes,
+)
 from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate
 from adapters.simulator.scenario import Kind, PlannedCluster, Scenario
 from adapters.simulator.signals import generator
@@ -18,8 +28,7 @@ HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")
 CREDIT_USD_A_DAY = Decimal("-150")
 SUPPORT_USD_A_MONTH = Decimal("4900")
-BLOCK_DAYS = 60
-"""These three are the invented account's own; AWS's list prices are in `rates.csv` and `hardware.csv`."""
+"""These two are the invented account's own; AWS's list prices are in `rates.csv` and `hardware.csv`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Charge:
 
 def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
     """Yield every charge of the billed span."""
-    begin = (fleet.start - timedelta(days=scenario.bill_days)).replace(minute=0, second=0, microsecond=0)
+    begin = billed_from(scenario, fleet)
     end = fleet.at(fleet.minutes)
     for node in fleet.nodes:
         yield from _node(node, fleet, begin, end)
@@ -225,7 +234,7 @@ def _covered(cluster: PlannedCluster) -> bool:
 
 def _blocks(cluster: PlannedCluster, fleet: Fleet, begin: datetime) -> Iterator[Charge]:
     """Yield a Capacity Block's price, charged up front on the first billed day for 60 days."""
-    nodes = [n for n in fleet.of(cluster.name) if n.market == "capacity-block"]
+    nodes = block_nodes(cluster, fleet)
     if nodes:
         instance_type = cluster.instance_type
         charge = _daily(cluster, begin, begin + timedelta(hours=1), "AmazonEC2", f"CapacityBlock:{instance_type}")
@@ -238,6 +247,7 @@ def _blocks(cluster: PlannedCluster, fleet: Fleet, begin: datetime) -> Iterator[
             rate=nodes[0].hardware.usd_per_hour,
             description=f"Capacity Block upfront fee, {len(nodes)} x {instance_type}, {BLOCK_DAYS} days",
             instance_type=instance_type,
+            resource=f"arn:aws:ec2:{cluster.region}:{ACCOUNT}:capacity-reservation/{reservation_id(cluster, fleet.seed)}",
         )
 
 

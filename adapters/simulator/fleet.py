@@ -11,6 +11,8 @@ from adapters.simulator.scenario import FOREVER, PlannedCluster, PlannedIncident
 from bot.model.causes import Cause
 
 ACCOUNT = "111122223333"
+BLOCK_DAYS = 60
+"""The invented account's Capacity Blocks last so long, from the first billed hour on."""
 SPOT_WAIT_MINUTES = 6
 """From the loss of a spot node to the launch of the next."""
 
@@ -85,6 +87,16 @@ def identifier(seed: int, prefix: str, *names: object, length: int = 17) -> str:
 def reservation_id(cluster: PlannedCluster, seed: int) -> str:
     """Return the id of a cluster's capacity reservation."""
     return identifier(seed, "cr-", cluster.name)
+
+
+def billed_from(scenario: Scenario, fleet: Fleet) -> datetime:
+    """Return the first billed hour."""
+    return (fleet.start - timedelta(days=scenario.bill_days)).replace(minute=0, second=0, microsecond=0)
+
+
+def block_nodes(cluster: PlannedCluster, fleet: Fleet) -> tuple[SimulatedNode, ...]:
+    """Return the nodes of a cluster that run in its Capacity Block."""
+    return tuple(node for node in fleet.of(cluster.name) if node.market == "capacity-block")
 
 
 def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) -> Fleet:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 from adapters.simulator.catalogue import Hardware, Row, hardware, location, rows_of, usage_prefix
-from adapters.simulator.fleet import ACCOUNT, Fleet, SimulatedNode, identifier
+from adapters.simulator.fleet import (
+    ACCOUNT,
+    BLOCK_DAYS,
+    Fleet,
+    SimulatedNode,
+    billed_from,
+    block_nodes,
+    identifier,
+    reservation_id,
+)
 from adapters.simulator.scenario import PlannedCluster, Scenario
 from adapters.simulator.signals import generator
 
@@ -172,3 +183,50 @@ def _quota(row: Row, nodes: Sequence[SimulatedNode], region: str) -> dict[str, A
         "Adjustable": True,
         "GlobalQuota": False,
     }
+
+
+def describe_reservations(scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
+    """Return the capacity reservations with their free instances at a minute."""
+    held = [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]
+    begin = billed_from(scenario, fleet)
+    blocks = [_block(cluster, begin, fleet, minute) for cluster in clusters if block_nodes(cluster, fleet)]
+    return {"CapacityReservations": held + blocks}
+
+
+def _block(cluster: PlannedCluster, begin: datetime, fleet: Fleet, minute: int) -> dict[str, Any]:
+    """Return the Capacity Block that a cluster's nodes run in; its price is a fee of the bill."""
+    nodes = block_nodes(cluster, fleet)
+    reserved = _reservation(replace(cluster, reserved=len(nodes)), fleet, minute)
+    return reserved | {
+        "StartDate": begin,
+        "EndDate": begin + timedelta(days=BLOCK_DAYS),
+        "EndDateType": "limited",
+        "ReservationType": "capacity-block",
+    }
+
+
+def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str, Any]:
+    running = [
+        n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
+    ]
+    return {
+        "CapacityReservationId": reservation_id(cluster, fleet.seed),
+        "OwnerId": ACCOUNT,
+        "InstanceType": cluster.instance_type,
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": f"{cluster.region}b",
+        "TotalInstanceCount": cluster.reserved,
+        "AvailableInstanceCount": max(0, cluster.reserved - len(running)),
+        "State": "active",
+        "StartDate": fleet.start - timedelta(days=20),
+        "EndDateType": "unlimited",
+        "ReservationType": "default",
+        "Tags": tag_list(
+            {"Name": f"{cluster.name}-reserved", "team": cluster.team or "unknown", "eks:cluster-name": cluster.name}
+        ),
+    }
+
+
+def tag_list(tags: dict[str, str]) -> list[dict[str, str]]:
+    """Return tags as EC2 lists them."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]

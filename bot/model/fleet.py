@@ -177,6 +177,12 @@ class Reservation:
     ends_at: datetime | None
     market: Market = Market.RESERVED
     launched_by: Launcher | None = None
+    state: str = "active"
+
+    @property
+    def active(self) -> bool:
+        """Return whether EC2 reports it as `active`: a Capacity Block is known before and after that as well."""
+        return self.state == "active"
 
 
 @dataclass(frozen=True)

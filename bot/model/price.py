@@ -51,6 +51,8 @@ class AccountRates:
     """The same over the hours of one cluster."""
     by_instance: Mapping[str, tuple[Price, ...]] = field(default_factory=dict)
     """The same over the hours of one instance."""
+    by_reservation: Mapping[str, tuple[Price, ...]] = field(default_factory=dict)
+    """The same over the hours in which an instance's place in a reservation stood empty."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
+from bot.model.fleet import Reservation
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
@@ -19,7 +20,7 @@ from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
 from bot.wiring.environment import STATE
-from bot.wiring.lazy import AtMostEvery
+from bot.wiring.lazy import AtMostEvery, Once
 
 if TYPE_CHECKING:
     from adapters.aws.bill.answers import ExplorerAnswers
@@ -41,7 +42,7 @@ def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
     options = _bill_options(settings)
     if has_only_answers(folder):
         return open_explorer(folder, options)
-    return open_billing(folder, replace(options, due=_now_and_then()))
+    return open_billing(folder, replace(options, due=_now_and_then(), blocks=Once(lambda: _recorded_blocks(folder))))
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
@@ -107,7 +108,7 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.billing.open import open_billing
 
     folder.mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, _bill_options(settings))
+    bill = open_billing(folder, replace(_bill_options(settings), blocks=live.capacity_blocks))
     address = settings["aws.billing"]
     if not address:
         return bill
@@ -123,7 +124,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
     copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
     (folder / "billing").mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, replace(_bill_options(settings), by_day="Athena"))
+    bill = open_billing(folder, replace(_bill_options(settings), by_day="Athena", blocks=live.capacity_blocks))
     return FreshBilling(bill, copy.keep_fresh, copy.problems)
 
 
@@ -134,6 +135,16 @@ def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
     folder.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(open_answers(settings, live, folder.parent))
     return open_explorer(folder, _bill_options(settings), explorer.keep_fresh)
+
+
+def _recorded_blocks(folder: Path) -> Sequence[Reservation]:
+    """Return the Capacity Blocks that a recording describes."""
+    from adapters.aws.api.responses import RecordedResponses
+    from adapters.aws.inventory.ownership import TagNames
+    from adapters.aws.inventory.snapshots import capacity_blocks
+    from adapters.aws.problems import Problems
+
+    return capacity_blocks(RecordedResponses(folder / "api", Problems()), TagNames())
 
 
 def _bill_options(settings: Settings) -> BillOptions:

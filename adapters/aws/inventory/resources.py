@@ -38,10 +38,14 @@ def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Fi
     return tuple(_file_system(member, answer, tags) for member in lustre if member.get("Lifecycle") != "DELETING")
 
 
+_PREPAID = ("payment-pending", "scheduled", "expired")
+"""States of a Capacity Block outside its hours; one that failed or was cancelled costs nothing."""
+
+
 def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Reservation, ...]:
-    """Translate DescribeCapacityReservations; only active ones."""
-    active = (x for x in members(pages, "CapacityReservations") if x.get("State", "active") == "active")
-    return tuple(_reservation(member, answer, tags) for member in active)
+    """Translate DescribeCapacityReservations: what holds capacity now, and Capacity Blocks, which are prepaid, at any time."""
+    held = [_reservation(member, answer, tags) for member in members(pages, "CapacityReservations")]
+    return tuple(x for x in held if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID))
 
 
 def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames) -> Instance:
@@ -134,6 +138,7 @@ def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         starts_at=required(member.get("StartDate") or member.get("CreateDate"), "StartDate"),
         ends_at=instant(member.get("EndDate")),
         market=Market.CAPACITY_BLOCK if block else Market.RESERVED,
+        state=str(member.get("State", "active")),
     )
 
 

@@ -14,7 +14,7 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
 from adapters.aws.inventory.trail import OPERATION, SERVICE, refusals_of, trail
 from adapters.aws.recent import Recent
-from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Quota, Reservation, Volume
+from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Market, Quota, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.notice import Refusal
 
@@ -86,6 +86,16 @@ class Described:
     inventory: Inventory
 
 
+def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, ...]:
+    """Return every Capacity Block that was ever described, as last described."""
+    histories = responses.histories(
+        "ec2", "describe_capacity_reservations", lambda pages, answer: resources.reservations(pages, answer, tags)
+    )
+    answers = sorted((answer for history in histories for answer in history), key=lambda answer: answer[0])
+    last = {one.labels.resource: one for _, described in answers for one in described}
+    return tuple(one for one in last.values() if one.market is Market.CAPACITY_BLOCK)
+
+
 class Snapshots:
     """Return the inventory as described by a time; before the first snapshot, the things in it that had begun by then."""
 
@@ -137,7 +147,7 @@ class Snapshots:
             instances=described,
             volumes=tuple(_attached(complete(x), described) for x in _newest(self._volumes, now) if x.created_at <= now),
             file_systems=tuple(complete(x) for x in systems),
-            reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.starts_at <= now),
+            reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.active and x.starts_at <= now),
             types=self.types,
             eks=clusters,
             quotas=self._account.quotas(now),

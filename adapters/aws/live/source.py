@@ -18,7 +18,7 @@ from adapters.aws.api.s3 import S3Lister
 from adapters.aws.events.notices import Notices
 from adapters.aws.events.queue import EventPoller, read_event_queue
 from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
-from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.inventory.snapshots import Snapshots, capacity_blocks
 from adapters.aws.live.account import AccountPoller
 from adapters.aws.live.config import LiveConfig
 from adapters.aws.live.discovery import PlaceFleet, SeriesByName, SeriesLister, details_of, worth_reading
@@ -33,6 +33,7 @@ from adapters.aws.metrics.points import MetricSeries
 from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
+from bot.model.fleet import Reservation
 from bot.model.price import Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
@@ -136,6 +137,10 @@ class Live:
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region."""
         return self._quoted(now).spot_scores.interruptions(instance_type, now)
+
+    def capacity_blocks(self) -> Sequence[Reservation]:
+        """Return every Capacity Block that AWS ever described, this process or one before it."""
+        return capacity_blocks(self.responses, self._reading.tags)
 
     def places(self) -> tuple[Place, ...]:
         """Return the places that are read, asking whose account they are where that is not known yet."""

@@ -12,7 +12,8 @@ SELECT
     coalesce(instance_type, type_in(usage_type), '') AS instance_type,
     CASE
         WHEN line_type = 'Tax' THEN ''
-        WHEN market ILIKE 'CapacityBlock' OR usage_type ILIKE '%CapacityBlock%' OR description ILIKE '%capacity block%'
+        WHEN market ILIKE 'CapacityBlock' OR held_as ILIKE '%capacity block%' OR usage_type ILIKE '%CapacityBlock%'
+            OR description ILIKE '%capacity block%'
             THEN 'capacity-block'
         WHEN line_type LIKE 'SavingsPlan%' THEN 'savings-plan'
         WHEN line_type IN ('DiscountedUsage', 'RIFee') OR (line_type = 'Fee' AND ri_arn IS NOT NULL) THEN 'reserved'
@@ -43,16 +44,19 @@ SELECT
         WHEN line_type = 'DiscountedUsage' THEN coalesce(money(ri_effective), money(cost))
         WHEN line_type = 'RIFee' AND coalesce(ri_unused_upfront, ri_unused_recurring) IS NOT NULL
             THEN coalesce(money(ri_unused_upfront), 0) + coalesce(money(ri_unused_recurring), 0)
-        WHEN line_type = 'Fee' AND ri_arn IS NOT NULL THEN 0
+        WHEN line_type = 'Fee' AND ri_arn IS NOT NULL AND (purchase <> 'capacity-block' OR ri_arn NOT LIKE 'arn:%') THEN 0
         ELSE coalesce(money(cost), 0)
     END::DECIMAL(38, 15) AS amortised,
     CASE
-        WHEN coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage') AND runs_instance(usage_type)
+        WHEN coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage') AND (runs_instance(usage_type) OR holds_instance(usage_type))
             THEN try_cast(amount AS DOUBLE)
     END AS hours,
     NULL::VARCHAR AS commitment,
     FALSE AS buys,
     FALSE AS unused,
+    reservation_in(concat_ws(' ', held_by, ri_arn, resource)) AS reservation,
+    line_type = 'Fee' AND purchase = 'capacity-block' AS prepaid,
+    CASE WHEN unit ILIKE 'h%' THEN try_cast(amount AS DOUBLE) END AS units,
     parent,
     try_cast(split_cost AS DOUBLE) AS split_cost,
     try_cast(unused_cost AS DOUBLE) AS unused_cost,

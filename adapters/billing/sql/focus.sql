@@ -42,12 +42,16 @@ SELECT
         WHEN coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
             AND coalesce(status, '') NOT ILIKE 'unused'
             AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
-                     ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
+                     ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter))
+                         OR holds_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
             THEN try_cast(quantity AS DOUBLE)
     END AS hours,
     commitment_id AS commitment,
     category = 'Purchase' AS buys,
     coalesce(status, '') ILIKE 'unused' AS unused,
+    reservation_in(concat_ws(' ', held_by, resource)) AS reservation,
+    category = 'Purchase' AND purchase = 'capacity-block' AS prepaid,
+    CASE WHEN unit ILIKE 'h%' THEN try_cast(quantity AS DOUBLE) END AS units,
     NULL::VARCHAR AS parent,
     NULL::DOUBLE AS split_cost,
     NULL::DOUBLE AS unused_cost,

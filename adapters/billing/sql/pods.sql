@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMP TABLE parted AS
 WITH parent AS (
     SELECT thing.resource AS parent, date_trunc('hour', detail.started) AS started, sum(detail.amortised)::DOUBLE AS amortised
     FROM detail JOIN thing ON thing.id = detail.thing
-    WHERE detail.hours > 0 GROUP BY ALL
+    WHERE detail.hours IS NOT NULL GROUP BY ALL
 ), pod AS (
     SELECT parent, started, namespace, pod, sum(cost) AS cost, sum(ratio) AS ratio FROM split GROUP BY ALL
 ), whole AS (
@@ -23,7 +23,7 @@ SELECT d.rowid AS whole_row, d.* EXCLUDE (thing, net, amortised, hours), d.thing
     round(d.amortised::DOUBLE * share.part, 9)::DECIMAL(38, 15) AS amortised
 FROM detail AS d JOIN thing ON thing.id = d.thing
     JOIN share ON share.parent = thing.resource AND share.started = date_trunc('hour', d.started)
-WHERE d.hours > 0;
+WHERE d.hours IS NOT NULL;
 -- The same thing once for each pod that had a part of it.
 CREATE OR REPLACE TEMP TABLE owned AS
 WITH renamed AS (

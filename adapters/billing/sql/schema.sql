@@ -23,6 +23,12 @@ CREATE TABLE IF NOT EXISTS split (
 );
 -- The smallest hashes of each file's rows: enough to see that two files hold the same month.
 CREATE TABLE IF NOT EXISTS sketch (file INTEGER, month DATE, payer VARCHAR, mark UBIGINT);
+-- What was paid for a Capacity Block, and which reservation an instance's hours came from: enough to spread the one over the other.
+CREATE TABLE IF NOT EXISTS fee (
+    file INTEGER, month DATE, thing UBIGINT, started TIMESTAMP, ended TIMESTAMP, net DECIMAL(38, 15), amortised DECIMAL(38, 15),
+    units DOUBLE, reservation VARCHAR
+);
+CREATE TABLE IF NOT EXISTS held (file INTEGER, month DATE, thing UBIGINT, reservation VARCHAR);
 CREATE TABLE IF NOT EXISTS extent (billed_through TIMESTAMP, settled TIMESTAMP, newest_month DATE, currency VARCHAR);
 CREATE OR REPLACE MACRO moment(t) AS coalesce(
     try_cast(t AS TIMESTAMPTZ) AT TIME ZONE 'UTC',
@@ -33,6 +39,8 @@ CREATE OR REPLACE MACRO type_in(t) AS
     regexp_extract(t, '(?:^|[^a-z0-9.-])([a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
 CREATE OR REPLACE MACRO runs_instance(t) AS
     regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)');
+CREATE OR REPLACE MACRO holds_instance(t) AS regexp_matches(t, '(^|-)(UnusedBox|UnusedDed)(:|$)');
+CREATE OR REPLACE MACRO reservation_in(t) AS nullif(regexp_extract(t, '\bcr-[0-9a-z-]+'), '');
 CREATE OR REPLACE MACRO thing_id(
     payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
     cluster, namespace, pod, team, project, tagset

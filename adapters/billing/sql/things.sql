@@ -14,6 +14,11 @@ SELECT DISTINCT thing, payer, currency, account, region, zone, service, usage_ty
 FROM line_item ANTI JOIN thing AS known ON known.id = line_item.thing;
 INSERT INTO fresh
 SELECT {file}, month, thing, kind, started, greatest(started, ended), usage, uninvoiced, net, amortised, hours FROM line_item;
+INSERT INTO fresh_fee
+SELECT {file}, month, thing, started, greatest(started, ended), net, amortised, units, reservation
+FROM line_item WHERE prepaid AND kind = 0 AND net > 0;
+INSERT INTO fresh_held
+SELECT DISTINCT {file}, month, thing, reservation FROM line_item WHERE hours > 0 AND reservation IS NOT NULL;
 INSERT INTO fresh_sketch
 SELECT {file}, month, payer, mark FROM (
     SELECT DISTINCT month, payer,
