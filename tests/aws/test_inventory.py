@@ -106,6 +106,36 @@ def test_an_instance_that_only_metrics_show_runs_while_it_reports(build, at):
     assert later.asof is None
 
 
+def test_a_node_that_its_place_no_longer_names_after_its_last_reading_ended_then(build, snapshot, at):
+    build.node(UTILIZATION, {m: (32, m) for m in range(30)}, "i-7")
+    snapshot(60, instance("i-0", at(-600)))
+    gone = build.open().read(at(65)).inventory.instances["i-7"]
+    assert (gone.running, gone.ended_at) == (False, at(35))
+
+
+def test_a_place_without_any_instance_has_no_ghost(build, at):
+    build.node(UTILIZATION, {m: (32, m) for m in range(30)}, "i-7")
+    build.api(f"ec2/describe_instances/us-west-2/{stamp(at(60))}.json", described())
+    assert not build.open().read(at(65)).inventory.instances["i-7"].running
+
+
+@pytest.mark.parametrize(
+    ("region", "broken"),
+    [("us-east-1", False), ("us-west-2", True)],
+    ids=["another region says nothing", "a broken answer says nothing"],
+)
+def test_a_node_runs_where_nobody_says_otherwise(build, at, region, broken):
+    build.node(UTILIZATION, {m: (32, m) for m in range(30)}, "i-7")
+    build.api(f"ec2/describe_instances/{region}/{stamp(at(60))}.json", "{}" if broken else described())
+    assert build.open().read(at(65)).inventory.instances["i-7"].running
+
+
+def test_a_node_that_reports_after_its_place_was_described_without_it_runs(build, snapshot, at):
+    build.node(UTILIZATION, {m: (32, m) for m in range(120)}, "i-7")
+    snapshot(60, instance("i-0", at(-600)))
+    assert build.open().read(at(115)).inventory.instances["i-7"].running
+
+
 def test_frames_carry_the_inventorys_labels(build, snapshot, at):
     snapshot(0, instance("i-0", at(-600), tags={"team": "search"}))
     reading = build.open().read(at(30))

@@ -115,6 +115,11 @@ class ResponseHistory:
         histories = [self._history(call, translate) for call in sorted(wanted, key=str)]
         return [history for history in histories if history]
 
+    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
+        """Return when each account and region gave the answers that are kept, oldest first."""
+        calls = [(call, kept) for call, kept in self._responses.items() if (call.service, call.operation) == (service, operation)]
+        return {(call.place.account, call.place.region): [entry.at for entry in kept] for call, kept in calls}
+
     def _history(
         self, call: ApiCall, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[tuple[datetime, Translated]]:

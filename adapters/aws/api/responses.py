@@ -56,6 +56,10 @@ class Responses(Protocol):
         """Return the translated responses of each region and argument, oldest first."""
         ...
 
+    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
+        """Return when each account and region gave the responses that could be read, oldest first; "" = any account."""
+        ...
+
 
 @dataclass
 class RecordedResponses:
@@ -64,6 +68,7 @@ class RecordedResponses:
     folder: Path
     problems: Problems
     _index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = field(default_factory=dict)
+    _broken: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Look at the names, not into the files."""
@@ -89,6 +94,15 @@ class RecordedResponses:
         ]
         return [kept for history in histories if (kept := [entry for entry in history if entry])]
 
+    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
+        """Return when each account and region gave the responses that were read, and not found broken, oldest first."""
+        every = [answer for many in self._index.get((service, operation), {}).values() for answer in many]
+        times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
+        for answer in sorted(every, key=lambda x: x.at):
+            if answer.path not in self._broken:
+                times[answer.account, answer.region].append(answer.at)
+        return times
+
     def _one(
         self, answer: ResponseInfo, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> tuple[datetime, Translated] | None:
@@ -99,6 +113,7 @@ class RecordedResponses:
         except MALFORMED as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
             self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({problem}); skipped.")
+        self._broken.add(answer.path)
         return None
 
     def _name(self, path: Path) -> str:

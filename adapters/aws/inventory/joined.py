@@ -41,8 +41,11 @@ def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[st
 
 _SILENT = timedelta(days=1)
 """After so long without a metric an instance that no snapshot ever named is no longer called running."""
+_LATE = timedelta(minutes=10)
+"""How long the newest points of a node that runs may be on their way when its place is described."""
 
 
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 LastSeen = Callable[[int, int], Ints]
 """Answer the newest bin by `end` with a reading of each of the first `n` nodes, shape (n,)."""
 
@@ -58,38 +61,44 @@ class JoinedInventory:
         """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
         described = self._snapshots.at(now)
         n_nodes = self._nodes.visible(end) if self._nodes else 0
-        reporting = self._reporting(end, n_nodes)
-        key = (described.key, n_nodes, reporting.tobytes())
-        return self._recent.get(key, lambda: self._joined(described.inventory, n_nodes, reporting, end))
+        running = self._running(described.inventory, now, end, n_nodes)
+        key = (described.key, n_nodes, running.tobytes())
+        return self._recent.get(key, lambda: self._joined(described.inventory, n_nodes, running, end))
 
-    def _reporting(self, end: int, n_nodes: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return a mask of the first `n_nodes` that had a reading within the last day."""
+    def _running(self, described: Inventory, now: datetime, end: int, n_nodes: int) -> Mask:
+        """Return which of the first `n_nodes` run as far as their readings tell, (n_nodes,).
+
+        A node reported within the last day. One that no answer names ended before its place was described without it.
+        """
         if self._nodes is None or self._last_seen is None or not n_nodes:
             return np.zeros(0, dtype=np.bool_)
-        age = end - self._last_seen(end, n_nodes)
-        return np.asarray(age * self._nodes.step <= _SILENT.total_seconds())
+        last = self._last_seen(end, n_nodes)
+        running = (end - last) * self._nodes.step <= _SILENT.total_seconds()
+        for i in np.flatnonzero(running):
+            details = self._nodes.details[i]
+            asked = None if details.instance in described.instances else self._snapshots.described_at(details, now)
+            running[i] = asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
+        return np.asarray(running)
 
-    def _joined(
-        self, described: Inventory, n_nodes: int, reporting: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]], end: int
-    ) -> Inventory:
+    def _joined(self, described: Inventory, n_nodes: int, running: Mask, end: int) -> Inventory:
         instances = dict(described.instances)
         for i in range(n_nodes):
             assert self._nodes is not None
             details = self._nodes.details[i]
             instance = instances.get(details.instance)
             if instance is None:
-                instances[details.instance] = self._shown(i, details, bool(reporting[i]), end)
+                instances[details.instance] = self._shown(i, details, bool(running[i]), end)
             elif (labels := details.only(_NODE).merge(instance.labels)) != instance.labels:
                 instances[details.instance] = replace(instance, labels=labels)
         return replace(described, instances=instances)
 
-    def _shown(self, i: int, details: Labels, reporting: bool, end: int) -> Instance:
+    def _shown(self, i: int, details: Labels, running: bool, end: int) -> Instance:
         """Return an instance that only metrics show."""
         assert self._nodes is not None
         assert self._last_seen is not None
         launched = datetime.fromtimestamp(int(self._nodes.seen[i]), UTC)
         labels = details.only(_NODE)
-        if reporting:
+        if running:
             return Instance(labels=labels, launched_at=launched)
         last = int(self._last_seen(end, i + 1)[i])
         ended = datetime.fromtimestamp(last * self._nodes.step, UTC)

@@ -111,6 +111,7 @@ class Snapshots:
         self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
         self.types, self._history = types, history
         self._account = AccountInventory(responses)
+        self._answered = responses.answered("ec2", "describe_instances")
         self._recent = Recent[Described]()
         self._births = sorted(self._born())
 
@@ -128,6 +129,12 @@ class Snapshots:
     def refusals(self, now: datetime) -> tuple[Refusal, ...] | None:
         """Return the launches that AWS refused for want of capacity by `now`, None where nobody asked."""
         return self._account.refusals(now, self._history)
+
+    def described_at(self, labels: Labels, now: datetime) -> datetime | None:
+        """Return when the place of a thing last answered which instances it has, None where it never did by `now`."""
+        of_place = [self._answered.get((account, labels.region), ()) for account in {labels.account, ""}]
+        asked = [times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)]
+        return max(asked, default=None)
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""
