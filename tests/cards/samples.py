@@ -225,7 +225,7 @@ def fleet(name: str = "") -> Card:
 
 def idle_nodes() -> Card:
     found = rows("vision", 3, "trn1n.32xlarge", (NodeState.IDLE,), 0.0, "24.78")
-    return idle_card([*found, *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50")], "")
+    return idle_card([*found, *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50")], "", Reading(NOON))
 
 
 def money(net: str, amortised: str) -> Money:
@@ -366,7 +366,9 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "fleet_cluster": lambda: fleet("llama-70b"),
     "fleet_one_node": lambda: fleet("lab"),
     "idle": idle_nodes,
-    "idle_none": lambda: idle_card([], "vision"),
+    "idle_none": lambda: idle_card([], "vision", Reading(NOON)),
+    "idle_unread": lambda: idle_card([], "vision", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
+    "fleet_unread": lambda: fleet_card([], "", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
     "home": lambda: home(starved(), idle()),
     "home_quiet": home,
     "help": help_all,

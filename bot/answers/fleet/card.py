@@ -38,6 +38,7 @@ from bot.model.window import Window
 
 _MOST = 15
 _MOST_JOBS = 3
+_MOST_GAPS = 3
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -95,16 +96,15 @@ def fleet_card(
 ) -> Card:
     """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` those that compile."""
     if not rows:
-        return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
+        return _no_nodes(reading)
     per_hour = _sum(rows)
     trouble = _trouble(rows)
-    blocks: list[Block] = [*([text(trouble)] if trouble else []), *compile_blocks(compiles, reading.now)]
+    blocks: list[Block] = [*([text(trouble)] if trouble else []), *_unread(reading), *compile_blocks(compiles, reading.now)]
     mine = {row.instance.id for row in rows}
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
     blocks += _spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
     blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
-    blocks += [quiet(f"Not read this time: {gap}") for gap in reading.gaps[:3]]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
@@ -112,11 +112,32 @@ def fleet_card(
     return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | _spread_data(spread))
 
 
-def idle_card(rows: Sequence[NodeRow], cluster: str, unsure: int = 0) -> Card:
+def _no_nodes(reading: Reading) -> Card:
+    """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
+    if reading.gaps:
+        return Card("It is not known which nodes run", Tone.WARNING, _unread(reading), {"nodes": [], "gaps": _gaps(reading)})
+    return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
+
+
+def _unread(reading: Reading) -> tuple[Block, ...]:
+    """Name what could not be read, before the nodes that could be are listed."""
+    more = len(reading.gaps) - _MOST_GAPS
+    rest = (quiet(f"And {counted(more, 'more gap')}; 'doctor' lists them."),) if more > 0 else ()
+    return (*(text(f"Not read this time: {gap}") for gap in reading.gaps[:_MOST_GAPS]), *rest)
+
+
+def _gaps(reading: Reading) -> list[str]:
+    return [str(gap) for gap in reading.gaps]
+
+
+def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
     """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
     per_hour = _sum(rows)
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
+    if not rows and reading.gaps:
+        title = f"No node stands idle{where}, as far as could be read"
+        return Card(title, Tone.WARNING, _unread(reading), data | {"gaps": _gaps(reading)})
     if not rows:
         return Card(
             f"No node stands idle{where}", Tone.GOOD, (text("Every running node works, compiles, or has just started."),), data
@@ -128,9 +149,8 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, unsure: int = 0) -> Card:
             f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
         )
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
-    return Card(
-        title, Tone.WARNING, (node_table(rows, apart=not cluster), quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data
-    )
+    table = node_table(rows, apart=not cluster)
+    return Card(title, Tone.WARNING, (*_unread(reading), table, quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data)
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:

@@ -49,7 +49,7 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """Summarise the fleet, or list one cluster's nodes."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)
-    mine = _of_cluster(rows, cluster)
+    mine = _of_cluster(rows, cluster, reading)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
     spread = await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at)
@@ -85,9 +85,9 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)
-    still = [row for row in _of_cluster(rows, cluster) if row.state in _STILL]
+    still = [row for row in _of_cluster(rows, cluster, reading) if row.state in _STILL]
     unread = _host_unread(reading.frame("node"))
-    return idle_card(still, cluster, sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still))
+    return idle_card(still, cluster, reading, sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still))
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
@@ -147,8 +147,8 @@ def _used(frame: Frame | None) -> dict[str, float]:
     return {thing.instance: float(mean) for thing, mean, n in zip(frame.things, means, counts, strict=True) if n}
 
 
-def _of_cluster(rows: list[NodeRow], cluster: str) -> list[NodeRow]:
-    if not cluster:
+def _of_cluster(rows: list[NodeRow], cluster: str, reading: Reading) -> list[NodeRow]:
+    if not cluster or (not rows and reading.gaps):
         return rows
     nodes = [row for row in rows if row.instance.labels.cluster == cluster]
     if not nodes:

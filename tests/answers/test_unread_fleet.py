@@ -1,0 +1,41 @@
+"""A fleet that could not be read is not an empty one."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.answers.fleet.card import fleet_card, idle_card
+from bot.cards.card import Card, Text, Tone, plain
+from bot.model.reading import Gap, Reading
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+GAP = "ec2 of 111122223333 in us-west-2 did not answer (ExpiredToken)."
+
+
+def first(card: Card) -> str:
+    block = card.blocks[0]
+    assert isinstance(block, Text)
+    return plain(block.spans)
+
+
+def test_a_fleet_that_nobody_could_ask_for_is_not_known():
+    card = fleet_card([], "", Reading(AT, gaps=(Gap(GAP),)))
+    assert (card.title, card.tone) == ("It is not known which nodes run", Tone.WARNING)
+    assert first(card) == f"Not read this time: {GAP}"
+    assert card.data["gaps"] == [GAP]
+
+
+def test_idle_nodes_of_an_unread_fleet_are_not_known_either():
+    card = idle_card([], "llama", Reading(AT, gaps=(Gap(GAP),)))
+    assert card.title == "No node stands idle in llama, as far as could be read"
+    assert first(card) == f"Not read this time: {GAP}"
+
+
+@pytest.mark.parametrize("draw", [lambda: fleet_card([], "", Reading(AT)), lambda: idle_card([], "", Reading(AT))])
+def test_a_fleet_that_was_read_and_has_no_node_is_said_to_have_none(draw):
+    assert draw().title in {"No node is running", "No node stands idle"}
+
+
+def test_more_gaps_than_fit_are_counted():
+    card = fleet_card([], "", Reading(AT, gaps=tuple(Gap(f"{n}: {GAP}") for n in range(5))))
+    assert plain(card.blocks[3].spans) == "And 2 more gaps; 'doctor' lists them."
