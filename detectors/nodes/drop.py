@@ -63,15 +63,21 @@ def find(view: View) -> RuleMatch:
     own = view.usual.own
     begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
     begins &= ~(partial.settling(view) | faults.recurring(view)) if begins.any() else begins
-    stays = view.held_open(*FAMILY) & (view.recent(ratio, view.window.steps(NOW)) < view.number("starved.over"))
-    stays &= own | _at_their_end(view)
-    stays &= view.mostly(ratio < view.number("starved.over")[:, None]) if stays.any() else stays
-    hit = (begins | (view.roster.running & stays)) & ~_held_still(view)
+    hit = (begins | _goes_on(view, ratio)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted = np.nan_to_num(view.lost_at(_level(view, hit, steps)).astype(np.float64))
     since = view.lost_since(hit, steps, *FAMILY)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since))
+
+
+def _goes_on(view: View, ratio: Floats) -> Mask:
+    """Tell which nodes of an open alert still are in its drop, (n,): an evaluation, if none too long, is no recovery."""
+    over, evaluated = view.number("starved.over"), trailing(view.evaluating)
+    paused = (evaluated > 0) & (evaluated < view.steps("starved.shallow_for"))
+    low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
+    stays = view.held_open(*FAMILY) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
+    return stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None])) if stays.any() else stays
 
 
 def _may_be_under(view: View, middle: Floats) -> bool:

@@ -200,6 +200,13 @@ def test_starvation_goes_on_after_an_evaluation():
     assert alert.opened <= hours(32)
 
 
+def test_an_evaluation_at_the_usual_level_ends_no_starvation():
+    fleet = Fleet(8).starve(hours(30), hours(38), host_cpu=0.12, share=0.4)
+    evaluation(fleet, hours(34), hours(34.5), level=0.88)
+    told = World(fleet).run(hours(29), hours(37.5))
+    assert [(alert.cause, alert.closed) for alert in told] == [(Cause.STARVED, None)]
+
+
 def test_an_evaluation_amid_grown_memory_is_no_drop():
     fleet = Fleet(8)
     for start in np.arange(29, 40, 1.5):
