@@ -59,6 +59,7 @@ class App:
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
         self._leaving = asyncio.Event()
+        self._later: set[asyncio.Task[None]] = set()
         self._turns = turns
         self._stopwatch = stopwatch
         self._delivery = Delivery(ports.site.surfaces, ports.stores.alerts, ports.stores.outbox, self._arrived)
@@ -70,14 +71,15 @@ class App:
         Returns None where the bot left while it read, before anything was written.
         """
         with within(Lane.WATCH), self.health.noting():
-            async with self._turn:
-                return await self._tick(now)
+            started = self._stopwatch()
+            reading = await self._read(now)
+            if reading is None:
+                return None
+            async with self._turn:  # taken once all is read: a person's decision does not wait for AWS
+                return await self._judge(reading, started)
 
-    async def _tick(self, now: datetime) -> TickResult | None:
-        started = self._stopwatch()
-        result = await self._result(now)
-        if result is None:
-            return None
+    async def _judge(self, reading: Reading, started: float) -> TickResult:
+        now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
@@ -91,20 +93,20 @@ class App:
         self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
         return result
 
-    async def _result(self, now: datetime) -> TickResult | None:
-        """Run the watch in a thread; None once the bot leaves, for it only reads and nobody needs its end."""
-        ticking = asyncio.create_task(asyncio.to_thread(self._ticked, now))
+    async def _read(self, now: datetime) -> Reading | None:
+        """Read the world in a thread; None once the bot leaves, for nobody needs the end of it."""
+        reading = asyncio.create_task(asyncio.to_thread(self._received, now))
         leaving = asyncio.create_task(self._leaving.wait())
         try:
-            await asyncio.wait({ticking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return ticking.result() if ticking.done() else None
+            await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
         finally:
-            ticking.cancel()
+            reading.cancel()
             leaving.cancel()
 
-    def _ticked(self, now: datetime) -> TickResult:
+    def _received(self, now: datetime) -> Reading:
         self.ports.world.inbox.receive(now)
-        return self._watch.tick(now)
+        return self._watch.read(now)
 
     def leave(self) -> None:
         """Begin no tick, and abandon the reading of one under way; its writes and messages are finished."""
@@ -112,6 +114,8 @@ class App:
 
     async def settle(self) -> None:
         """Let the messages under way be finished; what was not begun stays written, for the next process."""
+        if self._later:
+            await asyncio.wait(self._later, timeout=PRESS_S)
         await self._delivery.settle()
 
     async def answer(self, request: Request) -> Card:
@@ -130,7 +134,7 @@ class App:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
         read, call, card = await self._called(request)
         if call.command.changes and Needs.STATE in call.command.needs:
-            await self.refresh(request.at)
+            await self._notify_soon(request.at)
         if request.belonging.shared:  # people of other organizations read along
             return call, replace(card, public=False)
         if read.shared:
@@ -160,6 +164,19 @@ class App:
             attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
+    async def _notify_soon(self, now: datetime) -> None:
+        """Notify of a person's decision; where a tick writes and sends, after it, and the answer does not wait for that."""
+        task = asyncio.create_task(self.refresh(now))
+        self._later.add(task)
+        task.add_done_callback(self._done_later)
+        if not self._turn.locked():
+            await asyncio.wait({task})
+
+    def _done_later(self, task: asyncio.Task[None]) -> None:
+        self._later.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("open notices were not drawn again after a decision", exc_info=error)
+
     async def refresh(self, now: datetime) -> None:
         """Notify of a person's decision at once, without a tick; once decided, nothing stops it."""
         with within(Lane.WATCH):
@@ -171,7 +188,8 @@ class App:
             rules = await asyncio.to_thread(self._watch.rules)
             firing, ended = ([a for a in state.alerts if a.firing is fires] for fires in (True, False))
             alerts = mute(firing, state.silences, rules.policy, now, ended)
-            reading = await asyncio.to_thread(self._watch.read, now)
+            with within(Lane.QUICK):  # as a line reads: what the tick under way asks for need not be here
+                reading = await asyncio.to_thread(self._watch.read, now)
             decided = self._decide(notify(state, alerts, rules, now), state, reading)
             await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
 

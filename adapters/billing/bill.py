@@ -178,23 +178,30 @@ class Bill:
             ) from problem
 
     def _catch_up(self) -> None:
-        with self._lock:
-            if not self._due() and self._files is not None:
-                return
-            files = list_files(self._folder, self._answers)
-            if files == self._files and not self._other_blocks():
-                return
-            with self._db.cursor() as db:
-                place = ExportPlace(self._folder, self._scratch)
-                if files == self._files:
-                    self._unspread = settle_anew(db, self._known_blocks)
-                else:
-                    self._unspread = refresh(db, place, self._answers, files, self._names, self._known_blocks)
-                self._pods = has_pods(db)
-                self._log([*_problems(db), *self._unspread])
-            self._files = files
-            # New dictionaries: a reader that still works on the tables of before keeps its own.
-            self._frames, self._hour_frames, self._rates_of_day = {}, {}, {}
+        if not self._lock.acquire(blocking=self._files is None):
+            return  # somebody brings the tables up to date, which may take minutes; until then they are whole as they were
+        try:
+            self._look_again()
+        finally:
+            self._lock.release()
+
+    def _look_again(self) -> None:
+        if not self._due() and self._files is not None:
+            return
+        files = list_files(self._folder, self._answers)
+        if files == self._files and not self._other_blocks():
+            return
+        with self._db.cursor() as db:
+            place = ExportPlace(self._folder, self._scratch)
+            if files == self._files:
+                self._unspread = settle_anew(db, self._known_blocks)
+            else:
+                self._unspread = refresh(db, place, self._answers, files, self._names, self._known_blocks)
+            self._pods = has_pods(db)
+            self._log([*_problems(db), *self._unspread])
+        self._files = files
+        # New dictionaries: a reader that still works on the tables of before keeps its own.
+        self._frames, self._hour_frames, self._rates_of_day = {}, {}, {}
 
     def _known_blocks(self) -> Sequence[Reservation]:
         self._blocks = tuple(self._read_blocks())

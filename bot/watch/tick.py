@@ -77,9 +77,12 @@ class Watch:
 
     def tick(self, now: datetime) -> TickResult:
         """Return the result of the tick at `now`; nothing is written or sent."""
+        return self.judge(self.read(now))
+
+    def judge(self, reading: Reading) -> TickResult:
+        """Return what a reading comes to, by the state that is remembered now; nothing is written or sent."""
+        now, rules = reading.now, self.rules()
         state = self._ports.stores.alerts.load(now)
-        reading = self.read(now)
-        rules = self.rules()
         detection = self._ports.world.detect(reading, rules.policy, state.alerts)
         return TickResult(state, reading, detection, step(state, reading, detection, self.pricing.at(now), rules))
 

@@ -1,10 +1,10 @@
 """A fleet that could not be read is not an empty one."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.answers.fleet.card import fleet_card, idle_card
+from bot.answers.fleet.card import fleet_card, idle_card, with_age
 from bot.cards.card import Card, Text, Tone, plain
 from bot.model.reading import Gap, Reading
 
@@ -39,3 +39,13 @@ def test_a_fleet_that_was_read_and_has_no_node_is_said_to_have_none(draw):
 def test_more_gaps_than_fit_are_counted():
     card = fleet_card([], "", Reading(AT, gaps=tuple(Gap(f"{n}: {GAP}") for n in range(5))))
     assert plain(card.blocks[3].spans) == "And 2 more gaps; 'doctor' lists them."
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(0, False), (5, True)])
+def test_a_reading_that_is_older_than_the_question_says_of_when_it_is(minutes, said):
+    reading = Reading(AT)
+    card = with_age(fleet_card([], "", reading), reading, AT + timedelta(minutes=minutes))
+    last = card.blocks[-1]
+    assert isinstance(last, Text)
+    assert ("as of 2026-11-20 12:00 UTC" in plain(last.spans)) is said
+    assert ("read_at" in card.data) is said

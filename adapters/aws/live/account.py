@@ -30,7 +30,8 @@ class AccountPoller:
         self._launches = LaunchPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
         self._refusals = RefusalPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
         self._price_poller = PricePoller(calls, responses, config.extra.advisor)
-        self._prices: QuotedPrices | None = None
+        self.prices: QuotedPrices | None = None
+        """The prices last answered, None before any were."""
 
     def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
         """Poll the resources; yield a gap for each answer without which nobody can tell whether a node is gone."""
@@ -58,11 +59,11 @@ class AccountPoller:
         """Poll prices; return a sentence for each one that is missing."""
         running = {x for place in places for x in self.resources.types(place)}
         failed = list(self._price_poller.refresh(places, self._types, running, now))
-        self._prices = QuotedPrices(self._responses)
+        self.prices = QuotedPrices(self._responses)
         return failed
 
     def quoted(self, places: Callable[[], Sequence[Place]], now: datetime) -> QuotedPrices:
         """Return the prices last answered, polling them first where nobody did."""
-        if self._prices is None and self._price_poller.due(now):
+        if self.prices is None and self._price_poller.due(now):
             self.price(places(), now)
-        return self._prices or QuotedPrices(self._responses)
+        return self.prices or QuotedPrices(self._responses)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from threading import RLock
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from adapters.aws.live.config import LiveConfig
 from adapters.aws.live.discovery import PlaceFleet, SeriesByName, SeriesLister, details_of, worth_reading
 from adapters.aws.live.doctor import examine
 from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.last_reading import LastReading
 from adapters.aws.live.poller import DetailPoller, MetricPoller, NewPoints
 from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, Streams
@@ -89,29 +89,31 @@ class Live:
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: _LiveReading | None = None
         self._unlogged: tuple[str, ...] = ()
-        self._asking = RLock()
+        self._last = LastReading()
 
     def read(self, now: datetime) -> Reading:
-        """Return the reading at the last step's end at or before `now`, asking AWS once a step."""
+        """Return the reading at the last step's end at or before `now`, asking AWS once a step; a line may get an older one."""
+        return self._last.read(now, self._read)
+
+    def _read(self, now: datetime) -> Reading:
         end = int(now.timestamp()) // self._grid.step
-        with self._asking:
-            if self._tick_result is None or end > self._tick_result.end:
-                self._tick_result = self._tick(now, end)
-            seen = self._tick_result
-            inventory = seen.inventories.at(now, end)
-            grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
-            frames = {kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory)) for kind, grid in grids.items()}
-            return Reading(
-                now,
-                frames,
-                inventory,
-                self._buffer.runs.at(end * self._grid.step),
-                seen.gaps,
-                unread=seen.unread,
-                marks=self.logs.book.at(now, self._reading.history),
-                refusals=seen.snapshots.refusals(now),
-                notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
-            )
+        if self._tick_result is None or end > self._tick_result.end:
+            self._tick_result = self._tick(now, end)
+        seen = self._tick_result
+        inventory = seen.inventories.at(now, end)
+        grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
+        frames = {kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory)) for kind, grid in grids.items()}
+        return Reading(
+            now,
+            frames,
+            inventory,
+            self._buffer.runs.at(end * self._grid.step),
+            seen.gaps,
+            unread=seen.unread,
+            marks=self.logs.book.at(now, self._reading.history),
+            refusals=seen.snapshots.refusals(now),
+            notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
+        )
 
     def extent(self) -> Window | None:
         """Return None: a live account has no end."""
@@ -159,7 +161,7 @@ class Live:
 
     def describe(self, now: datetime) -> Iterator[str]:
         """Poll inventory and prices as they are now; yield a sentence for each answer that is missing."""
-        with self._asking:
+        with self._last.asking:
             yield from map(str, (*self._identify(), *self._account.describe(self._places, now)))
             self._account.surround(self._places, now, math.inf, self._snapshots)
             yield from self._account.left_out
@@ -167,7 +169,7 @@ class Live:
 
     def drill(self, instances: Sequence[str], now: datetime) -> None:
         """Read cores and devices of some nodes from now on, the worst first, where calls and budget allow."""
-        with self._asking, suppress(Unavailable):
+        with self._last.asking, suppress(Unavailable):
             of = {instance: place for place in self._places for instance in self._resources.instances(place)}
             # Points of the last minutes are not out yet: from there on, so that the first step is whole.
             self.details.watch([(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag))
@@ -175,13 +177,13 @@ class Live:
     def receive(self, now: datetime) -> None:
         """Receive the notices that wait in queues; only a watch does, as what one process received is hidden from others."""
         if self.events.queues:
-            with self._asking:
+            with self._last.asking:
                 self._within(_SHARES["events"], lambda: self.events.receive(now))
 
     def settle(self, now: datetime) -> None:
         """Delete the messages whose notices the reading of `now` had: the tick is saved."""
         if self.events.queues:
-            with self._asking:
+            with self._last.asking:
                 self._within(_SHARES["events"], lambda: self.events.settle(now))
 
     def fleet(self, place: Place) -> PlaceFleet:
@@ -289,5 +291,8 @@ class Live:
         return bool(self._resources.instances(place) - reporting)
 
     def _quoted(self, now: datetime) -> QuotedPrices:
-        with self._asking:
+        known = self._account.prices  # what was polled once needs no turn: the tick that asks AWS may take minutes
+        if known is not None:
+            return known
+        with self._last.asking:
             return self._account.quoted(self.places, now)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +23,7 @@ from bot.cards.card import (
     Series,
     Table,
     Tone,
+    When,
     quiet,
     text,
 )
@@ -39,6 +40,8 @@ from bot.model.window import Window
 _MOST = 15
 _MOST_JOBS = 3
 _MOST_GAPS = 3
+_OLD = timedelta(minutes=1)
+"""How much older than the question a reading may be without a word."""
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -110,6 +113,14 @@ def fleet_card(
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
     return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | _spread_data(spread))
+
+
+def with_age(card: Card, reading: Reading, at: datetime) -> Card:
+    """Say of when the reading is where it is older than the question: AWS may be asked for minutes, and nobody waits for it."""
+    if at - reading.now < _OLD:
+        return card
+    age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
+    return replace(card, blocks=(*card.blocks, age), data={**card.data, "read_at": reading.now})
 
 
 def _no_nodes(reading: Reading) -> Card:

@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.compiling import CompileNote
-from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card
+from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card, with_age
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import no_cluster
 from bot.cards.card import Card
@@ -53,7 +53,8 @@ async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only thi
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
     spread = await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at)
-    return await asyncio.to_thread(fleet_card, mine, cluster, reading, spread, notes)
+    card = await asyncio.to_thread(fleet_card, mine, cluster, reading, spread, notes)
+    return with_age(card, reading, request.at)
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
@@ -87,7 +88,8 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
     rows, reading = await asyncio.to_thread(look_over, ports, request)
     still = [row for row in _of_cluster(rows, cluster, reading) if row.state in _STILL]
     unread = _host_unread(reading.frame("node"))
-    return idle_card(still, cluster, reading, sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still))
+    unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
+    return with_age(idle_card(still, cluster, reading, unsure), reading, request.at)
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
