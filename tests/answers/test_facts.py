@@ -1,0 +1,140 @@
+"""Facts are dated, name what was read, and say on their card when they are old."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from importlib.resources import files
+from itertools import pairwise
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.answers.access import Access
+from bot.app import App
+from bot.knowledge import load_knowledge
+from bot.model.anomaly import Detection
+from bot.model.fleet import Market
+from bot.model.request import Request, User
+from tests.answers.advice_world import ACCOUNT, CLAIMS, GPUS, OFFERED, TYPES, World, ask, quote, words
+from tests.belonging import MEMBER
+from tests.builders import NOON, ports_over
+
+ROOT = files("bot.knowledge")
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((ROOT / name).read_text(encoding="utf-8").splitlines()))
+
+
+def test_the_newest_published_factors_are_dated_of_2025() -> None:
+    assert {x.ratio for x in CLAIMS.pues} == {1.14}
+    grids = {x.region: x for x in CLAIMS.grids}
+    assert len(grids) >= 30
+    assert (grids["us-east-1"].kg_per_kwh, grids["us-west-2"].kg_per_kwh, grids["eu-north-1"].kg_per_kwh) == (0.418, 0.204, 0.02)
+    assert {x.asof.year for x in (*CLAIMS.grids, *CLAIMS.pues)} == {2025}
+
+
+# notes and speed-ups
+
+
+def test_fifteen_days_are_sooner_not_of_work() -> None:
+    told = words(ask(ACCOUNT, "roadmap"))
+    assert "15 days sooner" in told
+    assert "15 days of work" not in told
+
+
+def test_no_case_of_trn1_and_no_hypothetical_stands_for_p5_to_trn2() -> None:
+    assert not [x for x in CLAIMS.speedups if x.from_family.startswith("p5")]
+    assert not any("20 % slower" in x.says for x in CLAIMS.speedups)
+    assert ask(World(GPUS, quotes=(OFFERED,)), "migrate gpus").data["to"] == "trn2.48xlarge", "savings are claimed for them"
+
+
+# facts
+
+
+@pytest.mark.parametrize("name", sorted(x.name for x in ROOT.iterdir() if x.name.endswith(".csv")))
+def test_each_row_says_what_was_read(name: str) -> None:
+    for row in rows(name):
+        assert "not read" not in row["source"], row
+        assert "widely known" not in row["source"], row
+
+
+def test_blocks_of_p5_p4d_and_p6_and_hours_of_g5_and_g6_have_prices() -> None:
+    prices = load_knowledge().fallback_prices()
+    blocks = {x.instance_type for x in prices if x.market is Market.CAPACITY_BLOCK}
+    assert blocks >= {"p5.48xlarge", "p4d.24xlarge", "p6-b200.48xlarge"}
+    demand = {x.instance_type: x.usd_per_hour for x in prices if x.market is Market.ON_DEMAND}
+    assert {name for name in TYPES if name.startswith(("g5.", "g6."))} <= set(demand)
+    assert (demand["g5.48xlarge"], demand["g6.xlarge"]) == (Decimal("16.288"), Decimal("0.8048"))
+
+
+KINDS = [
+    ("programmes", 180, "credits"),
+    ("speedups", 365, "tco trn1 trn2 buy=capacity-block"),
+    ("notes", 365, "roadmap"),
+    ("packages", 365, "cuda flash-attn"),
+    ("grids", 550, "carbon 1d"),
+    ("pues", 550, "carbon 1d"),
+    (
+        "questions",
+        730,
+        "decide standard=yes stable=yes repeated=yes pytorch=yes spend=yes control_flow=no rl=no gnn=no moe=no cuda_only=no",
+    ),
+    ("chips", 730, "wait"),
+    ("efforts", 730, "breakeven 20000"),
+    ("powers", 1095, "carbon 1d"),
+]
+
+
+class Aged:
+    """The facts of this installation, one kind of them as old as the test says."""
+
+    def __init__(self, kind: str, days: int) -> None:
+        self.real, self.kind, self.asof = load_knowledge(), kind, NOON.date() - timedelta(days=days)
+
+    def __getattr__(self, name: str):
+        return getattr(self.real, name)
+
+    def claims(self):
+        claims = self.real.claims()
+        fresh = {
+            name: tuple(replace(x, asof=NOON.date()) if hasattr(x, "asof") else x for x in facts)
+            for name, facts in vars(claims).items()
+        }
+        return replace(claims, **fresh | {self.kind: tuple(replace(x, asof=self.asof) for x in fresh[self.kind])})
+
+
+@pytest.mark.parametrize(("kind", "days", "line"), KINDS, ids=[kind for kind, _, _ in KINDS])
+def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(kind: str, days: int, line: str) -> None:
+    def told(age: int) -> str:
+        ports = ports_over(
+            ACCOUNT, MemoryStore(), knowledge=Aged(kind, age), detect=lambda *_: Detection(), compiles=lambda *_: ()
+        )
+        request = Request(line, User("u", "u"), NOON, "slack", MEMBER)
+        return words(asyncio.run(App(ports, (), Access(), lambda: 0.0).answer(request)))
+
+    assert f"{days + 1} days old: check it" in told(days + 1)
+    assert "days old: check it" not in told(days)
+
+
+def test_prices_are_told_to_be_old_after_ninety_days() -> None:
+    assert "121 days old: look it up again" in words(ask(World(GPUS), "tco p5 trn1 buy=capacity-block"))
+    fresh = [quote(x, "30", "us-east-2", Market.CAPACITY_BLOCK) for x in ("p5.48xlarge", "trn1.32xlarge")]
+    assert "days old" not in words(ask(World(GPUS, quotes=fresh), "tco p5 trn1 buy=capacity-block"))
+
+
+def test_the_same_question_gives_everybody_the_same_number() -> None:
+    """G5: who asks changes no figure."""
+    told = []
+    for who in ("an-engineer", "finance"):
+        ports = ports_over(
+            ACCOUNT, MemoryStore(), knowledge=load_knowledge(), detect=lambda *_: Detection(), compiles=lambda *_: ()
+        )
+        app = App(ports, (), Access(), lambda: 0.0)
+        lines = ("tco p5 trn1", "size 70B", "carbon 1d", "capacity trn2.48xlarge")
+        told.append([asyncio.run(app.answer(Request(x, User(who, who), NOON, "slack", MEMBER))).data for x in lines])
+    assert all(one == other for one, other in pairwise(told))
