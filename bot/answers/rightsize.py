@@ -100,7 +100,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
         total += saved or Decimal(0)
         drawn.append(
             (
-                usage.cluster,
+                usage.cluster or "(no cluster)",
                 f"{usage.nodes} x {usage.type.name}",
                 share_text(usage),
                 _peak(usage),

@@ -173,5 +173,5 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
     every = usages(ports, request.at)
     mine = [x for x in every if what in ("", x.cluster)]
     if not mine:
-        raise no_cluster(what, (x.cluster for x in every))
+        raise no_cluster(what, (x.cluster for x in every if x.cluster))
     return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in mine])

@@ -91,6 +91,17 @@ def test_runs_of_another_model_or_type_are_no_speed() -> None:
     assert ask(ACCOUNT, "tco p5.48xlarge p4d.24xlarge").data["options"][1]["speed"] == pytest.approx(2496 / 7912)
 
 
+def test_runs_of_one_size_are_one_speed_and_a_shared_cluster_is_none() -> None:
+    """Two runs share the GPUs: whose tokens are whose nobody knows. One more on chips of its own is summed with the first."""
+    shared = World(GPUS, CHIPS, runs=(*RUNS, ("also-on-gpus", "gpus", 10e6, 70e9)))
+    assert ask(shared, "tco p5 trn1").data["options"][1]["speed"] == pytest.approx(3040 / 7912)
+    more = ("more", "trn1.32xlarge", "us-west-2", 4, 0.9, 100.0)
+    summed = World(GPUS, CHIPS, more, runs=(*RUNS, ("more-on-chips", "more", 24e6, 70.2e9)))
+    card = ask(summed, "tco p5 trn1")
+    assert [x["speed"] for x in card.data["options"][1:]] == [pytest.approx((36 + 24) / 2 / 60)]
+    assert "2 runs gained" in words(card)
+
+
 # one price of trn2.48xlarge
 
 

@@ -211,7 +211,7 @@ def _share(kind: InstanceType, types: Types) -> float:
 def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
     factor = new.bf16_tflops / old.bf16_tflops
     says = f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS)"
-    source, asof = f"{new.source}; {old.source}", min(old.asof, new.asof)
+    source, asof = "; ".join(dict.fromkeys((new.source, old.source))), min(old.asof, new.asof)
     return SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof)
 
 
