@@ -225,6 +225,7 @@ OLDEST_DAYS: Mapping[type, int] = {
     Conflict: _YEAR,
     Note: _YEAR,
     Package: _YEAR,
+    Transfer: _YEAR,
     Programme: 180,
     Question: 2 * _YEAR,
     Effort: 2 * _YEAR,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -76,13 +77,14 @@ class World:
         return [x for x in self.quoted if x.instance_type == name and region in ("", x.region)]
 
 
-def ask(world: World, line: str) -> Card:
+def ask(world: World, line: str, *, who: str = "u", knowledge: Any = None) -> Card:
     def detect(reading, _policy, _known):
         return Detection(states=dict.fromkeys(reading.inventory.instances, NodeState.BUSY))
 
-    ports = ports_over(world, MemoryStore(), knowledge=load_knowledge(), detect=detect, compiles=lambda *_: ())
+    facts = knowledge or load_knowledge()
+    ports = ports_over(world, MemoryStore(), knowledge=facts, detect=detect, compiles=lambda *_: ())
     app = App(ports, (), Access(), lambda: 0.0)
-    return asyncio.run(app.answer(Request(line, User("u", "u"), NOON, "slack", MEMBER)))
+    return asyncio.run(app.answer(Request(line, User(who, who), NOON, "slack", MEMBER)))
 
 
 def words(card: Card) -> str:

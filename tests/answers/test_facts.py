@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from importlib.resources import files
-from itertools import pairwise
 
 import pytest
 
-from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
-from bot.app import App
 from bot.knowledge import load_knowledge
-from bot.model.anomaly import Detection
 from bot.model.fleet import Market
-from bot.model.request import Request, User
 from tests.answers.advice_world import ACCOUNT, CLAIMS, GPUS, OFFERED, TYPES, World, ask, quote, words
-from tests.belonging import MEMBER
-from tests.builders import NOON, ports_over
+from tests.builders import NOON
 
 ROOT = files("bot.knowledge")
 
@@ -77,6 +69,9 @@ KINDS = [
     ("speedups", 365, "tco trn1 trn2 buy=capacity-block"),
     ("notes", 365, "roadmap"),
     ("packages", 365, "cuda flash-attn"),
+    ("savings", 365, "migrate gpus to trn2.48xlarge"),
+    ("conflicts", 365, "migrate gpus to trn2.48xlarge"),
+    ("transfers", 365, "tco p5 trn1"),
     ("grids", 550, "carbon 1d"),
     ("pues", 550, "carbon 1d"),
     (
@@ -111,11 +106,7 @@ class Aged:
 @pytest.mark.parametrize(("kind", "days", "line"), KINDS, ids=[kind for kind, _, _ in KINDS])
 def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(kind: str, days: int, line: str) -> None:
     def told(age: int) -> str:
-        ports = ports_over(
-            ACCOUNT, MemoryStore(), knowledge=Aged(kind, age), detect=lambda *_: Detection(), compiles=lambda *_: ()
-        )
-        request = Request(line, User("u", "u"), NOON, "slack", MEMBER)
-        return words(asyncio.run(App(ports, (), Access(), lambda: 0.0).answer(request)))
+        return words(ask(ACCOUNT, line, knowledge=Aged(kind, age)))
 
     assert f"{days + 1} days old: check it" in told(days + 1)
     assert "days old: check it" not in told(days)
@@ -129,12 +120,6 @@ def test_prices_are_told_to_be_old_after_ninety_days() -> None:
 
 def test_the_same_question_gives_everybody_the_same_number() -> None:
     """G5: who asks changes no figure."""
-    told = []
-    for who in ("an-engineer", "finance"):
-        ports = ports_over(
-            ACCOUNT, MemoryStore(), knowledge=load_knowledge(), detect=lambda *_: Detection(), compiles=lambda *_: ()
-        )
-        app = App(ports, (), Access(), lambda: 0.0)
-        lines = ("tco p5 trn1", "size 70B", "carbon 1d", "capacity trn2.48xlarge")
-        told.append([asyncio.run(app.answer(Request(x, User(who, who), NOON, "slack", MEMBER))).data for x in lines])
-    assert all(one == other for one, other in pairwise(told))
+    lines = ("tco p5 trn1", "size 70B", "size", "carbon 1d", "capacity trn2.48xlarge", "migrate llama")
+    for line in lines:
+        assert ask(ACCOUNT, line, who="an-engineer").data == ask(ACCOUNT, line, who="finance").data
