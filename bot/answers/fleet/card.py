@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.compiling import CompileNote, compile_blocks, compile_data, log_blocks
 from bot.answers.fleet.heat import fleet_heat
+from bot.answers.fleet.unread import gaps, no_nodes, unread
 from bot.cards.card import (
     Align,
     Block,
@@ -23,7 +24,6 @@ from bot.cards.card import (
     Series,
     Table,
     Tone,
-    When,
     quiet,
     text,
 )
@@ -39,9 +39,6 @@ from bot.model.window import Window
 
 _MOST = 15
 _MOST_JOBS = 3
-_MOST_GAPS = 3
-_OLD = timedelta(minutes=1)
-"""How much older than the question a reading may be without a word."""
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -99,10 +96,10 @@ def fleet_card(
 ) -> Card:
     """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` those that compile."""
     if not rows:
-        return _no_nodes(reading)
+        return no_nodes(reading)
     per_hour = _sum(rows)
     trouble = _trouble(rows)
-    blocks: list[Block] = [*([text(trouble)] if trouble else []), *_unread(reading), *compile_blocks(compiles, reading.now)]
+    blocks: list[Block] = [*([text(trouble)] if trouble else []), *unread(reading), *compile_blocks(compiles, reading.now)]
     mine = {row.instance.id for row in rows}
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
     blocks += _spread_texts(spread)
@@ -115,32 +112,6 @@ def fleet_card(
     return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | _spread_data(spread))
 
 
-def with_age(card: Card, reading: Reading, at: datetime) -> Card:
-    """Say of when the reading is where it is older than the question: AWS may be asked for minutes, and nobody waits for it."""
-    if at - reading.now < _OLD:
-        return card
-    age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
-    return replace(card, blocks=(*card.blocks, age), data={**card.data, "read_at": reading.now})
-
-
-def _no_nodes(reading: Reading) -> Card:
-    """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
-    if reading.gaps:
-        return Card("It is not known which nodes run", Tone.WARNING, _unread(reading), {"nodes": [], "gaps": _gaps(reading)})
-    return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
-
-
-def _unread(reading: Reading) -> tuple[Block, ...]:
-    """Name what could not be read, before the nodes that could be are listed."""
-    more = len(reading.gaps) - _MOST_GAPS
-    rest = (quiet(f"And {counted(more, 'more gap')}; 'doctor' lists them."),) if more > 0 else ()
-    return (*(text(f"Not read this time: {gap}") for gap in reading.gaps[:_MOST_GAPS]), *rest)
-
-
-def _gaps(reading: Reading) -> list[str]:
-    return [str(gap) for gap in reading.gaps]
-
-
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
     """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
@@ -148,7 +119,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
     if not rows and reading.gaps:
         title = f"No node stands idle{where}, as far as could be read"
-        return Card(title, Tone.WARNING, _unread(reading), data | {"gaps": _gaps(reading)})
+        return Card(title, Tone.WARNING, unread(reading), data | {"gaps": gaps(reading)})
     if not rows:
         return Card(
             f"No node stands idle{where}", Tone.GOOD, (text("Every running node works, compiles, or has just started."),), data
@@ -161,7 +132,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         )
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
     table = node_table(rows, apart=not cluster)
-    return Card(title, Tone.WARNING, (*_unread(reading), table, quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data)
+    return Card(title, Tone.WARNING, (*unread(reading), table, quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data)
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:

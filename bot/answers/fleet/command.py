@@ -11,7 +11,8 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.compiling import CompileNote
-from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card, with_age
+from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card
+from bot.answers.fleet.unread import with_age
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import no_cluster
 from bot.cards.card import Card
