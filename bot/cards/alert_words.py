@@ -105,7 +105,9 @@ def price_words(alert: Alert) -> str:
         return f"Billed through {through}{later}"
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
     few = f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them" if waste.unpriced else ""
-    return f"Estimated at {_PRICES.get(waste.basis, waste.basis)}{dated}{few}"
+    basis, _, whose = waste.basis.partition(", ")
+    of_whom = f" ({whose})" if whose else ""
+    return f"Estimated at {_PRICES.get(basis, basis)}{of_whom}{dated}{few}"
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:

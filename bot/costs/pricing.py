@@ -9,9 +9,10 @@ from decimal import Decimal
 
 from bot.errors import TrnbotError
 from bot.model.fleet import FileSystem, Instance, Inventory, Market, Reservation, Volume
-from bot.model.price import AccountRates, Basis, Price, StoragePrice
+from bot.model.price import AccountRates, Basis, Price, StoragePrice, Whose
+from bot.model.spend import Filter
 from bot.model.window import Window
-from bot.ports import Ports
+from bot.ports import Billing, Ports
 
 HOURS_A_MONTH = 730
 _ORDER = list(Basis)
@@ -26,8 +27,13 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
     market, unless nothing else is known; the same region wins, then the surest basis, then the newest date.
     """
     every = list(quotes)
-    own = blended(every, region) if market in _COMMITTED else None
-    return own or min(every, key=lambda price: _rank(price, market, region), default=None)
+    own = _named(blended(every, region), Whose.ACCOUNT) if market in _COMMITTED else None
+    best = own or min(every, key=lambda price: _rank(price, market, region), default=None)
+    return _named(best, Whose.MARKET) if best and best.hours and not best.whose else best
+
+
+def _named(price: Price | None, whose: Whose) -> Price | None:
+    return replace(price, whose=whose) if price else None
 
 
 def blended(quotes: Iterable[Price], region: str) -> Price | None:
@@ -58,7 +64,7 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
         for rate in rates.by_cluster.get(labels.cluster, ())
         if (rate.instance_type, rate.region) == (labels.instance_type, labels.region) and _bought_alike(rate.market, market)
     )
-    return own or _mean_of(peers)
+    return _named(own, Whose.OWN) or _named(_mean_of(peers), Whose.CLUSTER)
 
 
 def _bought_alike(one: Market, other: Market) -> bool:
@@ -103,6 +109,22 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
         return price.usd_per_hour if price else None
 
     return hour_of
+
+
+def billed_hours(billing: Billing, inventory: Inventory, window: Window) -> Mapping[str, Mapping[datetime, Decimal]]:
+    """Return the amortised USD of each billed UTC hour of each instance; nothing where the bill tells no hours or resources."""
+    types = tuple(sorted({x.labels.instance_type for x in inventory.instances.values()}))
+    whole = Window(window.start.replace(minute=0, second=0, microsecond=0), window.end)
+    try:
+        rows = billing.tally(whole, ("resource", "hour"), [Filter("instance_type", types)]).rows
+    except TrnbotError:
+        return {}
+    hours: dict[str, dict[datetime, Decimal]] = {}
+    for row in rows:
+        instance = row.key["resource"].rpartition("/")[2]
+        if instance in inventory.instances and row.money.amortised > 0:
+            hours.setdefault(instance, {})[datetime.fromisoformat(row.key["hour"])] = row.money.amortised
+    return hours
 
 
 class Pricing:
@@ -163,9 +185,25 @@ class Pricing:
         return self._chosen[key]
 
     def _reserved(self, reservation: Reservation) -> Price | None:
-        """Return the price of an hour of a whole reservation, used or not: its instances, each at its type's price."""
-        price = self._of(reservation.labels.instance_type, reservation.labels.region, reservation.market)
+        """Return the price of an hour of a whole reservation, of which nothing is used: each place at what the bill says of it.
+
+        A place that was never empty costs what it will: in a Capacity Block its share of the fee, else the on-demand price,
+        which no Savings Plan has taken.
+        """
+        price = _named(_mean_of(self._rates.by_reservation.get(reservation.labels.resource, ())), Whose.OWN) or self._held(
+            reservation
+        )
         return replace(price, usd_per_hour=price.usd_per_hour * reservation.total) if price else None
+
+    def _held(self, reservation: Reservation) -> Price | None:
+        labels = reservation.labels
+        market = Market.ON_DEMAND if reservation.market is Market.RESERVED else reservation.market
+        quotes = self.quotes(labels.instance_type, labels.region)
+        same = [price for price in quotes if price.market is market and labels.region in ("", price.region)]
+        best = min(same, key=lambda price: _rank(price, market, labels.region), default=None)
+        if best is None:
+            return self._of(labels.instance_type, labels.region, reservation.market)
+        return _named(best, Whose.MARKET) if best.hours else best
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
         """Return the price of storage: its own lines of a settled week, else the list price of its kind."""

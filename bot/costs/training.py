@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.model.fleet import Instance
-from bot.model.frame import Doubles, Frame
+from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents
 from bot.model.run import Run
 
@@ -22,11 +21,32 @@ _LATER = timedelta(seconds=60)
 
 @dataclass(frozen=True)
 class Paid:
-    """State one node of a run: when it ran, and the USD of an hour."""
+    """State one node of a run: when it ran, the USD of an hour, and of each hour that was billed by itself."""
 
     started_at: datetime
     ended_at: datetime | None
     usd_per_hour: Decimal
+    hourly: Mapping[datetime, Decimal] = field(default_factory=dict)
+
+    def up(self, begins: Doubles, ends: Doubles) -> Doubles:
+        """Return the hours that it was up within spans, both in seconds since 1970."""
+        ended = self.ended_at.timestamp() if self.ended_at else math.inf
+        within: Doubles = (np.minimum(ends, ended) - np.maximum(begins, self.started_at.timestamp())).clip(0) / 3600
+        return within
+
+    def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
+        """Return the USD of an hour at times in seconds since 1970, and which of them were billed.
+
+        An hour in which it came or went is billed for the time that it was up.
+        """
+        hours, place = np.unique(begins // 3600, return_inverse=True)
+        usd = np.full(hours.size, float(self.usd_per_hour))
+        billed = np.zeros(hours.size, dtype=bool)
+        for i, up in enumerate(self.up(hours * 3600, hours * 3600 + 3600)):
+            cost = self.hourly.get(datetime.fromtimestamp(int(hours[i]) * 3600, UTC))
+            if cost is not None and up > 0:
+                usd[i], billed[i] = float(cost) / up, True
+        return usd[place], billed[place]
 
 
 @dataclass(frozen=True)
@@ -48,7 +68,7 @@ class RunCost:
     whole: bool
     """Whether the run's first step was seen; else everything counts from `since` on."""
     nodes: float
-    """Mean over the time."""
+    """Mean over the time; of nodes that several runs share, its part."""
     usd: Decimal
     epochs: tuple[Epoch, ...]
     partial_epoch: float | None
@@ -58,6 +78,8 @@ class RunCost:
     checkpoints: int | None
     losses: tuple[tuple[float, Decimal, float], ...]
     """Each new lowest loss (mean of an hour) with the USD and the hours until it was reached."""
+    billed: float = 0.0
+    """Share of its node-hours that cost what they were billed at; the others cost their nodes' price."""
 
     @property
     def usd_per_epoch(self) -> Decimal | None:
@@ -98,19 +120,26 @@ def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
     return cents(sum(amounts, Decimal(0)) / len(amounts))
 
 
-def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
+def reporting(series: Frame, row: int) -> slice | None:
+    """Return the steps from a run's first report to its last, None where it never reported."""
+    reported = np.flatnonzero(~np.isnan(series.values[row]).all(axis=1))
+    return slice(int(reported[0]), int(reported[-1]) + 1) if reported.size else None
+
+
+def run_cost(run: Run, series: Frame, nodes: Sequence[Paid], among: Doubles | None = None) -> RunCost | None:
     """Return the cost of a run while it was seen; `series` holds its one row; None where it never reported.
 
     A node counts from its start to its end, or to the run's last report: also while it restarts, waits or compiles.
+    `among` is how many runs share the nodes at each step, (n_steps,).
     """
-    reported = np.flatnonzero(~np.isnan(series.values[0]).all(axis=1))
-    if not reported.size:
+    span = reporting(series, 0)
+    if span is None:
         return None
-    first, last = int(reported[0]), int(reported[-1])
+    first, last = span.start, span.stop - 1
     cut = replace(series, start=series.start + first * series.step, values=series.values[:, first : last + 1])
-    node_hours, spent = _spent(cut, nodes)
+    node_hours, spent, billed = _spent(cut, nodes, np.ones(cut.n_steps) if among is None else among[span])
     epochs = _line(cut, "run_epoch_count")
-    whole = first > 0 and (epochs is None or epochs[0] < 0.5)
+    whole = first > 0 and (epochs is None or bool(epochs[0] < 0.5))
     finished = _epochs(epochs, spent, cut.step, whole)
     partial = float(epochs[-1] % 1) if epochs is not None else None
     total = _usd(spent[-1])
@@ -130,26 +159,22 @@ def run_cost(run: Run, series: Frame, nodes: Sequence[Paid]) -> RunCost | None:
         float(tokens[-1] - (0 if whole else tokens[0])) if tokens is not None else None,
         _checkpoints(cut),
         _losses(cut, spent),
+        billed,
     )
 
 
-def paid(instances: Sequence[tuple[Instance, Decimal]]) -> tuple[Paid, ...]:
-    """Return the nodes of a run with the price of each one's hour."""
-    return tuple(Paid(instance.launched_at, instance.ended_at, usd) for instance, usd in instances)
-
-
-def _spent(cut: Frame, nodes: Sequence[Paid]) -> tuple[float, Doubles]:
-    """Return node-hours, and the USD spent up to the start and the end of every step (n + 1 values)."""
-    hours, dollars = 0.0, np.zeros(cut.n_steps)
+def _spent(cut: Frame, nodes: Sequence[Paid], among: Doubles) -> tuple[float, Doubles, float]:
+    """Return node-hours, the USD spent up to the start and the end of every step (n + 1 values), and the billed share."""
+    hours, of_bill, dollars = 0.0, 0.0, np.zeros(cut.n_steps)
     step = cut.step.total_seconds()
-    edges = np.arange(cut.n_steps) * step
+    begins: Doubles = cut.start.timestamp() + np.arange(cut.n_steps, dtype=np.float64) * step
     for node in nodes:
-        begun = (node.started_at - cut.start).total_seconds()
-        ended = (node.ended_at - cut.start).total_seconds() if node.ended_at else math.inf
-        up = (np.minimum(edges + step, ended) - np.maximum(edges, begun)).clip(0, step) / 3600
+        up = node.up(begins, begins + step) / among
+        rates, billed = node.rates(begins)
         hours += float(up.sum())
-        dollars += up * float(node.usd_per_hour)
-    return hours, np.append(0.0, np.cumsum(dollars))
+        of_bill += float(up[billed].sum())
+        dollars += up * rates
+    return hours, np.append(0.0, np.cumsum(dollars)), of_bill / hours if hours else 0.0
 
 
 def _line(cut: Frame, metric: str) -> Doubles | None:

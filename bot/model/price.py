@@ -21,6 +21,15 @@ class Basis(StrEnum):
     FALLBACK = "dated fallback"
 
 
+class Whose(StrEnum):
+    """Name whose billed hours a rate is of, the nearest to a thing first."""
+
+    OWN = "own hours"
+    CLUSTER = "its cluster's hours"
+    MARKET = "hours of its market in the account"
+    ACCOUNT = "the account's mean"
+
+
 @dataclass(frozen=True)
 class Price:
     """State the USD for one hour of one thing of `instance_type` in `region`."""
@@ -35,10 +44,17 @@ class Price:
     zone: str = ""
     hours: float = 0.0
     """Instance-hours behind a billed rate; 0 for a quote."""
+    whose: Whose | None = None
+    """Whose hours a billed rate is of; None for a quote."""
+
+    @property
+    def found_by(self) -> str:
+        """Read as `billed, own hours` or `price list`: which of the steps to a price of an hour gave this one."""
+        return f"{self.basis}, {self.whose}" if self.whose else str(self.basis)
 
     def __str__(self) -> str:
         """Read as `$21.50 an hour, on-demand, price list of 2026-11-20`."""
-        return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {self.basis} of {self.asof:%Y-%m-%d}"
+        return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {self.found_by} of {self.asof:%Y-%m-%d}"
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | 
         month_end=cents(middle),
         month_end_low=cents(low),
         month_end_high=cents(high),
-        basis=str(price.basis) if price else "the bill",
+        basis=price.found_by if price else "the bill",
         priced_at=price.asof if price else None,
     )
 

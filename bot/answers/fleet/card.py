@@ -230,9 +230,11 @@ def _heat(rows: Sequence[NodeRow], reading: Reading) -> list[Block]:
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:
-    prices = {str(row.price.basis): row.price.asof for row in rows if row.price}
+    prices = [row.price for row in rows if row.price]
+    counts = Counter(price.found_by for price in prices)
+    newest = {way: max(price.asof for price in prices if price.found_by == way) for way in counts}
     missing = sum(row.price is None for row in rows)
-    dated = ", ".join(f"{basis} ({asof:%Y-%m-%d})" for basis, asof in sorted(prices.items()))
+    dated = "; ".join(f"{n:,} {way} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common())
     prices_text = f"Prices: {dated}." if dated else ""
     return f"{prices_text} {counted(missing, 'node')} without a known price.".strip() if missing else prices_text
 
@@ -249,6 +251,7 @@ def _data(row: NodeRow) -> dict[str, object]:
         "utilization_ratio": None if row.used is None else round(row.used, 4),
         "usd_per_hour": row.usd_per_hour if row.price else None,
         "price": str(row.price) if row.price else None,
+        "basis": row.price.found_by if row.price else None,
     }
 
 

@@ -58,7 +58,8 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
     buttons += [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")] if len(runs) > 1 else []
-    note = quiet("Estimated: hours of the nodes at today's price, lost and repeated work included; storage is separate.")
+    billed = sum(x.billed for _, x in runs) / len(runs)
+    note = quiet(f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; storage is separate.")
     title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were observed"
     blocks = (Table(columns, rows, rest=rest), note, Buttons(tuple(buttons)))
     return Card(title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]})
@@ -88,7 +89,7 @@ def run_card(
         )
     if len(cost.epochs) > 1:
         blocks.append(_chart(cost))
-    blocks += [_about(types, by, unpriced), *map(quiet, _price_texts(prices))]
+    blocks += [_about(cost, types, by, unpriced), *map(quiet, _price_texts(prices))]
     words = quote(name)
     shown = Buttons(
         (
@@ -111,6 +112,7 @@ def run_data(cost: RunCost) -> dict[str, Any]:
         "whole": cost.whole,
         "nodes": round(cost.nodes, 2),
         "usd": cost.usd,
+        "billed_ratio": round(cost.billed, 4),
         "epochs": len(cost.epochs),
         "partial_epoch": cost.partial_epoch,
         "partial_usd": cost.partial_usd,
@@ -156,10 +158,19 @@ def _chart(cost: RunCost) -> Chart:
     return Chart(ChartKind.BAR, "Cost of an epoch", "$", series, categories=tuple(f"{x.number}" for x in shown), summary=summary)
 
 
-def _about(types: Sequence[str], by: str, unpriced: int) -> Text:
+def _about(cost: RunCost, types: Sequence[str], by: str, unpriced: int) -> Text:
     missing = f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
     lost = "Every attempt counts, so lost and repeated work is included."
-    return quiet(f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, at today's price. {lost}{missing}")
+    paid = _paid(cost.billed)
+    return quiet(f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, {paid}. {lost}{missing}")
+
+
+def _paid(billed: float) -> str:
+    """Say by which price the hours of nodes are counted."""
+    if billed >= 0.995:
+        return "each at what that very hour was billed"
+    share = f"{billed * 100:.0f} % of them at what that very hour was billed, the others " if billed >= 0.005 else ""
+    return f"{share}at the price of their node"
 
 
 def _price_texts(prices: Sequence[Price]) -> Iterator[str]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
 
 from bot.costs.compare import RunComparison, Sample, compare
-from bot.costs.pricing import Pricing
-from bot.costs.training import RunCost, paid, run_cost
+from bot.costs.pricing import Pricing, billed_hours
+from bot.costs.training import Paid, RunCost, reporting, run_cost
 from bot.errors import WrongInput, nearest
 from bot.model.fleet import Instance
+from bot.model.frame import Doubles, Frame
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.run import Run
+from bot.model.window import Window
 from bot.ports import Documents, Ports
 from bot.watch.tick import Watch
 
@@ -69,7 +74,11 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     """Return every run that is seen at the time, the dearest first; may block."""
     reading = Watch(ports, ()).read(at)
     pricing = Pricing(ports).at(at)
-    runs = [costed for run in reading.runs if (costed := _costed(run, reading, pricing))]
+    frame = reading.frame("run")
+    if frame is None or not reading.runs:
+        return ()
+    hours = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
+    runs = [costed for run in reading.runs if (costed := _costed(run, reading, frame, (pricing, hours)))]
     return tuple(sorted(runs, key=lambda x: -x.cost.usd))
 
 
@@ -123,38 +132,58 @@ def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> R
         return None
 
 
-def _costed(run: Run, reading: Reading, pricing: Pricing) -> Costed | None:
-    frame = reading.frame("run")
-    row = (
-        next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)), None)
-        if frame
-        else None
-    )
-    if frame is None or row is None:
+_Prices = tuple[Pricing, Mapping[str, Mapping[datetime, Decimal]]]
+
+
+def _costed(run: Run, reading: Reading, frame: Frame, prices: _Prices) -> Costed | None:
+    row = _row(run, frame)
+    if row is None:
         return None
-    mine, by, parts = _nodes(run, reading)
+    pricing, hours = prices
+    mine, by, among = _nodes(run, reading, frame)
     priced = [(instance, price) for instance in mine if (price := pricing.instance(instance))]
-    nodes = paid([(instance, price.usd_per_hour / parts) for instance, price in priced])
-    cost = run_cost(run, frame.pick([row]), nodes)
+    nodes = [Paid(x.launched_at, x.ended_at, price.usd_per_hour, hours.get(x.id, {})) for x, price in priced]
+    cost = run_cost(run, frame.pick([row]), nodes, among)
     if cost is None:
         return None
     types = tuple(sorted({instance.labels.instance_type for instance in mine}))
     return Costed(cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced))
 
 
-def _nodes(run: Run, reading: Reading) -> tuple[list[Instance], str, int]:
-    """Return the nodes that a run is charged with, how they were found, and among how many runs they are shared."""
+def _row(run: Run, frame: Frame) -> int | None:
+    return next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)), None)
+
+
+def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], str, Doubles]:
+    """Return the nodes that a run is charged with, how they were found, and among how many runs they are shared at each step."""
     labels = run.labels
     cluster = [x for x in reading.inventory.instances.values() if x.labels.cluster == labels.cluster]
-    for mine, by in (
-        ([x for x in cluster if x.labels.job == labels.job], "the job label"),
-        ([x for x in cluster if x.project == labels.job], "the project tag"),
-    ):
+    for mine, by in ((_labelled(run, cluster), "the job label"), (_tagged(run, cluster), "the project tag")):
         if mine:
-            return mine, by, 1
-    parts = sum(x.labels.cluster == labels.cluster for x in reading.runs)
-    return (
-        cluster,
-        "the whole cluster" if parts == 1 else f"1/{parts} of the cluster, as no tag tells whose nodes are whose",
-        parts,
-    )
+            return mine, by, np.ones(frame.n_steps)
+    runs = [x for x in reading.runs if x.labels.cluster == labels.cluster]
+    owned = {x.id for other in runs for x in _labelled(other, cluster) or _tagged(other, cluster)}
+    sharing = [other for other in runs if not (_labelled(other, cluster) or _tagged(other, cluster))]
+    among = _among(sharing, frame)
+    span = reporting(frame, _row(run, frame) or 0)
+    most = int(among[span].max()) if span else 1
+    whole = "the whole cluster" if most == 1 else f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    return [x for x in cluster if x.id not in owned], whole, among
+
+
+def _labelled(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
+    return [x for x in nodes if x.labels.job == run.labels.job]
+
+
+def _tagged(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
+    return [x for x in nodes if x.project == run.labels.job]
+
+
+def _among(runs: Sequence[Run], frame: Frame) -> Doubles:
+    """Return how many of the runs go on at each step, at least one: one that is over shares nothing."""
+    counts = np.zeros(frame.n_steps)
+    for run in runs:
+        row = _row(run, frame)
+        if row is not None and (span := reporting(frame, row)):
+            counts[span] += 1
+    return np.maximum(counts, 1)
