@@ -88,7 +88,7 @@ class App:
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
-        await asyncio.to_thread(remember_estimate, as_of(self.ports, now), now)
+        await asyncio.to_thread(remember_estimate, as_of(self.ports, now), now, result.reading)
         gaps = tuple(map(str, result.reading.gaps))
         self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
         return result

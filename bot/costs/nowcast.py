@@ -1,23 +1,52 @@
-"""Forecast the cost of the month at its end, with an honest range."""
+"""Forecast the cost of the month at its end, with an honest range: what recurs goes on, and a fee counts at its day.
+
+Every answer that tells a month's end asks here: `cost`, `reconcile`, the estimate that the watch keeps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Protocol
 
+from bot.costs.tally import settled_by
+from bot.errors import WrongInput
+from bot.model.money import cents
 from bot.model.outlook import Forecast
-from bot.model.window import Window
+from bot.model.projection import FEWEST, MOST, is_seldom, project
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window, month_of
 
-_FEWEST, _MOST = 3, 14
-# Student's t at 90 % (two-sided 80 %) for 2 to 13 degrees of freedom.
-_T80 = (1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350)
+Daily = Mapping[date, Decimal]
+_DAY = timedelta(days=1)
+
+
+class Tallies(Protocol):
+    """Ask the bill for sums, pods split or not."""
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window by dimensions."""
+        ...
+
+
+@dataclass(frozen=True)
+class MonthBill:
+    """Hold what a forecast is made of, amortised: what recurs day by day, and one-off charges at their day."""
+
+    daily: Daily
+    fees: Daily = field(default_factory=dict)
+    due: Daily = field(default_factory=dict)
+    """Fees of the month before that come each month, at the day when they are expected again."""
+    billed: Decimal = Decimal(0)
+    """All of the month that was billed by now, unsettled days included."""
 
 
 @dataclass(frozen=True)
 class Nowcast:
-    """State a month's end: `spent` over its settled days, and the forecast with an 80 % range."""
+    """State a month's end: `spent` over its settled days, and the forecast with its range."""
 
     month: Window
     settled: datetime
@@ -26,28 +55,164 @@ class Nowcast:
     low: Decimal
     high: Decimal
     days_used: int
+    fees: Decimal = Decimal(0)
+    """Of it one-off charges and monthly fees, which are counted once."""
+    running_since: date | None = None
+    """From when on it rests on the nodes that ran, as no bill of these days has settled; None where they are not known."""
 
 
-def month_end(daily: Mapping[date, Decimal], month: Window, settled: datetime) -> Nowcast | None:
-    """Forecast from the last 3 to 14 settled days (days of the month before count), None with fewer.
+def month_end(bill: MonthBill, month: Window, settled: datetime, running: Daily | None = None) -> Nowcast | None:
+    """Forecast from the settled days (those of the month before count), None with fewer than three.
 
-    Range: the prediction interval of a sum of m further days after n observed, t s sqrt(m + m²/n); low is never under `spent`
-    unless days were negative.
+    `running` is the cost of the nodes that ran, by day, up to today: it tells how the days since the bill differ from the
+    settled ones. Low is never under what is billed, unless days were negative.
     """
     until = min(settled, month.end).date()
-    days = sorted(day for day in daily if day < until)[-_MOST:]
-    if len(days) < _FEWEST:
+    days = _without_gap(bill.daily, until)
+    if len(days) < FEWEST:
         return None
-    spent = sum((daily[day] for day in daily if month.start.date() <= day < until), Decimal(0))
-    left = Decimal(max(0, (month.end.date() - max(until, month.start.date())).days))
-    values = [daily[day] for day in days]
-    n = Decimal(len(values))
-    mean = sum(values, Decimal(0)) / n
-    spread = (sum(((value - mean) ** 2 for value in values), Decimal(0)) / (n - 1)).sqrt()
-    reach = Decimal(str(_T80[len(values) - _FEWEST])) * spread * (left + left * left / n).sqrt()
-    forecast = spent + left * mean
-    floor = spent if min(values) >= 0 else forecast - reach
-    return Nowcast(month, settled, spent, forecast, max(floor, forecast - reach), forecast + reach, len(values))
+    start, end = month.start.date(), month.end.date()
+    values = [bill.daily[day] for day in days]
+    since = _since(running or {}, days, values)
+    ahead = max(0, (end - max(until, start)).days)
+    known = [float(value) for value in since.values()][:ahead] if until >= start else []
+    projection = project([*map(float, values), *known], ahead - len(known))
+    assert projection
+    fees = sum((usd for day, usd in bill.fees.items() if start <= day < end), Decimal(0))
+    due = sum((usd for day, usd in bill.due.items() if until <= day < end), Decimal(0))
+    spent = sum((usd for day, usd in bill.daily.items() if start <= day < until), Decimal(0)) + fees
+    sure = spent + due + _usd(sum(known))
+    least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
+    low, about, high = (max(least, sure + _usd(usd)) for usd in (projection.low, projection.mean, projection.high))
+    return Nowcast(month, settled, spent, about, low, high, len(days), fees + due, until if known else None)
+
+
+def _usd(amount: float) -> Decimal:
+    return cents(Decimal(repr(amount)))
+
+
+def _without_gap(daily: Daily, until: date) -> list[date]:
+    """Return the newest days before `until` that follow each other."""
+    days: list[date] = []
+    for day in sorted((day for day in daily if day < until), reverse=True)[:MOST]:
+        if days and days[-1] - day > _DAY:
+            break
+        days.append(day)
+    return days[::-1]
+
+
+_ALIKE = 3
+"""Settled days that the days since are held against."""
+
+
+def _since(running: Daily, days: Sequence[date], values: Sequence[Decimal]) -> dict[date, Decimal]:
+    """Return the cost of the days since the settled ones: those days' rest, and the nodes that ran."""
+    newest = [(day, value) for day, value in zip(days, values, strict=True) if day in running][-_ALIKE:]
+    if len(newest) < _ALIKE:
+        return {}
+    rest = sum((value - running[day] for day, value in newest), Decimal(0)) / len(newest)
+    later: dict[date, Decimal] = {}
+    day = days[-1] + _DAY
+    while day in running:
+        later[day] = max(Decimal(0), rest + running[day])
+        day += _DAY
+    return later
+
+
+_BACK = timedelta(days=62)
+"""How far before the month its bill is looked at: what came in each of the two months before comes again."""
+
+
+def forecast_month(billing: Tallies, at: datetime, where: Sequence[Filter] = (), running: Daily | None = None) -> Nowcast | None:
+    """Forecast the month of `at` from what was billed by then; None where too few days have settled. May block."""
+    month = month_of(at)
+    bill, settled = month_bill(billing, month, at, where)
+    return month_end(bill, month, settled, running) if settled else None
+
+
+def month_bill(billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()) -> tuple[MonthBill, datetime | None]:
+    """Return what a forecast of a month is made of, and until when the bill has settled; may block."""
+    tally = _by_line(billing, Window(month.start - _BACK, min(month.end, at)), where)
+    settled = settled_by(tally, at)
+    if settled is None:
+        return MonthBill({}), None
+    lines: defaultdict[Line, dict[date, Decimal]] = defaultdict(dict)
+    for row in tally.rows:
+        lines[_line(row.key)][date.fromisoformat(row.key["day"])] = row.money.amortised
+    lumps = _lumps(billing, lines, settled.date(), where)
+    return _parted(lines, lumps, month, settled.date()), settled
+
+
+Line = tuple[str, ...]
+_LINE = ("service", "usage_type")
+
+
+def _line(key: Mapping[str, str]) -> Line:
+    return tuple(key.get(name, "") for name in _LINE)
+
+
+def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
+    try:
+        return billing.tally(window, ("day", *_LINE), where)
+    except WrongInput:
+        return billing.tally(window, ("day",), where)
+
+
+def _parted(lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Window, until: date) -> MonthBill:
+    """Part what recurs from what is charged at once, and find what is charged at once each month."""
+    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+    fees: defaultdict[date, Decimal] = defaultdict(Decimal)
+    due: defaultdict[date, Decimal] = defaultdict(Decimal)
+    start = month.start.date()
+    for line, amounts in lines.items():
+        at_once = lumps.get(line, {})
+        for day, usd in amounts.items():
+            daily[day] += usd - at_once.get(day, Decimal(0))
+        for day, usd in at_once.items():
+            fees[day] += usd
+        for day, usd in _again(at_once, start):
+            due[max(day, until)] += usd
+    billed = sum((usd for amounts in lines.values() for day, usd in amounts.items() if day >= start), Decimal(0))
+    return MonthBill(daily, fees, due, billed)
+
+
+def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
+    """Yield what a line charged at once last month and in the one before, and not yet in this one, at its day of this month."""
+    last = (month - _DAY).replace(day=1)
+    before = (last - _DAY).replace(day=1)
+    first = [{day.day: usd for day, usd in lumps.items() if day.replace(day=1) == of} for of in (before, last, month)]
+    if first[2] or not first[0].keys() & first[1].keys():
+        return
+    for number in first[0].keys() & first[1].keys():
+        yield month.replace(day=min(number, 28)), first[1][number]
+
+
+def _lumps(billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Sequence[Filter]) -> Mapping[Line, Daily]:
+    """Return by line the charges of a day that stand in one of its hours, of lines that are charged seldom: they are no usage."""
+    seldom = {line: amounts for line, amounts in lines.items() if any(line) and _is_seldom(amounts, until)}
+    if not seldom:
+        return {}
+    days = sorted(day for amounts in seldom.values() for day in amounts)
+    window = Window(_midnight(days[0]), _midnight(days[-1] + _DAY))
+    try:
+        usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
+        rows = billing.tally(window, ("hour", *_LINE), [*where, usage_types]).rows
+    except WrongInput:
+        # A bill by days: what came on one day and on none of those after it was no usage that goes on.
+        return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
+    hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
+    for row in rows:
+        hours[_line(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
+    return {line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1} for line, amounts in seldom.items()}
+
+
+def _is_seldom(amounts: Daily, until: date) -> bool:
+    days = [day for day, usd in amounts.items() if usd]
+    return bool(days) and is_seldom(len(days), (until - min(days)).days)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.costs.nowcast import Nowcast, month_end
-from bot.costs.tally import settled_until
+from bot.costs.asof import BilledBy
+from bot.costs.nowcast import Nowcast, forecast_month
+from bot.costs.running import running_of
 from bot.errors import TrnbotError
-from bot.model.spend import Money, Tally
-from bot.model.window import NO_TIME, Window, month_of
+from bot.model.reading import Reading
+from bot.model.spend import Money
+from bot.model.window import Window, month_of
 from bot.ports import Billing, Documents, DocumentStore, Ports
 
 MIDDLE = timedelta(days=15)
@@ -23,7 +25,7 @@ _LAG = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Estimate:
-    """State the estimate of a month: its amortised cost with an 80 % range, and when it was made."""
+    """State the estimate of a month: its amortised cost with its range, and when it was made."""
 
     at: datetime
     forecast: Decimal
@@ -60,11 +62,10 @@ class Reconciled:
         return self.estimate.low <= self.money.amortised <= self.estimate.high
 
 
-def estimated(daily: Mapping[date, Decimal], month: Window) -> Estimate | None:
-    """Make a month's estimate again as it would have been in its middle; `daily` reaches two weeks before the month."""
-    at = month.start + MIDDLE
-    settled = settled_until(at - _LAG)
-    forecast = month_end({day: usd for day, usd in daily.items() if day < settled.date()}, month, settled)
+def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None:
+    """Make a month's estimate again as it would have been in its middle, or now where that is still to come; may block."""
+    at = min(month.start + MIDDLE, now)
+    forecast = forecast_month(BilledBy(billing, at, _LAG), at)
     return of_nowcast(forecast, at, remembered=False) if forecast else None
 
 
@@ -90,51 +91,43 @@ class MonthForecast:
 
 
 ESTIMATES = Documents("estimates", MonthForecast)
-_BEFORE = timedelta(days=14)
 _MOST = 1000
 log = logging.getLogger("trnbot.reconcile")
 
 
-def remember_estimate(ports: Ports, now: datetime) -> None:
-    """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block."""
+def remember_estimate(ports: Ports, now: datetime, reading: Reading | None = None) -> None:
+    """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block.
+
+    `reading` tells of the days that no bill tells of yet.
+    """
     day = f"{now:%Y-%m-%d}"
     try:
         if ESTIMATES.get(ports.stores.documents, day) is None:
-            ESTIMATES.put(ports.stores.documents, day, _expected(ports.world.billing, now))
+            ESTIMATES.put(ports.stores.documents, day, _expected(ports, now, reading))
     except TrnbotError as error:
         log.info("the month is not estimated: %s", error)
 
 
-def _expected(billing: Billing, now: datetime) -> MonthForecast:
+def _expected(ports: Ports, now: datetime, reading: Reading | None) -> MonthForecast:
     """Return the forecast of the month with its range."""
-    through = billing.tally(NO_TIME, ()).billed_through
-    month = month_of(now)
-    nowcast = through and month_end(_daily(billing, month)[0], month, settled_until(min(through, now)))
+    nowcast = forecast_month(ports.world.billing, now, running=running_of(ports, reading) if reading else None)
     return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high) if nowcast else MonthForecast(now)
 
 
 def reconciled(billing: Billing, store: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
     """Return every month that the window touches and that has begun, oldest first; may block."""
     estimates = [estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())]
-    return [_month(billing, month, estimates) for month in _months(window, now)]
+    return [_month(billing, month, estimates, now) for month in _months(window, now)]
 
 
-def _month(billing: Billing, month: Window, estimates: list[Estimate]) -> Reconciled:
-    daily, tally = _daily(billing, month)
+def _month(billing: Billing, month: Window, estimates: list[Estimate], now: datetime) -> Reconciled:
+    tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
     of_month = [estimate for estimate in estimates if month.start <= estimate.at < month.end]
     then = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
     through = tally.billed_through
     final = bool(tally.rows) and not any(row.estimated for row in tally.rows) and through is not None and through >= month.end
-    return Reconciled(month, then or estimated(daily, month), tally.total, final)
-
-
-def _daily(billing: Billing, month: Window) -> tuple[Mapping[date, Decimal], Tally]:
-    """Return amortised cost by day from two weeks before the month on, and the month's own tally by day."""
-    before = billing.tally(Window(month.start - _BEFORE, month.start), ("day",))
-    tally = billing.tally(month, ("day",))
-    rows = (*before.rows, *tally.rows)
-    return {date.fromisoformat(row.key["day"]): row.money.amortised for row in rows}, tally
+    return Reconciled(month, then or estimated(billing, month, now), tally.total, final)
 
 
 def _months(window: Window, now: datetime) -> Iterator[Window]:

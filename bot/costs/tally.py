@@ -35,6 +35,18 @@ def settled_until(billed_through: datetime) -> datetime:
     return (billed_through - SETTLE).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+def settled_by(tally: Tally, at: datetime) -> datetime | None:
+    """Return the midnight before which a tally has come to rest at `at`, None where nothing is billed.
+
+    Of a bill as it stood, what came late is in it already.
+    """
+    if tally.billed_through is None:
+        return None
+    if tally.seen:
+        return tally.seen.replace(hour=0, minute=0, second=0, microsecond=0)
+    return settled_until(min(tally.billed_through, at))
+
+
 def comparable(window: Window, billed_through: datetime | None) -> tuple[Window, Window] | None:
     """Return the settled part of the window and as long a part of the one before, None when less than a day is settled."""
     if billed_through is None:

@@ -18,6 +18,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.policy import Policy
+from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.lines import DAY, BillLines, lay_out
@@ -40,6 +41,8 @@ class BudgetBurn:
     week: float
     through: datetime
     ends: datetime
+    month_end: Projection | None = None
+    """Where the month ends, as `cost` forecasts it; None with too few days."""
 
     @property
     def allowed(self) -> float:
@@ -96,7 +99,20 @@ def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: 
     spent = sum(float(daily[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
     lately = daily[days[-slow_days:]]
     through = max(bill.end, month.start)
-    return BudgetBurn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end)
+    end = _month_end(np.nan_to_num(bill.parts[rows]), spent, round((month.end - through) / DAY))
+    return BudgetBurn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end, end)
+
+
+def _month_end(parts: Numbers, spent: float, ahead: int) -> Projection | None:
+    """Return where a month ends: what is spent, and what recurs, projected; a charge of one day and of none since does not."""
+    charged = parts != 0
+    first, since = charged.argmax(axis=1), parts.shape[1]
+    fees = [
+        is_seldom(int(n), since - int(at)) and not newest
+        for n, at, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
+    ]
+    rest = project(list(parts[~np.array(fees, dtype=bool)].sum(axis=0)), ahead)
+    return Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.mean, rest.high))) if rest else None
 
 
 def _too_fast(burn: BudgetBurn, policy: Policy, alerted: bool) -> bool:
@@ -114,6 +130,12 @@ def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
     usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
     subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=usd_per_hour)
     return anomaly_of(view, Cause.BUDGET_BURN, subject, _explanation(view, burn))
+
+
+def _ends(burn: BudgetBurn) -> tuple[str, ...]:
+    """Say where the month ends as things go on."""
+    end = burn.month_end
+    return (f"about {usd(end.mean, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",) if end else ()
 
 
 def _explanation(view: View, burn: BudgetBurn) -> Explanation:
@@ -135,6 +157,7 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
             f" {usd(burn.allowed, 0)}",
             "used up" if gone else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
             f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
+            *_ends(burn),
             "amortised, before credits and tax: credits never hide what a budget pays for",
         ),
         confidence=0.9,

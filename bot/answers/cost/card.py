@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.answers.compiling import bill_data, compile_fact, compile_text
 from bot.answers.cost.chart import cost_charts, named, short
+from bot.answers.cost.forecast import forecast_data, forecast_words
 from bot.answers.cost.owners import (
     DERIVED,
     UNUSED,
@@ -38,12 +39,11 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, money_data
-from bot.cards.words import about, clock, day, period
+from bot.cards.words import clock, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, share, top, untagged
-from bot.model.counts import counted
 from bot.model.durations import rounded_duration
 from bot.model.money import usd
 from bot.model.outlook import Commitment, CommitmentPlan
@@ -99,7 +99,9 @@ def cost_card(answer: CostAnswer) -> Card:
     ]
     blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *notes]
     blocks.append(Buttons(tuple(_buttons(answer))))
-    data = cost_data(tally) | expected_data(answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
+    data = (
+        cost_data(tally) | forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
+    )
     return Card(title, Tone.INFO, tuple(blocks), data)
 
 
@@ -127,19 +129,7 @@ def _lead(answer: CostAnswer) -> Text:
     change, tally = answer.change, answer.tally
     words = f"Amortised {amount_of(tally.total.amortised, tally)}"
     words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
-    if forecast := answer.nowcast:
-        low, high = _about(forecast.low, tally), _about(forecast.high, tally)
-        days = counted(forecast.days_used, "settled day")
-        between = f"{low} to {high}, " if low != high else ""
-        words += f" About {_about(forecast.forecast, tally)} by month end ({between}from {days})."
-    if expected := answer.expected:
-        low, high = _about(expected.low, tally), _about(expected.high, tally)
-        words += f" AWS itself expects about {_about(expected.mean, tally)} ({low} to {high}, asked {day(expected.asof)})."
-    return text(words)
-
-
-def _about(amount: Decimal, tally: Tally) -> str:
-    return about(amount) if tally.currency == "USD" else amount_of(amount, tally)
+    return text(words + forecast_words(answer.nowcast, answer.expected, tally))
 
 
 def _grown(ratio: Decimal) -> str:
@@ -280,13 +270,6 @@ def _buttons(answer: CostAnswer) -> list[Button]:
 
 def _filter_words(pair: Filter) -> str:
     return f"{pair.dimension}{'!=' if pair.negated else '='}{quote(','.join(pair.values)) if any(pair.values) else ''}"
-
-
-def expected_data(theirs: Expected | None) -> dict[str, Any]:
-    """Return the provider's forecast of the month's end, where it made one."""
-    if theirs is None:
-        return {}
-    return {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}
 
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Card
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import compiling_within, may_show_compiling
-from bot.costs.nowcast import Expected, Nowcast, expected, month_end
+from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month
 from bot.costs.owners import OwnerHint
-from bot.costs.tally import Change, comparable, settled_until, untagged
+from bot.costs.running import running_of
+from bot.costs.tally import Change, comparable, untagged
 from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
@@ -49,10 +51,16 @@ async def cost(
 def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]) -> CostAnswer:
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
     allocation = Allocation(ports, request.at)
-    answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, window, by, where).answer(request)
+    running = partial(_running, ports, allocation)
+    answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where).answer(request)
     if not answer.tally.rows or not may_show_compiling(window, where, request.at) or allocation.reading is None:
         return answer
     return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
+
+
+def _running(ports: Ports, allocation: Allocation) -> Daily:
+    """Return the cost of the nodes that ran by day; nothing where no metrics are read."""
+    return running_of(ports, allocation.reading) if allocation.reading else {}
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class _Asked:
     billing: Allocation
     problems: Callable[[], Sequence[str]]
     outlook: Outlook
+    running: Callable[[], Daily]
+    """What the nodes that ran cost by day, which tells of the days since the bill."""
     window: Window
     by: tuple[str, ...]
     where: tuple[Filter, ...]
@@ -112,14 +122,11 @@ class _Asked:
 
     def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
         """Forecast only when this whole month is asked for, from its start."""
-        month, settled = month_of(request.at), _known_until(tally, request)
+        month = month_of(request.at)
         whole = self.window.start == month.start and request.at <= self.window.end <= month.end
-        if not whole or settled is None:
+        if not whole or tally.billed_through is None:
             return None
-        span = Window(month.start - timedelta(days=14), month.end)
-        days = self.billing.tally(span, ("day",), self.where)
-        daily: dict[date, Decimal] = {date.fromisoformat(row.key["day"]): row.money.amortised for row in days.rows}
-        return month_end(daily, month, settled_until(settled))
+        return forecast_month(self.billing, request.at, self.where, {} if self.where else self.running())
 
     def _expected(self, tally: Tally, request: Request) -> Expected | None:
         """Return where the provider itself expects this month to end: the bill before its forecast begins, and the forecast."""

@@ -1,0 +1,66 @@
+"""Word where a month ends: by our own forecast, and by the provider's beside it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.cost.chart import short
+from bot.cards.money import amount_of
+from bot.cards.words import about, day
+from bot.costs.nowcast import Expected, Nowcast
+from bot.model.counts import counted
+from bot.model.projection import COVERAGE
+from bot.model.spend import Tally
+
+
+def forecast_words(nowcast: Nowcast | None, theirs: Expected | None, tally: Tally) -> str:
+    """Say where the month ends, how sure that is, and what it rests on; "" where nobody forecasts."""
+    return "".join(f" {words}" for words in (_ours(nowcast, tally), _theirs(theirs, tally)) if words)
+
+
+def _ours(nowcast: Nowcast | None, tally: Tally) -> str:
+    if nowcast is None:
+        return ""
+    low, high = _about(nowcast.low, tally), _about(nowcast.high, tally)
+    between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
+    fees = f", {amount_of(nowcast.fees, tally)} of fees counted once" if nowcast.fees else ""
+    since = f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran" if nowcast.running_since else ""
+    days = counted(nowcast.days_used, "settled day")
+    return f"About {_about(nowcast.forecast, tally)} by month end ({between}from {days}{fees}{since})."
+
+
+def _theirs(expected: Expected | None, tally: Tally) -> str:
+    if expected is None:
+        return ""
+    low, high = _about(expected.low, tally), _about(expected.high, tally)
+    return f"AWS itself expects about {_about(expected.mean, tally)} ({low} to {high}, asked {day(expected.asof)})."
+
+
+def _about(amount: Decimal, tally: Tally) -> str:
+    return about(amount) if tally.currency == "USD" else amount_of(amount, tally)
+
+
+def forecast_data(nowcast: Nowcast | None, theirs: Expected | None) -> dict[str, Any]:
+    """Return the forecasts of the month's end that were made."""
+    ours = (
+        {
+            "forecast": {
+                "amortised_usd": nowcast.forecast,
+                "low_usd": nowcast.low,
+                "high_usd": nowcast.high,
+                "fees_usd": nowcast.fees,
+                "settled": nowcast.settled,
+                "settled_days": nowcast.days_used,
+                "running_since": nowcast.running_since,
+            }
+        }
+        if nowcast
+        else {}
+    )
+    expected = (
+        {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}
+        if theirs
+        else {}
+    )
+    return ours | expected

@@ -1,0 +1,155 @@
+"""Project the sum of the coming days from a daily series: its level, its week, its growth, and how far all that may be off.
+
+A Gaussian process of few parts, averaged over a small grid of how large each part is by how well each fits: a level, a growth
+that wears off, a weekday, and what wanders about them. A week must show twice to be told from chance, and a growth over more than
+one step: neither is taken at its face value, and what is not known widens the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bot.model.frame import Doubles
+
+FEWEST = 3
+"""Days under which nothing is projected."""
+MOST = 42
+"""Newest days that are looked at."""
+COVERAGE = 0.9
+"""Share of the sums that lie within the range, so the range says."""
+_Z = 1.6449
+"""The quantile of the normal distribution with a twentieth above it, so that `COVERAGE` lies between."""
+_NEVER, _WEEK = 0.0, 7
+_WANDERS: tuple[tuple[float, float], ...] = ((1.0, 0.0), *product((4.0, 30.0, _NEVER), (0.3, 3.0, 30.0, 300.0)))
+"""Days after which what wanders has come back, and its variance beside that of a day's noise."""
+_WEEKDAYS = (0.0, 1.0, 30.0)
+_GROWTHS = (0.0, 0.03, 1.0)
+"""Variances of a weekday, and of a day's growth, beside that of a day's noise."""
+_ODDS = 0.3
+"""Odds of a week, and of growth, before the series is seen."""
+_LASTS = 0.99
+"""Share of a growth that is left the day after."""
+_LEAST = 0.0005
+"""The noise of a day that a series has at least, as a share of its mean."""
+_EVENTS = 0.012
+"""How far the level may move in a day by what no day before shows, as a share of the mean: fleets change of a sudden."""
+_JOINS = 0.2
+"""How much dearer the coming days may be by what joins of a sudden, as a share of them: fleets grow faster than they shrink."""
+
+
+_SELDOM = 7
+"""A line that is charged on one day of so many, or on fewer, may be one of fees."""
+
+
+def is_seldom(charged: int, days: int) -> bool:
+    """Return whether a line that was charged on so many of its days may be one of fees: it is no usage that goes on."""
+    return 0 < charged <= max(1, days // _SELDOM)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """State the sum of the coming days: at least, about, and at most."""
+
+    low: float
+    mean: float
+    high: float
+
+
+def project(values: Sequence[float], ahead: int) -> Projection | None:
+    """Return the sum of the `ahead` days after `values`, one a day without a gap; None with fewer than three."""
+    series = np.asarray(values[-MOST:], dtype=np.float64)
+    scale = float(np.abs(series).mean()) if len(series) else 0.0
+    if len(series) < FEWEST:
+        return None
+    if ahead <= 0 or not scale:
+        return Projection(0.0, 0.0, 0.0)
+    means, variances, odds = _fits(series / scale, _models(len(series), ahead))
+    mean = float(odds @ means)
+    events = _EVENTS**2 * ahead * (ahead + 1) * (2 * ahead + 1) / 6  # a walk's sum
+    reach = sqrt(float(odds @ (variances + (means - mean) ** 2)) + events) * _quantile(len(series) - 1)
+    high = mean + sqrt(reach**2 + (_JOINS * mean) ** 2)
+    return Projection((mean - reach) * scale, mean * scale, high * scale)
+
+
+@dataclass(frozen=True)
+class _Models:
+    """Hold the models of the grid, one a row; variances are those beside a day's noise of 1."""
+
+    inverse: Doubles
+    """Of the covariance of the days seen."""
+    determinant: Doubles
+    cross: Doubles
+    """Covariance of each day seen with the sum of the coming days."""
+    sum: Doubles
+    """Variance of that sum."""
+    odds: Doubles
+    ahead: int
+
+
+def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
+    """Return what each model projects, its variance, and its odds; the level and the size of the noise are unknown."""
+    n = len(series)
+    solved = models.inverse @ series
+    ones = models.inverse.sum(axis=2)
+    weight = ones.sum(axis=1)
+    level = solved.sum(axis=1) / weight
+    rest = solved - level[:, None] * ones
+    squares = (rest * series).sum(axis=1) + _LEAST**2 * n
+    noise = squares / (n - 1)
+    means = models.ahead * level + (models.cross * rest).sum(axis=1)
+    explained = np.einsum("mi,mij,mj->m", models.cross, models.inverse, models.cross)
+    unsure = models.ahead - (models.cross * ones).sum(axis=1)
+    variances = noise * np.maximum(models.sum - explained + unsure**2 / weight, 0)
+    evidence = np.log(models.odds) - 0.5 * (models.determinant + np.log(weight) + (n - 1) * np.log(squares))
+    odds = np.exp(evidence - evidence.max())
+    return means, variances, odds / odds.sum()
+
+
+@lru_cache(maxsize=32)
+def _models(n: int, ahead: int) -> _Models:
+    """Return every model of the grid, over `n` days seen and `ahead` to come."""
+    days = np.arange(n + ahead)
+    same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
+    growth = _growth(n, ahead)
+    grown = np.outer(growth, growth)
+    covariances, odds = [], []
+    for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
+        if (weekly and n < 2 * _WEEK) or (growing and n < _WEEK):
+            continue
+        covariances.append(np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown)
+        odds.append((_ODDS if weekly else 1.0) * (_ODDS if growing else 1.0))
+    whole = np.stack(covariances)
+    seen = whole[:, :n, :n]
+    return _Models(
+        np.linalg.inv(seen),
+        np.linalg.slogdet(seen)[1],
+        whole[:, :n, n:].sum(axis=2),
+        whole[:, n:, n:].sum(axis=(1, 2)),
+        np.array(odds),
+        ahead,
+    )
+
+
+def _wander(days: NDArray[np.int_], back: float) -> Doubles:
+    """Return the covariance of what wanders: a walk from the first day on, or one that comes back."""
+    if back == _NEVER:
+        return np.minimum(days[:, None], days[None, :]) / _WEEK
+    return np.asarray(np.exp(-np.abs(days[:, None] - days[None, :]) / back))
+
+
+def _growth(n: int, ahead: int) -> Doubles:
+    """Return how far a growth of one a day has come by each day, from the last seen on: it wears off."""
+    return np.concatenate([np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))])
+
+
+def _quantile(freedom: int) -> float:
+    """Return Student's quantile at `_Z`, by Fisher's expansion: within 2 % from two degrees of freedom on."""
+    powers = _Z + (_Z**3 + _Z) / (4 * freedom) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * freedom**2)
+    return powers + (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / (384 * freedom**3)
