@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
-from bot.cards.notes import note_lines
+from bot.cards.notes import PriceAge, note_lines
 from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
@@ -115,10 +115,10 @@ class Ways:
     notes: Sequence[Note] = ()
 
 
-def capacity_card(demand: Demand, ways: Ways, today: date, stale_days: float) -> Card:
+def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     """Draw each way, the cheapest used hour first."""
     prices = ways.prices
-    rows = [_row(x, demand, today, stale_days) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
+    rows = [_row(x, demand, age) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
     columns = (
         Column("way"),
         Column("node $/h", _R),
@@ -133,7 +133,7 @@ def capacity_card(demand: Demand, ways: Ways, today: date, stale_days: float) ->
         blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
     blocks += ways.refused.blocks()
     blocks += [
-        *note_lines(ways.notes, today),
+        *note_lines(ways.notes, age.today),
         quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."),
     ]
     blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
@@ -158,11 +158,17 @@ def _data(demand: Demand, ways: Ways) -> dict[str, Any]:
     return {**asked, "ways": each, "refused": ways.refused.data()}
 
 
-def _row(price: Price, demand: Demand, today: date, stale_days: float) -> tuple[str, ...]:
-    paid, age = demand.paid(price), (today - price.asof).days
-    stale = f", {age} days old" if age > stale_days else ""
+def _row(price: Price, demand: Demand, age: PriceAge) -> tuple[str, ...]:
+    paid = demand.paid(price)
     each = usd(paid / (demand.hours * demand.used)) if demand.used else "–"
-    return HELD[price.market], usd(price.usd_per_hour), usd(paid), each, price.region, f"{price.asof}, {price.basis}{stale}"
+    return (
+        HELD[price.market],
+        usd(price.usd_per_hour),
+        usd(paid),
+        each,
+        price.region,
+        f"{price.asof}, {price.basis}{age.of(price.asof)}",
+    )
 
 
 @command(
@@ -197,4 +203,4 @@ def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card
     stale = ports.policy.at(Labels()).number("advice.stale_days")
     notes = ports.world.knowledge.claims().of("blocks")
     refused = refused_of(ports.world.source.read(request.at), name)
-    return capacity_card(demand, Ways(prices, refused, notes), request.at.date(), stale)
+    return capacity_card(demand, Ways(prices, refused, notes), PriceAge(request.at.date(), stale))

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from bot.answers.cluster_use import usages
 from bot.answers.decide import SMALL_PARAMETERS, parameter_count
@@ -14,12 +13,13 @@ from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.rightsize import leaner_of, right_size_card
 from bot.answers.values import no_cluster
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.notes import note_lines
+from bot.cards.notes import PriceAge, note_lines
 from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.model.claims import Note
 from bot.model.counts import counted
 from bot.model.fleet import InstanceType
+from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.price import Price
 from bot.model.request import Request
@@ -91,17 +91,17 @@ _R = Align.RIGHT
 
 @dataclass(frozen=True)
 class SizeNotes:
-    """Hold what others say about sizes and about training, and the day they are read on."""
+    """Hold what others say about sizes and about training, and how old a price may be."""
 
     sizing: Sequence[Note]
     advice: Sequence[Note]
-    today: date
+    age: PriceAge
 
 
 def size_card(parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes) -> Card:
     """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
     columns = (Column("type"), Column("nodes", _R), Column("memory filled", _R), Column("$/h", _R), Column("price of"))
-    rows = tuple(_fit(x, prices.get(x.type.name)) for x in options)
+    rows = tuple(_fit(x, prices.get(x.type.name), notes.age) for x in options)
     need = training_gib(parameters)
     blocks: list[Block] = [text(f"Training states need about {need:,.0f} GiB of accelerator memory."), Table(columns, rows)]
     if parameters < SMALL_PARAMETERS:
@@ -112,8 +112,8 @@ def size_card(parameters: float, options: Sequence[Fit], prices: Mapping[str, Pr
     blocks += [
         quiet(f"Estimated: {formula} This covers memory only, not the training time."),
         quiet("Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."),
-        *note_lines(notes.sizing, notes.today),
-        *note_lines(notes.advice, notes.today),
+        *note_lines(notes.sizing, notes.age.today),
+        *note_lines(notes.advice, notes.age.today),
     ]
     blocks.append(Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))))
     best = options[0]
@@ -127,8 +127,8 @@ def size_card(parameters: float, options: Sequence[Fit], prices: Mapping[str, Pr
     return Card(f"{_count(parameters)} parameters: {best} {holds} them", Tone.INFO, tuple(blocks), data)
 
 
-def _fit(fit: Fit, price: Price | None) -> tuple[str, ...]:
-    of = f"{price.asof}, {price.market}, {price.region}" if price else "not known"
+def _fit(fit: Fit, price: Price | None, age: PriceAge) -> tuple[str, ...]:
+    of = f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}" if price else "not known"
     return fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %", usd(price.usd_per_hour * fit.nodes) if price else "?", of
 
 
@@ -152,7 +152,7 @@ def _count(parameters: float) -> str:
 @command(
     "size",
     "The instance size that fits a model, or a smaller one that would fit the current work.",
-    needs=Needs.METRICS,
+    needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
     examples=("size 7B", "size", "size llama"),
@@ -166,10 +166,11 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     offers = Offers(Pricing(ports).at(request.at))
     if what[:1].isdigit():
+        age = PriceAge(request.at.date(), ports.policy.at(Labels()).number("advice.stale_days"))
         count = parameter_count(what)
         options = fits(count, types.values())
         prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
-        return size_card(count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), request.at.date()))
+        return size_card(count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), age))
     every = usages(ports, request.at)
     mine = [x for x in every if what in ("", x.cluster)]
     if not mine:

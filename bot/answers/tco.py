@@ -15,7 +15,7 @@ from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.speeds import measured_speeds
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.notes import cited
+from bot.cards.notes import PriceAge, cited
 from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
@@ -84,9 +84,9 @@ class Comparison:
 _LINES = ("instances", "egress", "compiling", "engineering")
 
 
-def tco_card(comparison: Comparison, today: date, stale_days: float) -> Card:
+def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     """Draw the first type, and the second at each speed that somebody states."""
-    work, options, speeds = comparison.work, comparison.options, comparison.speeds
+    work, options, speeds, today = comparison.work, comparison.options, comparison.speeds, age.today
     base, moved = options[0], options[1:]
     columns = (Column("USD"), Column(base.price.instance_type, Align.RIGHT), *(Column(_name(x), Align.RIGHT) for x in moved))
     rows = [(line, *(usd(getattr(x, line)) for x in options)) for line in _LINES]
@@ -94,7 +94,7 @@ def tco_card(comparison: Comparison, today: date, stale_days: float) -> Card:
     rows.append(("node-hours", *(f"{x.hours:,.0f}" for x in options)))
     table = Table(columns, tuple(rows), ("total", *(usd(x.total) for x in options)), f"{work.months} months of the same work")
     blocks: list[Block] = [text(_verdict(base, moved, speeds)), table]
-    blocks += [quiet(_source(x, today, stale_days)) for x in dict.fromkeys(x.price for x in options)]
+    blocks += [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in dict.fromkeys(x.price for x in options)]
     blocks += [quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).") for x in speeds.voices]
     blocks += [quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.") for x in speeds.unused]
     route = comparison.route
@@ -121,12 +121,6 @@ def _verdict(base: Total, moved: Sequence[Total], speeds: SpeedRange) -> str:
     if not cheaper:
         return f"{base.price.instance_type} costs less for the same work{where}."
     return "It depends on the speed that your model gets: measure a short run on both."
-
-
-def _source(price: Any, today: date, stale_days: float) -> str:
-    age = (today - price.asof).days
-    stale = f" {age} days old: look it up again." if age > stale_days else ""
-    return f"{price.instance_type}: {price}, {price.region}.{stale}"
 
 
 def _data(option: Total) -> dict[str, Any]:
@@ -206,7 +200,7 @@ def _answer(
         for x in sorted({voice.factor for voice in speeds.voices} or set(speeds.each()))
     ]
     stale = ports.policy.at(Labels()).number("advice.stale_days")
-    return tco_card(Comparison(work, options, speeds, route, port), request.at.date(), stale)
+    return tco_card(Comparison(work, options, speeds, route, port), PriceAge(request.at.date(), stale))
 
 
 def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from bot.cards.card import Block, Strong, Text, text
 from bot.model.claims import Note, Sourced, stale_days
+
+
+@dataclass(frozen=True)
+class PriceAge:
+    """Tell how old a price is on a day, where it is older than a price may be (`advice.stale_days`)."""
+
+    today: date
+    days: float
+
+    def of(self, asof: date) -> str:
+        """Return `, 121 days old: check it`, or nothing."""
+        age = (self.today - asof).days
+        return f", {age} days old: check it" if age > self.days else ""
 
 
 def cited(fact: Sourced, today: date) -> str:

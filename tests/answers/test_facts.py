@@ -113,7 +113,7 @@ def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(kind: str, days: 
 
 
 def test_prices_are_told_to_be_old_after_ninety_days() -> None:
-    assert "121 days old: look it up again" in words(ask(World(GPUS), "tco p5 trn1 buy=capacity-block"))
+    assert "121 days old: check it" in words(ask(World(GPUS), "tco p5 trn1 buy=capacity-block"))
     fresh = [quote(x, "30", "us-east-2", Market.CAPACITY_BLOCK) for x in ("p5.48xlarge", "trn1.32xlarge")]
     assert "days old" not in words(ask(World(GPUS, quotes=fresh), "tco p5 trn1 buy=capacity-block"))
 

@@ -14,12 +14,12 @@ from bot.model.causes import Cause
 from bot.model.claims import ClaimKind
 from bot.model.fleet import Market
 from bot.model.price import Basis
-from tests.answers.standing import CLAIMS, FALLBACK, NOW, P5, TRN1, TRN2, TYPES, price, standing, told
+from tests.answers.standing import CLAIMS, FALLBACK, P5, TRN1, TRN2, TYPES, price, standing, told
 
 
 def migration(quotes=FALLBACK, **changes):
     now = standing(**changes)
-    return compare(now, TRN2, speed_range(now.type, TRN2, TYPES, CLAIMS), quotes, CLAIMS, NOW.date())
+    return compare(now, TRN2, speed_range(now.type, TRN2, TYPES, CLAIMS), quotes, CLAIMS)
 
 
 def test_the_range_of_speeds_holds_every_voice_with_its_source():

@@ -26,6 +26,7 @@ from bot.answers.spot.card import SpotAnswer, spot_card
 from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
 from bot.answers.tco import Comparison, Work, tco_card, total
 from bot.cards.card import Card
+from bot.cards.notes import PriceAge
 from bot.costs.compare import Sample, compare
 from bot.costs.training import Epoch, RunCost
 from bot.knowledge import load_knowledge
@@ -144,7 +145,7 @@ def capacity() -> Card:
     prices = (price(), price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK), price("6.02", Market.SPOT, Basis.SPOT))
     zones = (Scarcity("us-west-2b", 5, 2, NOON - timedelta(hours=2)), Scarcity("us-west-2c", 1, 0, NOON - timedelta(days=3)))
     ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
-    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), ways, date(2027, 6, 1), 90)
+    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), ways, PriceAge(date(2027, 6, 1), 90))
 
 
 def carbon() -> Card:
@@ -161,12 +162,12 @@ def tco() -> Card:
     options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
     options += [total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)]
     speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
-    return tco_card(Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."), NOON.date(), 90)
+    return tco_card(Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."), PriceAge(NOON.date(), 90))
 
 
 def size() -> Card:
     found = fits(7e9, load_knowledge().types().values())
-    return size_card(7e9, found, {KIND: price()}, SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), NOON.date()))
+    return size_card(7e9, found, {KIND: price()}, SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), PriceAge(NOON.date(), 90)))
 
 
 def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> ClusterUse:

@@ -40,6 +40,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.charts import alert_chart
+from bot.cards.notes import PriceAge
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.knowledge import load_knowledge
@@ -276,10 +277,10 @@ def migrate() -> Card:
     now, target = standing(alerts=(idle(3, "llama-70b"),)), TYPES["trn2.48xlarge"]
     speeds = speed_range(now.type, target, TYPES, CLAIMS)
     prices = load_knowledge().fallback_prices()
-    found = compare(now, target, speeds, prices, CLAIMS, NOON.date())
+    found = compare(now, target, speeds, prices, CLAIMS)
     cheapest = next(x for x in prices if x.instance_type == "trn2.3xlarge")
     found = replace(found, fit=fit_of(now.type, target), compile_on=cheapest)
-    return migration_card(found, doubts(now, 0.5), 30, Decimal(40000), NOON.date())
+    return migration_card(found, doubts(now, 0.5), Decimal(40000), PriceAge(NOON.date(), 30))
 
 
 def refused() -> Card:

@@ -27,7 +27,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.notes import cited
+from bot.cards.notes import PriceAge, cited
 from bot.model.claims import Conflict
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import usd
@@ -62,20 +62,20 @@ def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[
     )
 
 
-def migration_card(migration: Migration, doubts: Sequence[str], stale_days: float, port_usd: Decimal | None, today: date) -> Card:
+def migration_card(migration: Migration, doubts: Sequence[str], port_usd: Decimal | None, age: PriceAge) -> Card:
     """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
     blocks: list[Block] = [text(_verdict(migration)), *(text(doubt) for doubt in (*doubts, *migration.cautions))]
-    blocks += [_today(migration.standing), _table(migration, stale_days)]
+    blocks += [_today(migration.standing), _table(migration, age)]
     if migration.options:
         blocks.append(_chart(migration))
     if port_usd is not None and migration.moves():
         blocks.append(_break_even(migration, port_usd))
     blocks += [_recompile(migration)] if migration.recompile and migration.moves() else []
-    blocks += [_voices(migration, today), *_unused(migration)]
-    blocks += [*(fit_blocks(migration.fit) if migration.fit else ()), text(_before_paying(migration, today, stale_days))]
-    blocks += [quiet(f"Vendors also say: {x.says} ({cited(x, today)}); not in the range above.") for x in migration.savings]
+    blocks += [_voices(migration, age.today), *_unused(migration)]
+    blocks += [*(fit_blocks(migration.fit) if migration.fit else ()), text(_before_paying(migration, age))]
+    blocks += [quiet(f"Vendors also say: {x.says} ({cited(x, age.today)}); not in the range above.") for x in migration.savings]
     if migration.conflicts:
-        blocks.append(_conflicts(migration.conflicts, today))
+        blocks.append(_conflicts(migration.conflicts, age.today))
     blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"), Button("Alerts", "alerts"))))
     return Card(_title(migration), _tone(migration), tuple(blocks), migration_data(migration, doubts, port_usd))
 
@@ -147,19 +147,18 @@ def _today(standing: ClusterStanding) -> Facts:
     return Facts(tuple(pairs))
 
 
-def _table(migration: Migration, stale_days: float) -> Table:
+def _table(migration: Migration, age: PriceAge) -> Table:
     standing, price = migration.standing, migration.standing.price
     assert price
     now = ("100 %", f"{standing.nodes}", usd(standing.usd_per_hour), usd(price.usd_per_hour), price.region)
     rows: list[tuple[str, ...]] = [(f"today, {_bought(price.market)}", *now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
-    rows += [_row(option, stale_days) for option in migration.options]
+    rows += [_row(option, age) for option in migration.options]
     caption = f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's pace, over the speed-ups below"
     return Table(_COLUMNS, tuple(rows), caption=caption)
 
 
-def _row(option: Option, stale_days: float) -> tuple[str, ...]:
+def _row(option: Option, age: PriceAge) -> tuple[str, ...]:
     low, _, high = option.scenarios
-    stale = f" ({option.age_days} days old)" if option.age_days > stale_days else ""
     same = low.nodes == high.nodes
     return (
         _name(option),
@@ -168,7 +167,7 @@ def _row(option: Option, stale_days: float) -> tuple[str, ...]:
         usd(low.usd_per_hour) if same else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
         usd(option.price.usd_per_hour),
         option.price.region,
-        f"{option.price.asof:%Y-%m-%d}{stale}, {option.price.basis}",
+        f"{option.price.asof:%Y-%m-%d}, {option.price.basis}{age.of(option.price.asof)}",
     )
 
 
@@ -258,13 +257,12 @@ def _conflicts(conflicts: Sequence[Conflict], today: date) -> Table:
     return Table(columns, rows, caption="Where vendor texts contradict AWS's own documents; AWS's figures are used")
 
 
-def _before_paying(migration: Migration, today: date, stale_days: float) -> str:
+def _before_paying(migration: Migration, age: PriceAge) -> str:
     cheapest = migration.compile_on
     node, price = "one node", ""
     if cheapest:
-        age = (today - cheapest.asof).days
-        stale = f", {age} days old" if age > stale_days else ""
         node = f"one {cheapest.instance_type}"
-        price = f": {usd(cheapest.usd_per_hour)} an hour, {_bought(cheapest.market)} in {cheapest.region}, {cheapest.asof}{stale}"
+        dated = f"{cheapest.asof}{age.of(cheapest.asof)}"
+        price = f": {usd(cheapest.usd_per_hour)} an hour, {_bought(cheapest.market)} in {cheapest.region}, {dated}"
     compile_first = f"compile on {node} (neuron_parallel_compile{price}), " if migration.to.has_neuron else ""
     return f"Before paying: {compile_first}train a short run on both, and compare the loss curve and the cost of an epoch."

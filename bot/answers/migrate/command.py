@@ -20,6 +20,7 @@ from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.speeds import measured_speeds
 from bot.answers.values import known_type, no_cluster
 from bot.cards.card import Card
+from bot.cards.notes import PriceAge
 from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.errors import WrongInput
@@ -73,14 +74,14 @@ def _answer(
     policy = ports.policy.at(Labels(cluster=cluster))
     offers = Offers(Pricing(ports).at(request.at))
     quotes = [*offers.quotes(target.name), *offers.quotes(standing.type.name)]
-    migration = compare(standing, target, speeds, quotes, claims, request.at.date())
+    migration = compare(standing, target, speeds, quotes, claims)
     migration = replace(
         migration, fit=fit_of(standing.type, target, *told), compile_on=_cheapest(offers, target, types, standing)
     )
     if target.family != standing.type.family:
         migration = replace(migration, recompile=_recompile(ports, request, cluster))
     against = doubts(standing, policy.number("advice.least_utilization"))
-    return migration_card(migration, against, policy.number("advice.stale_days"), port_usd, request.at.date())
+    return migration_card(migration, against, port_usd, PriceAge(request.at.date(), policy.number("advice.stale_days")))
 
 
 def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:

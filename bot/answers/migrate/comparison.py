@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from decimal import Decimal
 from statistics import median_low
 
@@ -61,7 +60,6 @@ class Option:
     stays: bool
     here: bool
     """Whether the price is of the cluster's own region."""
-    age_days: int
     scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
     staying: Price | None = None
     """Of a move: today's type bought the same way in the same region."""
@@ -174,7 +172,7 @@ def speed_range(
 
 
 def compare(
-    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims, today: date
+    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
     assert standing.price
@@ -183,8 +181,8 @@ def compare(
     others = [
         x for x in _offers(todays, standing.region) if x.market is not standing.price.market and x.region == standing.region
     ]
-    options = [replace(_option(standing, x, speeds, False, today), staying=_alike(standing, todays, x)) for x in moving]
-    options += [_option(standing, x, SAME, True, today) for x in others]
+    options = [replace(_option(standing, x, speeds, False), staying=_alike(standing, todays, x)) for x in moving]
+    options += [_option(standing, x, SAME, True) for x in others]
     return Migration(
         standing,
         to,
@@ -227,9 +225,9 @@ def _alike(standing: ClusterStanding, quotes: Sequence[Price], move: Price) -> P
     return listed_price([x for x in quotes if x.region == move.region], move.market, move.region)
 
 
-def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool, today: date) -> Option:
+def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool) -> Option:
     low, mid, high = (_scenario(standing, price, factor) for factor in speeds.each())
-    return Option(price, stays, price.region == standing.region, (today - price.asof).days, (low, mid, high))
+    return Option(price, stays, price.region == standing.region, (low, mid, high))
 
 
 def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedScenario:
