@@ -48,7 +48,8 @@ def part_use(view: View) -> PartUse:
     other = view.latency > (1 + AS_QUICK) * view.usual_of(LATENCY)[:, None]
     high = view.metric(HIGHEST) >= BUSY * view.usual_of(HIGHEST)[:, None]
     share = view.utilization / view.metric(HIGHEST)
-    apart = share < (view.number("starved.below") * view.levels[1] / view.usual_of(HIGHEST))[:, None]
+    usual = np.minimum(view.levels[1] / view.usual_of(HIGHEST), 1)  # no mean is above the busiest: where it is, jobs are mixed
+    apart = share < (view.number("starved.below") * usual)[:, None]
     low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & apart & ~other
     low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low
     if not low[:, -view.window.steps(view.window.step * 3) :].any():

@@ -60,3 +60,15 @@ def test_a_job_that_works_less_as_a_whole_leaves_no_core_unused():
         made.metrics[name][made.cut(hours(30), hours(34))] *= share
     told = World(made.scale(hours(30), hours(34), efa=0.72)).run(hours(29), hours(34.5))
     assert [alert.cause for alert in told] == [Cause.STARVED]
+
+
+def test_a_job_whose_memory_grows_leaves_no_core_unused():
+    made = fleet()
+    for name in ("neuroncore_utilization_ratio", HIGHEST, "neuron_execution_latency_seconds"):
+        made.metrics[name][0] *= 0.72
+    for name in ("neuroncore_memory_used_bytes", "neuron_runtime_memory_used_bytes"):
+        _, span = made.cut(hours(29), hours(33))
+        made.metrics[name][0, : span.start] *= 0.6
+        made.metrics[name][0, span] *= np.linspace(0.6, 1.2, span.stop - span.start)
+    told = World(made).run(hours(29), hours(37))
+    assert Cause.ALLOCATED_UNUSED not in [alert.cause for alert in told]
