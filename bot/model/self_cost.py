@@ -32,7 +32,7 @@ class SelfCost:
     uses: tuple[CallUse, ...]
     usd: Decimal
     month_usd: Decimal
-    """At the pace of the last whole day, else of today so far."""
+    """At the pace of the last whole day, else of the ticks so far, without what a start asks once."""
     budget_usd: Decimal | None = None
     """For one day; optional calls stop one after the other as it is used."""
     retries: int = 0

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import Lock
@@ -20,6 +20,9 @@ from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import Clock
 
 KEPT_DAYS = 40
+_DAY = timedelta(days=1)
+_ENOUGH = timedelta(minutes=30)
+"""How long ticks must be seen before their pace is told."""
 _COUNTED = ("calls", "units", "failed", "stopped")
 
 
@@ -66,6 +69,9 @@ class UsageMeter:
         self._clock, self._file = clock, file
         self._unsaved: dict[str, CallCounts] = {}
         self._lock = Lock()
+        self._spent = Decimal(0)
+        self._ticks: list[tuple[datetime, Decimal]] = []
+        """When this process's ticks ended within the last day, and what it had spent by then."""
         self.save()
 
     def today(self) -> CallCounts:
@@ -87,12 +93,16 @@ class UsageMeter:
         """Add counts to those of this day."""
         with self._lock:
             self.today().add(used)
+            self._spent += used.usd
             self._unsaved.setdefault(self._day(), CallCounts()).add(used)
             for day in sorted(self.days)[:-KEPT_DAYS]:
                 del self.days[day]
 
     def save(self) -> None:
-        """Add the new counts to the file, and take in those of other processes; without a file, do nothing."""
+        """Note that a tick's calls are made; add the new counts to the file, where there is one, and take in other processes'."""
+        now = self._clock()
+        if self._spent:
+            self._ticks = [*((at, usd) for at, usd in self._ticks if now - at <= _DAY), (now, self._spent)]
         if self._file is None:
             return
         with self._lock:
@@ -109,13 +119,21 @@ class UsageMeter:
             self.days, self._unsaved = days, {}
 
     def month_usd(self) -> Decimal:
-        """Return USD a month (730 hours) at the pace of the last day on record that is over, else of today so far."""
-        now = self._clock()
-        whole = [usage for day, usage in sorted(self.days.items()) if day < f"{now:%Y-%m-%d}"]
-        if whole:
-            return whole[-1].usd * 730 / 24
-        hours = max(Decimal(1), Decimal((now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()) / 3600)
-        return self.today().usd / hours * 730
+        """Return USD a month (730 hours) at the pace of steady ticks: what a start asks once is no pace.
+
+        It is that of the last whole day on record, else that of this process since its first tick, else of today so far.
+        """
+        today = self._clock().replace(hour=0, minute=0, second=0, microsecond=0)
+        days = [f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2)]
+        if all(day in self.days for day in days):  # it ran as yesterday began, so yesterday is whole
+            return self.days[days[0]].usd * 730 / 24
+        return (self._steady() or self.today().usd / _hours(self._clock() - today)) * 730
+
+    def _steady(self) -> Decimal | None:
+        """Return USD an hour between the first and the newest tick of this process, None before half an hour of them."""
+        if not self._ticks or (length := self._ticks[-1][0] - self._ticks[0][0]) < _ENOUGH:
+            return None
+        return (self._ticks[-1][1] - self._ticks[0][1]) / (Decimal(length.total_seconds()) / 3600)
 
     def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
@@ -135,6 +153,10 @@ class UsageMeter:
 
     def _day(self) -> str:
         return f"{self._clock():%Y-%m-%d}"
+
+
+def _hours(length: timedelta) -> Decimal:
+    return max(Decimal(1), Decimal(length.total_seconds()) / 3600)
 
 
 def _use(name: str, used: CallCounts) -> CallUse:
