@@ -242,7 +242,8 @@ def equal_of(request: Request) -> Hashable | None:
         read = read_line(request.line)
     except WrongInput:
         return None
-    if read.effect in (Effect.CHANGES, Effect.SHARES) or read.runs.who is not Role.ANYONE or read.runs.audited:
+    runs = [each.runs for each in (read, read.carried) if each]
+    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(each.who is not Role.ANYONE or each.audited for each in runs):
         return None
     return read.text, request.surface, request.channel, request.belonging, request.manner
 

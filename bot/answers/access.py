@@ -35,10 +35,11 @@ class Access:
             )
         if request.manner is Manner.VIEWED and read.effect is not Effect.READS:
             raise NotAllowed(f"'{read.command.name}' waits for a person to press it; a link does no more than read.")
-        if read.runs.who is not Role.ADMIN or await self.role(request.user.id, people) is Role.ADMIN:
+        kept = next((each for each in (read, read.carried) if each and each.runs.who is Role.ADMIN), None)
+        if kept is None or await self.role(request.user.id, people) is Role.ADMIN:
             return
         admins = ", ".join(sorted(self.admins)) or "nobody yet; set TRNBOT_ADMINS"
-        raise NotAllowed(f"'{read.command.name}' is for admins ({admins}), and you are {request.user.id}.")
+        raise NotAllowed(f"'{kept.command.name}' is for admins ({admins}), and you are {request.user.id}.")
 
     async def role(self, user: str, people: Mapping[str, People]) -> Role:
         """Return the role of a person: admins are listed by themselves, or by a group of their platform that they are in.

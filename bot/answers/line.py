@@ -76,6 +76,16 @@ class CommandLine:
         return find_command(["help"])[0] if self.asks_help else self.command
 
     @property
+    def carried(self) -> CommandLine | None:
+        """Return the line that this one is about, None where it is about none or that one is not understood."""
+        if not self.runs.carries:
+            return None
+        try:
+            return read_line(self.rest)
+        except WrongInput:
+            return None
+
+    @property
     def effect(self) -> Effect:
         """Return how far the line reaches."""
         if self.shared:

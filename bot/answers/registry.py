@@ -104,6 +104,8 @@ class Command:
     heavy: bool = False
     """May work for many seconds: it runs apart from quick answers, and only where a person asked for it."""
     aliases: tuple[str, ...] = field(default=())
+    carries: bool = False
+    """Answers about another line, which follows it: who may not type that one may not type this one either."""
 
     @property
     def opens(self) -> Needs:
@@ -144,14 +146,14 @@ def command(
     audited: bool = False,
     heavy: bool = False,
     aliases: tuple[str, ...] = (),
+    carries: bool = False,
 ) -> Callable[[CommandHandler], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
-        registered = Command(
-            name, summary, handler, takes, needs, may, topic, examples, who, hidden, changes, audited, heavy, aliases
-        )
+        named = (name, summary, handler, takes, needs, may, topic, examples, who)
+        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

@@ -1,0 +1,214 @@
+"""Compute a number anew by its formula: an expression over the answer's data, the line's arguments and dated facts.
+
+A name is looked for beside the number, then outside of it, as far as the whole answer; `rows.net_usd` is that of every row.
+Expressions stand in a table of the bot's own, never in a line or a receipt.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from functools import cache
+from typing import Any
+
+from bot.model.money import cents
+from bot.model.receipt import FigureFormula, Path, exact
+
+BILL, PRICE, AGAIN = "bill", "price", "again"
+"""How a number is recomputed that no expression makes: a sum of the bill, a price row, or by answering again."""
+BOTH = " & "
+"""Joins the ways of a number that is recomputed in several."""
+
+
+class UnknownTerm(Exception):
+    """Tell that a formula's term is not there, so that it computes nothing."""
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """Hold the table of formulas."""
+
+    rows: tuple[FigureFormula, ...]
+
+    def of(self, command: str, path: Path) -> FigureFormula | None:
+        """Return the row of a number: the command's own first, then the one that names most of the path."""
+        names = [part for part in path if isinstance(part, str)]
+        fitting = [row for row in self.rows if row.command in ("*", command) and _ends(names, row.name.split("/"))]
+        return max(fitting, key=lambda row: (row.command != "*", row.name.count("/"), "*" not in row.name), default=None)
+
+    def term(self, command: str, name: str) -> str | None:
+        """Return the expression of a term that other formulas name."""
+        return next((row.how for row in self.rows if row.name == f"@{name}" and row.command in ("*", command)), None)
+
+
+def _ends(names: Sequence[str], wanted: Sequence[str]) -> bool:
+    tail = names[-len(wanted) :]
+    return len(tail) == len(wanted) and all(want in ("*", name) for want, name in zip(wanted, tail, strict=True))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Hold what a formula may name: the answer's data, and beside it arguments and facts by name."""
+
+    data: Mapping[str, Any]
+    outside: Mapping[str, Any]
+    term: Callable[[str], str | None] = lambda _: None
+
+    def scopes(self, path: Path) -> list[Mapping[str, Any]]:
+        """Return the objects around a number, the innermost first, then what stands outside of the data."""
+        value: Any = self.data
+        around = [value]
+        for part in path[:-1]:
+            value = value[part]
+            around.append(value)
+        return [*(each for each in reversed(around) if isinstance(each, Mapping)), self.outside]
+
+    def compute(self, how: str, path: Path) -> Decimal:
+        """Return the number that the formula makes at a path; raise `UnknownTerm` where a term is missing."""
+        value = _Evaluation(self.scopes(path), self.term).value(_parsed(how.strip()))
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise UnknownTerm(how)
+        return exact(value)
+
+
+@cache
+def _parsed(how: str) -> ast.expr:
+    return ast.parse(how, mode="eval").body
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """Evaluate one expression within its scopes."""
+
+    scopes: Sequence[Mapping[str, Any]]
+    term: Callable[[str], str | None]
+
+    def value(self, node: ast.expr) -> Any:
+        """Return what an expression makes."""
+        match node:
+            case ast.Constant(value=value):
+                return Decimal(str(value)) if isinstance(value, int | float) else value
+            case ast.BinOp() | ast.UnaryOp():
+                return self._arithmetic(node)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self.value(body if self._holds(test) else other)
+            case ast.Call(func=ast.Name(id=name), args=given):
+                return _FUNCTIONS[name](*(self._listed(each) for each in given))
+        return self._referred(node)
+
+    def _referred(self, node: ast.expr) -> Any:
+        """Return what a name, or a part of what is named, stands for."""
+        match node:
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.Attribute(value=inner, attr=name):
+                return _member(self.value(inner), name)
+            case ast.Subscript(value=inner, slice=index):
+                return _member(self.value(inner), self.value(index))
+        raise ValueError(f"no formula is written with {ast.dump(node)}")
+
+    def _named(self, name: str) -> Any:
+        for scope in self.scopes:
+            if name in scope:
+                return scope[name]
+        how = self.term(name)
+        if how is None:
+            raise UnknownTerm(name)
+        return self.value(_parsed(how))
+
+    def _arithmetic(self, node: ast.BinOp | ast.UnaryOp) -> Decimal:
+        if isinstance(node, ast.UnaryOp):
+            return -self._number(node.operand)
+        one, other = self._number(node.left), self._number(node.right)
+        if isinstance(node.op, ast.Div) and not other:
+            raise UnknownTerm("a division by nothing")
+        result: Decimal = _OPERATORS[type(node.op)](one, other)
+        return result
+
+    def _number(self, node: ast.expr) -> Decimal:
+        value = self.value(node)
+        if value is None or isinstance(value, str | bool | Sequence):
+            raise UnknownTerm(ast.unparse(node))
+        return exact(value)
+
+    def _listed(self, node: ast.expr) -> Any:
+        """Return the value of an argument, a list of one for each of its members where it says `x for y in z`."""
+        if not isinstance(node, ast.GeneratorExp):
+            return self.value(node)
+        (loop,) = node.generators
+        assert isinstance(loop.target, ast.Name)
+        inner = [_Evaluation([{loop.target.id: each}, *self.scopes], self.term) for each in self.value(loop.iter)]
+        return [each.value(node.elt) for each in inner if all(each._holds(test) for test in loop.ifs)]
+
+    def _holds(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return bool(_COMPARED[type(op)](self.value(left), self.value(right)))
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return not self._holds(inner)
+            case ast.BoolOp(op=ast.And(), values=every):
+                return all(self._holds(each) for each in every)
+        return bool(self.value(node))
+
+
+def _member(value: Any, name: Any) -> Any:
+    """Return a part of a value by name; of a list, that of each of its members that has one."""
+    if isinstance(value, Mapping):
+        if name not in value:
+            raise UnknownTerm(str(name))
+        return value[name]
+    if isinstance(value, list | tuple):
+        return [part for each in value if (part := _member(each, name)) is not None]
+    if value is None:
+        return None
+    if not hasattr(value, str(name)):
+        raise UnknownTerm(str(name))
+    return getattr(value, str(name))
+
+
+def _sum(values: Sequence[Any]) -> Decimal:
+    return sum((exact(value) for value in values if value is not None), Decimal(0))
+
+
+def _rounded(value: Any, digits: Any) -> Decimal:
+    return exact(value).quantize(Decimal(1).scaleb(-int(digits)), ROUND_HALF_EVEN)
+
+
+def _stood(steps: Sequence[Mapping[str, Decimal]], share: Any) -> Decimal:
+    """Return the lowest price that stood, or was undercut, for a share of the hours."""
+    left = _sum([step["hours"] for step in steps]) * exact(share)
+    for step in sorted(steps, key=lambda step: step["usd_per_hour"]):
+        left -= step["hours"]
+        if left <= 0:
+            return step["usd_per_hour"]
+    raise UnknownTerm("no price")
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Decimal, Decimal], Decimal]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Gt: operator.gt,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "count": lambda values: Decimal(len(values)),
+    "cents": lambda value: cents(exact(value)),
+    "round": _rounded,
+    "least": lambda *values: min(map(exact, values)),
+    "most": lambda *values: max(map(exact, values)),
+    "up": lambda value: exact(value).to_integral_value(ROUND_CEILING),
+    "down": lambda value: exact(value).to_integral_value(ROUND_FLOOR),
+    "stood": _stood,
+    "seconds": lambda length: exact(length.total_seconds()),
+}

@@ -1,0 +1,342 @@
+"""Every number of an answer has a receipt, and what is not as the receipt has it is found and named."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import csv
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.billing.open import open_billing
+from adapters.store.memory import MemoryStore
+from bot.answers.access import Access
+from bot.answers.all import ANSWERS
+from bot.answers.registry import COMMANDS, Command, Needs, commands_by_name
+from bot.app import App, equal_of
+from bot.cards.card import Tone
+from bot.costs.formulas import BOTH
+from bot.costs.verify import UNSTATED
+from bot.errors import WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.fleet import Market
+from bot.model.price import Basis, Price
+from bot.model.reading import Reading
+from bot.model.request import LOCAL, Request, User
+from bot.model.spend import Money, Spend
+from bot.wiring.build import terminal_app
+from bot.wiring.cli import envelope, plain
+from bot.wiring.environment import settings_of, terminal_user
+from tests.belonging import MEMBER
+from tests.builders import ports_over
+
+assert ANSWERS
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
+           "line_item_usage_end_date", "line_item_resource_id", "line_item_unblended_cost"]  # fmt: skip
+
+
+def rows() -> list[list[str]]:
+    """Return ten days of two things at $3 and $4 an hour, the second with a discount of $0.50."""
+    every, at = [], datetime(2026, 11, 10, tzinfo=UTC)
+    while at < AT:
+        span = [at.isoformat(), (at + HOUR).isoformat()]
+        every += [["", "Usage", "AmazonEC2", *span, "i-1", "3"], ["", "Usage", "AmazonS3", *span, "bucket", "4"]]
+        every.append(["", "EdpDiscount", "AmazonS3", *span, "bucket", "-0.5"])
+        at += HOUR
+    return every
+
+
+class Lists:
+    """Price lists with one price of each type, and metrics that hold nothing."""
+
+    def __init__(self) -> None:
+        self.usd = {"trn1.32xlarge": "21.50", "p5.48xlarge": "55.04"}
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> list[Price]:
+        price = self.usd.get(instance_type)
+        where = (Market.ON_DEMAND, Basis.LISTED, "us-east-1", date(2026, 11, 19), "AWS Price List")
+        return [Price(instance_type, Decimal(price), *where)] if price else []
+
+    def read(self, now: datetime) -> Reading:
+        return Reading(now)
+
+
+class Folder:
+    """Files of a terminal."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def text(self, path: str, request: Request) -> str:
+        if request.surface != "terminal":
+            raise WrongInput("Files are read in a terminal; paste the text itself.")
+        return (self.root / path).read_text()
+
+
+class World:
+    """A bot over an export and price lists that can be changed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.lists = root, Lists()
+        (root / "bill").mkdir()
+        self.export(rows())
+
+    def export(self, every: list[list[str]]) -> None:
+        with (self.root / "bill" / "bill.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *every])
+
+    def bot(self, **parts: Any) -> App:
+        parts = {"billing": open_billing(self.root / "bill"), "knowledge": load_knowledge(), "files": Folder(self.root)} | parts
+        return App(ports_over(self.lists, MemoryStore(), **parts), (), Access(("terminal:dana",)), lambda: 0.0)
+
+    async def ask(
+        self, line: str, *, at: datetime = AT, surface: str = "terminal", user: str = "terminal:dana", **parts: Any
+    ) -> Any:
+        belonging = LOCAL if surface == "terminal" else MEMBER
+        return await self.bot(**parts).answer(Request(line, User(user), at, surface, belonging))
+
+    async def keep(self, line: str, name: str = "kept.json") -> dict[str, Any]:
+        """Store what `receipt LINE --json` prints."""
+        call, card = await self.bot().run(Request(f"receipt {line}", User("terminal:dana"), AT, "terminal", LOCAL))
+        (self.root / name).write_text(json.dumps(envelope(call, card, AT), default=plain))
+        document: dict[str, Any] = json.loads((self.root / name).read_text())
+        return document
+
+    def rewrite(self, document: dict[str, Any], name: str = "kept.json") -> None:
+        (self.root / name).write_text(json.dumps(document))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def differing(card: Any) -> dict[str, tuple[str, str, str]]:
+    assert card.tone is Tone.WARNING, card
+    return {each["what"]: (each["was"], each["now"], each["why"]) for each in card.data["differences"]}
+
+
+async def test_a_receipt_states_query_rows_total_formula_and_age_of_each_number(world: World) -> None:
+    card = await world.ask("receipt cost 2026-11-11..2026-11-12 by service")
+    figures = {each["path"]: each for each in card.data["figures"]}
+    assert Decimal(figures["/total/net_usd"]["amount"]) == 48 * (3 + 4 - Decimal("0.5"))
+    assert figures["/total/net_usd"]["formula"].startswith("gross + discounts + credits + tax")
+    asked = next(each for each in card.data["questions"] if each["asked"] == "2026-11-11..2026-11-12 by service")
+    assert (asked["port"], asked["rows"], Decimal(asked["total"]["net"])) == ("bill", 2, Decimal(312))
+    assert asked["through"] == "2026-11-20T12:00:00Z"
+    assert [(each["key"], Decimal(each["money"]["net"])) for each in asked["pieces"]] == [
+        ("2026-11-11", 156),
+        ("2026-11-12", 156),
+    ]
+
+
+async def test_the_receipt_of_a_price_names_basis_source_and_date(world: World) -> None:
+    card = await world.ask("receipt tco p5.48xlarge trn1.32xlarge")
+    prices = [price for each in card.data["questions"] for price in each["prices"] if price["instance_type"] == "trn1.32xlarge"]
+    listed = next(price for price in prices if price["basis"] == "price list")
+    assert (listed["usd_per_hour"], listed["source"], listed["asof"]) == ("21.50", "AWS Price List", "2026-11-19")
+
+
+async def test_numbers_are_recomputed_from_their_pieces_and_terms(world: World) -> None:
+    card = await world.ask("verify cost 2026-11-11..2026-11-12 by service")
+    assert card.tone is Tone.GOOD, card
+    assert {path: how for path, how in card.data["checked"].items() if how != "recomputed"} == {}
+    assert card.data["sums"] == 1
+    card = await world.ask("verify tco p5.48xlarge trn1.32xlarge nodes=4 egress_gb=10")
+    assert card.tone is Tone.GOOD, card
+    assert card.data["checked"]["/options/1/usd_per_hour"] == "looked up anew"
+    assert card.data["checked"]["/options/1/instances_usd"] == card.data["checked"]["/options/0/egress_usd"] == "recomputed"
+
+
+async def test_a_kept_receipt_holds_over_the_same_data_also_later(world: World) -> None:
+    await world.keep("cost 7d by service")
+    assert (await world.ask("verify kept.json")).tone is Tone.GOOD
+    later = rows() + [
+        ["", "Usage", "AmazonEC2", f"2026-11-21T{n:02}:00:00Z", f"2026-11-21T{n + 1:02}:00:00Z", "i-1", "3"] for n in range(9)
+    ]
+    world.export(later)
+    card = await world.ask("verify kept.json", at=AT + timedelta(days=2))
+    assert card.tone is Tone.GOOD, card.data["differences"]
+
+
+async def test_a_row_that_was_added_to_the_export_is_found_and_its_day_named(world: World) -> None:
+    await world.keep("cost 7d by service")
+    world.export([*rows(), ["", "Usage", "AmazonEC2", "2026-11-15T04:00:00Z", "2026-11-15T05:00:00Z", "i-2", "10.01"]])
+    found = differing(await world.ask("verify kept.json"))
+    was, now, why = found["bill, 2026-11-13 12:00..2026-11-20 12:00 UTC by service, 2026-11-15"]
+    assert (was, now) == ("net 156.00, amortised 156.00", "net 166.01, amortised 166.01")
+    assert "rows" in why
+    was, now, why = found["/total/net_usd"]
+    assert Decimal(now) - Decimal(was) == Decimal("10.01")
+    assert why == "the data changed"
+
+
+async def test_a_price_row_that_changed_is_found_and_named(world: World) -> None:
+    await world.keep("tco p5.48xlarge trn1.32xlarge")
+    world.lists.usd["trn1.32xlarge"] = "19.35"
+    found = differing(await world.ask("verify kept.json"))
+    was, now, _ = found["price of trn1.32xlarge, on-demand, price list, us-east-1"]
+    assert (was.split(" ")[0], now.split(" ")[0]) == ("21.50", "19.35")
+    assert found["/options/1/usd_per_hour"][:2] == ("21.50", "19.35")
+    assert "/options/0/usd_per_hour" not in found
+
+
+@pytest.mark.parametrize("by", ["0.01", "-1000"])
+async def test_a_receipt_whose_number_was_tampered_with_is_found(world: World, by: str) -> None:
+    document = await world.keep("cost 7d by service")
+    figure = next(each for each in document["data"]["figures"] if each["path"] == "/rows/0/net_usd")
+    right = figure["amount"]
+    figure["amount"] = str(Decimal(right) + Decimal(by))
+    world.rewrite(document)
+    found = differing(await world.ask("verify kept.json"))
+    assert found == {"/rows/0/net_usd": (figure["amount"], right, "the same data make another number")}
+
+
+async def test_a_receipt_whose_formula_question_or_number_is_missing_is_found(world: World) -> None:
+    document = await world.keep("cost 7d by service")
+    document["data"]["figures"][0]["formula"] = "as we agreed"
+    dropped = document["data"]["figures"].pop(3)
+    document["data"]["questions"][0]["digest"] = "0" * 16
+    gone = document["data"]["questions"].pop(1)
+    world.rewrite(document)
+    found = differing(await world.ask("verify kept.json"))
+    assert found[document["data"]["figures"][0]["path"]][2] == "the formula is another one"
+    assert found[dropped["path"]][0] == "not in the receipt"
+    assert found[f"bill, {gone['asked']}"][:2] == ("not asked", "asked")
+    assert any(what.startswith("bill, ") and why == "the content changed" for what, (_, _, why) in found.items())
+
+
+class Overstated:
+    """A bill whose answers by service alone say one cent too much."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def tally(self, window: Any, by: Any, where: Any = ()) -> Any:
+        tally = self.real.tally(window, by, where)
+        if tuple(by) != ("service",):
+            return tally
+        more = Money(gross=Decimal("0.01"), net=Decimal("0.01"))
+        first, *others = tally.rows
+        return replace(tally, rows=(Spend(first.key, first.money + more), *others), total=tally.total + more)
+
+
+async def test_a_sum_that_its_days_and_resources_do_not_make_is_found(world: World) -> None:
+    lying = Overstated(open_billing(world.root / "bill"))
+    found = differing(await world.ask("verify cost 2026-11-11..2026-11-12 by service", billing=lying))
+    for part in ("day", "resource"):
+        row = next(what for what in found if f"by service, added up by {part}: Amazon" in what)
+        assert found[row] == ("gross 192.01; net 168.01", "gross 192.00; net 168.00", "its pieces make another sum"), found
+        assert f"bill, 2026-11-11..2026-11-12 by service, added up by {part}: total" in found
+
+
+REFUSED = {
+    "receipt": "'receipt' needs line",
+    "receipt frobnicate": "'frobnicate' is not a command",
+    "receipt receipt cost": "'receipt' is itself about another line",
+    "verify receipt cost": "'receipt' is itself about another line",
+    "receipt share cost": "leave 'share' out",
+    "receipt ack a1": "'ack' changes something",
+    "verify config undo": "'config undo' changes something",
+    "receipt backtest week-46": "'backtest' reads other recordings",
+    "receipt cost 7d by nonsense": "nonsense",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+async def test_a_line_without_a_receipt_is_refused_in_one_sentence(world: World, line: str) -> None:
+    card = await world.ask(line)
+    assert card.tone is Tone.ERROR
+    assert REFUSED[line] in card.data["error"]
+    assert "\n" not in card.data["error"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '{"data": {}}', '{"line": "cost", "at": "soon"}', "[" * 100_000, '{"line": 3, "at": 4}']
+)
+async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(world: World, text: str) -> None:
+    (world.root / "kept.json").write_text(text)
+    card = await world.ask("verify kept.json")
+    assert card.tone is Tone.ERROR
+    assert card.data["error"].startswith("'kept.json' is no receipt that 'receipt LINE --json' wrote")
+
+
+async def test_files_are_for_terminals(world: World) -> None:
+    await world.keep("cost 7d by service")
+    card = await world.ask("verify kept.json", surface="chat", user="chat:U1")
+    assert (card.tone, card.data["error"]) == (Tone.ERROR, "Files are read in a terminal; paste the text itself.")
+
+
+@pytest.mark.parametrize("line", ["config show idle", "config idle", "doctor"])
+@pytest.mark.parametrize("word", ["receipt", "verify", "trnbot receipt", "share receipt"])
+async def test_nobody_sees_through_a_receipt_what_they_may_not_ask(world: World, word: str, line: str) -> None:
+    plainly = await world.ask(line, surface="chat", user="chat:U1")
+    card = await world.ask(f"{word} {line}", surface="chat", user="chat:U1")
+    if plainly.tone is Tone.ERROR:
+        assert (card.tone, card.data) == (Tone.ERROR, plainly.data)
+
+
+def test_the_receipt_of_a_line_for_admins_is_nobody_elses() -> None:
+    def equal(line: str) -> Any:
+        return equal_of(Request(line, User("chat:U1"), AT, "chat", MEMBER))
+
+    assert equal("receipt cost 7d") is not None
+    assert equal("receipt doctor") is None
+
+
+async def test_the_answer_is_private_and_its_quotes_are_kept(world: World) -> None:
+    card = await world.ask('receipt cost 7d by service service="AmazonS3"', surface="chat", user="chat:U1")
+    assert not card.public
+    assert card.data["line"] == 'cost 7d by service service="AmazonS3"'
+
+
+def test_every_number_on_every_card_of_the_demo_has_a_formula_and_is_the_same_when_made_again() -> None:
+    settings = settings_of({"source": "simulator:7"})
+    bot, opened = terminal_app(settings, settings.source, None)
+    wrong: list[str] = []
+    counts: Counter[str] = Counter()
+    for line in sorted(command.examples[0] for command in commands_by_name() if _has_receipt(command)):
+        asking = Request(f"receipt {line}", User(terminal_user()), opened.end(), "terminal", LOCAL)
+        try:
+            card = asyncio.run(bot.run(asking))[1]
+        except WrongInput as error:
+            assert line.split()[0] in NAMES_WHAT_IS_NOT_THERE, error
+            continue
+        wrong += [f"{line}: {each['path']} has no formula" for each in card.data["figures"] if each["formula"] == UNSTATED]
+        checked = asyncio.run(bot.run(replace(asking, line=f"verify {line}")))[1].data
+        wrong += [f"{line}: {each}" for each in checked["differences"]]
+        assert len(checked["checked"]) == len(card.data["figures"])
+        counts.update(checked["checked"].values())
+    assert wrong == []
+    assert counts["recomputed"] > 120, counts
+    assert counts["looked up anew"] > 100, counts
+
+
+NAMES_WHAT_IS_NOT_THERE = {"alert", "compare"}
+"""Their examples name an alert and a run of another account."""
+
+
+def _has_receipt(command: Command) -> bool:
+    return not (command.changes or command.carries or command.audited or Needs.REPLAY in command.opens)
+
+
+def test_every_formula_can_be_read_and_names_a_command() -> None:
+    rows = load_knowledge().figures()
+    assert len({(row.command, row.name) for row in rows}) == len(rows)
+    for row in rows:
+        assert row.command == "*" or row.command in COMMANDS, row
+        assert row.words
+        for how in row.how.split(BOTH):
+            ast.parse(how.strip(), mode="eval")
