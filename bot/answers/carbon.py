@@ -110,7 +110,9 @@ def carbon_card(carbon: Carbon) -> Card:
         Column("CO2e", _R),
     )
     blocks: list[Block] = [Table(columns, rows), *_unknown(carbon.footprints), *_sources(carbon), *_efficiency(carbon)]
-    blocks += note_lines(carbon.notes, carbon.today, "What vendors claim; none is used in a calculation")
+    own, claimed = ([x for x in carbon.notes if (x.topic == "footprint") is mine] for mine in (True, False))
+    blocks += note_lines(own, carbon.today)
+    blocks += note_lines(claimed, carbon.today, "What vendors claim; none is used in a calculation")
     return Card(_title(carbon), Tone.INFO, tuple(blocks), _data(carbon))
 
 
@@ -234,7 +236,9 @@ def _answer(ports: Ports, request: Request, window: Window, only: tuple[str, str
     documented = {chip.name: chip.bf16_tflops for chip in claims.chips}
     kinds = {types[name].accelerator: types[name] for name, _ in known}
     peaks = {name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()}
-    return carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, claims.of("energy")))
+    return carbon_card(
+        Carbon(footprints, window, factors, peaks, request.at.date(), run, (*claims.of("footprint"), *claims.of("energy")))
+    )
 
 
 def _hours(instances: Iterable[Instance], window: Window, now: datetime) -> dict[tuple[str, str], float]:

@@ -84,6 +84,7 @@ def test_carbon_says_in_its_title_of_how_much_it_is() -> None:
     assert card.data["kg"] == pytest.approx(kg)
     assert card.title.endswith(f"about {kg:,.0f} kg CO2e, an estimate for 48 of 144 node-hours; the rest is not known")
     assert "give a measured figure" in words(card)
+    assert "the Sustainability service estimates emissions" in words(card)
     whole = ask(World(GPUS), "carbon 1d")
     assert whole.title.endswith(f"about {kg:,.0f} kg CO2e, an estimate")
 

@@ -43,6 +43,8 @@ def test_tco_p5_trn1_never_takes_tokyos_price_of_p5() -> None:
 
 
 def test_tco_says_where_no_region_sells_both() -> None:
+    told = words(ask(ACCOUNT, "tco trn1.32xlarge trn2.48xlarge buy=savings-plan"))
+    assert "No savings-plan price of trn1.32xlarge is known; try buy=on-demand or capacity-block." in told
     told = words(ask(ACCOUNT, "tco trn2.3xlarge trn2.48xlarge buy=capacity-block"))
     assert "Prices of two regions are not compared" in told
     assert "trn2.3xlarge in ap-southeast-4, sa-east-1; trn2.48xlarge in us-east-2" in told
