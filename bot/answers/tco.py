@@ -227,8 +227,8 @@ def _prices(offers: Offers, names: tuple[str, str], market: Market, region: str)
     """Return the price of both in one region; raise `Unavailable` naming where each is known."""
     for name in names:
         if not offers.regions(name, market):
-            known = [x.value for x in Market if offers.regions(name, x)]
-            other = f"try buy={' or '.join(known)}" if known else "name another type"
+            sold_as = [x.value for x in Market if offers.regions(name, x)]
+            other = f"try buy={' or '.join(sold_as)}" if sold_as else "name another type"
             raise Unavailable(f"No {market.value} price of {name} is known; {other}.")
     where = region or offers.shared_region(names, market) or ""
     old, new = (offers.here(name, market, where) for name in names)
