@@ -9,6 +9,7 @@ import numpy as np
 from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers, middle_of
 from detectors.demand import falls_short
+from detectors.jobs import fellows
 from detectors.nodes import faults, partial
 from detectors.nodes.drop_cause import DIVERTED, FAMILY, SETTLED, STEADY, explain, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
@@ -72,12 +73,25 @@ def find(view: View) -> RuleMatch:
 
 
 def _goes_on(view: View, ratio: Floats) -> Mask:
-    """Tell which nodes of an open alert still are in its drop, (n,): an evaluation, if none too long, is no recovery."""
+    """Tell which nodes are in the drop of an open alert, (n,): its own, and those of their job that are under their usual too.
+
+    An evaluation, if none too long, is no recovery.
+    """
     over, evaluated = view.number("starved.over"), trailing(view.evaluating)
     paused = (evaluated > 0) & (evaluated < view.steps("starved.shallow_for"))
     low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
-    stays = view.held_open(*FAMILY) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
+    stays = _of_open_drops(view) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
     return stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None])) if stays.any() else stays
+
+
+def _of_open_drops(view: View) -> Mask:
+    """Tell which nodes an open drop is about, and which run the job of these: nodes of one job wait for each other, (n,)."""
+    held = view.held_open(*FAMILY)
+    for (rule, _), alert in view.open.items():
+        rows = np.array(view.roster.rows_of(alert.anomaly.things) if rule in FAMILY else (), dtype=np.intp)
+        if len(rows) > 1:
+            held |= fellows(view.usual, view.roster, rows) & view.eligible & ~view.roster.inference
+    return held
 
 
 def _may_be_under(view: View, middle: Floats) -> bool:

@@ -213,3 +213,11 @@ def test_an_evaluation_amid_grown_memory_is_no_drop():
         at, end = hours(start), hours(start) + 3 * STEP
         fleet.scale(at, end, neuron_execution_latency=2.0, efa=0.06).set(at, end, neuroncore_utilization=0.37)
     assert World(fleet).run(hours(29), hours(40)) == []
+
+
+def test_nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
+    fleet = Fleet(8).scale(hours(30), hours(36), slice(0, 4), neuroncore_utilization=0.6, efa=0.6)
+    fleet.scale(hours(30), hours(36), slice(4, 8), neuroncore_utilization=0.81, efa=0.81)
+    (alert,) = World(fleet).run(hours(29), hours(35))
+    assert len(alert.anomaly.things) == 8
+    assert min(alert.anomaly.wasted_shares) == pytest.approx(0.19, abs=0.04)
