@@ -1,4 +1,4 @@
-"""Count ticks and failures, for `/healthz` and `/metrics`; find a watch that fails, and channels that cannot be reached."""
+"""Count ticks and failures, for `/healthz` and `/metrics`; find channels that cannot be reached."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ _LANES = (
 
 LEAST_S = 15.0
 """The shortest silence that is worth a word: a recording played fast ticks several times a second."""
+BLIND_TICKS = 3
+"""Ticks in a row in which something is not read from which a person is told: what passes by itself is gone by then."""
 REMEMBERED = 20
 """Ticks whose length tells how long a tick usually takes."""
 
@@ -84,6 +86,8 @@ class Health:
     """Whether this process watches, or stands by for one that does; None where it is not known yet."""
     failed_in_a_row: int = 0
     """Failures since the last tick that was run whole."""
+    unread_in_a_row: int = 0
+    """Ticks, up to the last one, in which something could not be read without which nobody can tell what runs or works."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -105,7 +109,15 @@ class Health:
     @property
     def fault(self) -> str:
         """Return why the watch does not go on, "" while it does."""
-        return self.last_error or self.overdue
+        return self.last_error or self.overdue or self.blind
+
+    @property
+    def blind(self) -> str:
+        """Return what was not read for several ticks in a row, "" while all was or a tick or two may mend it."""
+        if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
+            return ""
+        more = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if len(self.gaps) > 1 else ""
+        return f"Not read for {counted(self.unread_in_a_row, 'tick')}, so alerts may be missing: {self.gaps[0]}{more}"
 
     @property
     def overdue(self) -> str:
@@ -127,7 +139,7 @@ class Health:
         speaking = [a for a in alerts if a.firing and not a.muted_by]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
         self.recovered()
-        self.gaps = gaps
+        self.gaps, self.unread_in_a_row = gaps, self.unread_in_a_row + 1 if gaps else 0
         self._whole_at = self.stopwatch()
         self._lengths.append(seconds)
         self.open_alerts = len(speaking)
@@ -214,55 +226,6 @@ def sentence_of(error: Exception) -> str:
     if isinstance(error, TrnbotError):
         return str(error)
     return f"{getattr(error, 'strerror', None) or type(error).__name__}; the log says where."
-
-
-class Watchdog:
-    """Implement `bot.ports.Listener`: tell once that the watch fails, and once that it goes on again.
-
-    It stands apart from the ticks, so that neither waits for the other, and asks no database. What a second attempt mends is not
-    told; a process that stands by tells only when the leader is silent, as the leader tells the rest.
-    """
-
-    def __init__(self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0) -> None:
-        self._health, self._tell, self._every_s = health, tell, every_s
-        self._task: asyncio.Task[None] | None = None
-        self._failures_before = 0
-        self._told = False
-
-    def routes(self) -> Sequence[Any]:
-        """Serve nothing."""
-        return ()
-
-    async def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._go(), name="watchdog")
-
-    async def stop(self) -> None:
-        """End, whatever is being told."""
-        if self._task:
-            self._task.cancel()
-
-    async def _go(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("admins were not told how the watch stands")
-            await asyncio.sleep(self._every_s)
-
-    async def look(self) -> None:
-        """Tell what has changed since the last look."""
-        health = self._health
-        if not self._told:
-            self._failures_before = health.failures - health.failed_in_a_row
-        fault = health.overdue or (health.last_error if health.leading and health.failed_in_a_row > 1 else "")
-        if fault and not self._told:
-            self._told = True
-            await self._tell(f"The watch fails, and alerts wait until it works again: {fault}")
-        elif self._told and health.ok:
-            self._told = False
-            failed = counted(max(health.failures - self._failures_before, 0), "attempt")
-            await self._tell(f"The watch works again; {failed} failed meanwhile.")
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from adapters.store.private import tighten
 from bot.errors import Unavailable, WrongInput
 from bot.settings.options import Options
 from bot.settings.settings import Settings
-from bot.watch.health import Watchdog
 from bot.watch.retention import Prunes, Retention
+from bot.watch.watchdog import Watchdog
 from bot.wiring.build import Database, running_bot
 from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor

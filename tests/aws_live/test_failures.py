@@ -4,8 +4,14 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from botocore.exceptions import (
+    CredentialRetrievalError,
+    SSOTokenLoadError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 
-from adapters.aws.api.failures import CallState, CallStates, TimedOut, with_timeout
+from adapters.aws.api.failures import CallState, CallStates, TimedOut, state_of, with_timeout
 from adapters.aws.api.operations import operations
 from tests.aws_live.ordeal import Lines
 
@@ -43,3 +49,17 @@ def test_each_change_of_state_is_said_once(told, lines):
             now[0] = NOON + timedelta(minutes=minutes)
             states.set(LIST, "here", state, f"It is {state}.")
     assert [word in line for word, line in zip(lines, said.said, strict=True)] == [True] * len(lines)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialRetrievalError(provider="custom-process", error_msg="it ended with 1"),
+        UnauthorizedSSOTokenError(),
+        SSOTokenLoadError(error_msg="no token"),
+        TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_provider_of_credentials_that_fails_is_a_matter_of_credentials(error):
+    assert state_of(error) is CallState.EXPIRED

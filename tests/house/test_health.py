@@ -22,8 +22,9 @@ from bot.model.anomaly import Detection
 from bot.model.labels import Labels
 from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
-from bot.watch.health import Health, Watchdog
+from bot.watch.health import Health
 from bot.watch.track import track
+from bot.watch.watchdog import Watchdog
 from bot.wiring import watch_server
 from bot.wiring.build import Database, running_bot
 from bot.wiring.environment import settings_of
@@ -182,6 +183,37 @@ async def test_an_admin_is_told_once_that_the_watch_fails_and_once_that_it_works
     assert mouth.said == [
         f"The watch fails, and alerts wait until it works again: {FULL}",
         "The watch works again; 6 attempts failed meanwhile.",
+    ]
+
+
+async def test_an_admin_is_told_once_that_aws_is_not_read_and_once_that_it_is_again() -> None:
+    (health, _), mouth = watched(), Mouth()
+    health.leads(300)
+    dog, gap = Watchdog(health, mouth), "AWS ec2:DescribeInstances in us-west-2 is denied (AccessDenied)."
+    for tick in range(14):
+        health.ticked(NOON + tick * FIVE, 1, (), () if tick in (1, 13) else (gap,))
+        assert health.ok is not (4 <= tick < 13)
+        await dog.look()
+        await dog.look()
+    assert mouth.said == [f"Not read for 3 ticks, so alerts may be missing: {gap}", "Everything is read again."]
+
+
+async def test_a_failing_watch_and_a_gap_are_two_things() -> None:
+    (health, _), mouth = watched(), Mouth()
+    health.leads(300)
+    dog = Watchdog(health, mouth)
+    for _ in range(3):
+        health.ticked(NOON, 1, (), ("A gap.", "Another."))
+    await dog.look()
+    for _ in range(2):
+        health.failed("The database is away.")
+    await dog.look()
+    health.ticked(NOON, 1, (), ("A gap.",))
+    await dog.look()
+    assert mouth.said == [
+        "Not read for 3 ticks, so alerts may be missing: A gap. (and 1 more gap)",
+        "The watch fails, and alerts wait until it works again: The database is away.",
+        "The watch works again; 2 attempts failed meanwhile.",
     ]
 
 

@@ -12,7 +12,17 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import NoReturn, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    RefreshWithMFAUnsupportedError,
+    SSOError,
+    TokenRetrievalError,
+    UnknownCredentialError,
+)
 
 from adapters.aws.api.operations import Operation
 from bot.ports import Clock
@@ -47,13 +57,23 @@ _STATES = {
 }
 _PASSING = {CallState.THROTTLED, CallState.BROKEN, CallState.SLOW}
 _SETTLED = timedelta(minutes=1)
+_UNPROVEN = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    TokenRetrievalError,
+    UnknownCredentialError,
+    RefreshWithMFAUnsupportedError,
+    SSOError,
+)
+"""What botocore raises where no credentials can be had, without a word of AWS: a login that ended, a provider that fails."""
 FAILURES = (BotoCoreError, ClientError, OSError)
 """What a call may raise. Their texts may carry addresses, ids and tokens, so only codes and class names are passed on."""
 
 
 def state_of(error: Exception) -> CallState:
     """Return the kind of failure that an error is."""
-    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+    if isinstance(error, _UNPROVEN):
         return CallState.EXPIRED
     code = code_of(error)
     return next((state for state, codes in _STATES.items() if code.startswith(codes)), CallState.BROKEN)
