@@ -172,17 +172,18 @@ def _fell_silent(since: Numbers, view: View) -> Mask:
 
 
 def _with_kept(match: RuleMatch, kept: Mask, view: View) -> RuleMatch:
-    """Add the nodes kept in a wide incident: they lose as long and as much as the others of their scope do."""
+    """Add the nodes kept in a wide incident: they lose as long as others there do, as much where it is not read."""
     if not kept.any():
         return match
     scope, steps = view.roster.scope, match.steps.copy()
     wasted, wasted_since = (None if share is None else share.copy() for share in (match.wasted, match.wasted_since))
+    own = np.clip(view.lost_at(view.recent(view.utilization, 1)), 0, 1)
     for one in np.unique(scope[kept]):
         rows, others = kept & (scope == one), match.hit & (scope == one)
         steps[rows] = match.steps[others].max()
         for share in (wasted, wasted_since):
             if share is not None:
-                share[rows] = np.median(share[others])
+                share[rows] = np.where(np.isnan(own[rows]), np.median(share[others]), own[rows])
     return RuleMatch(match.hit | kept, steps, wasted, wasted_since, kept)
 
 

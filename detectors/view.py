@@ -181,11 +181,21 @@ class View(Readings):
         lost = np.full(self.n, np.nan)
         if len(rows):
             share = np.clip(self.lost_at(self.utilization[rows], rows), 0, 1)
-            share[self.evaluating[rows]] = 0
+            share[self._evaluating_together(rows)] = 0
             ago = self._unseen(rows, steps, rules)
             share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
             lost[rows] = mean_of(share)
         return lost
+
+    def _evaluating_together(self, rows: Rows) -> Mask:
+        """Tell where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).
+
+        A job evaluates as a whole; one node that frees memory while its executions are slow does not.
+        """
+        evaluating, scope = self.evaluating[rows], self.roster.scope[rows]
+        for one in np.unique(scope) if evaluating.any() else ():
+            evaluating[np.ix_(scope == one, evaluating[scope == one].mean(axis=0) < 0.5)] = False
+        return np.asarray(evaluating)
 
     def _unseen(self, rows: Rows, steps: Numbers, rules: tuple[str, ...]) -> Counts:
         """Return how many steps of the nodes at `rows` no tick has counted yet, (len(rows),)."""

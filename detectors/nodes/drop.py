@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from detectors.arrays import Counts, Floats, Mask, Numbers, middle_of
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of
 from detectors.demand import falls_short
 from detectors.jobs import fellows
 from detectors.nodes import faults, partial
@@ -67,7 +67,7 @@ def find(view: View) -> RuleMatch:
     hit = (begins | _goes_on(view, ratio)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted = np.nan_to_num(view.lost_at(_level(view, hit, steps)).astype(np.float64))
+    wasted = _as_others(view.lost_at(_level(view, hit, steps)).astype(np.float64), hit, view.roster.scope)
     since = view.lost_since(hit, steps, *FAMILY)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since))
 
@@ -82,6 +82,14 @@ def _goes_on(view: View, ratio: Floats) -> Mask:
     low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
     stays = _of_open_drops(view) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
     return stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None])) if stays.any() else stays
+
+
+def _as_others(lost: Numbers, hit: Mask, scope: Rows) -> Numbers:
+    """Give the nodes of `hit` whose loss is not read that of the others of their scope in their middle, 0 where none is, (n,)."""
+    for one in np.unique(scope[hit & np.isnan(lost)]):
+        rows = hit & (scope == one)
+        lost[rows & np.isnan(lost)] = middle_of(lost[rows])
+    return np.nan_to_num(lost)
 
 
 def _of_open_drops(view: View) -> Mask:

@@ -221,3 +221,26 @@ def test_nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
     (alert,) = World(fleet).run(hours(29), hours(35))
     assert len(alert.anomaly.things) == 8
     assert min(alert.anomaly.wasted_shares) == pytest.approx(0.22, abs=0.04)
+
+
+def test_a_node_that_frees_memory_amid_a_slow_job_evaluates_nothing_alone():
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
+    fleet.scale(hours(30), hours(34), neuron_execution=2.0)
+    fleet.scale(hours(31), hours(33), slice(0, 2), neuroncore_memory=0.61, neuron_runtime=0.61)
+    seen = [drop.shares_since for now, d in World(fleet).ticks(hours(30), hours(33)) for drop in d.anomalies if now > hours(31)]
+    assert len(seen) > 20
+    assert min(min(shares) for shares in seen) == pytest.approx(0.5, abs=0.1)
+
+
+def test_nodes_that_stand_still_in_a_wide_drop_lose_all_of_their_work():
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
+    fleet.set(hours(31), hours(34), slice(0, 2), neuroncore_utilization=0, neuron_execution_latency=np.nan, efa=0)
+    shares = [
+        sorted(drop.shares_since)
+        for now, d in World(fleet).ticks(hours(30), hours(33))
+        for drop in d.anomalies
+        if drop.cause is Cause.STARVED and now > hours(32)
+    ]
+    assert shares
+    assert min(row[-1] for row in shares) == pytest.approx(1.0, abs=0.1)
+    assert max(row[0] for row in shares) == pytest.approx(0.5, abs=0.1)
