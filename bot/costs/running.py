@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 
 import numpy as np
 
 from bot.costs.pricing import Pricing
-from bot.model.fleet import Instance
+from bot.model.fleet import Instance, Market
 from bot.model.frame import Mask
+from bot.model.labels import Labels
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.window import Window
@@ -21,9 +22,10 @@ _DAY = timedelta(days=1)
 
 
 def running_cost(reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta) -> dict[date, Decimal]:
-    """Return USD a day of the nodes that ran over the last `back`, as far as metrics tell of nodes; of today as if it went on.
+    """Return USD of the nodes that ran on each whole day of the last `back` which metrics tell of.
 
-    Empty where no metrics tell of nodes, as one that ended is then forgotten.
+    Nodes that a commitment pays, or whose kind is held by a reservation, are left out: that goes on when they leave. Empty where
+    no metrics tell of nodes, as one that ended is then forgotten.
     """
     frame = reading.frame("node")
     if frame is None or not frame.n_steps:
@@ -32,12 +34,14 @@ def running_cost(reading: Reading, price_of: Callable[[Instance], Price | None],
     # The frame's first day is cut off.
     first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(hour=0, minute=0, second=0, microsecond=0)
     costs: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for day in Window(min(first, midnight), midnight + _DAY).days():
+    for day in Window(min(first, midnight), midnight).days():
         costs[day.start.date()] = Decimal(0)
-    for instance, span in _spans(reading, midnight + _DAY):
-        price = price_of(instance)
-        if price and span.end > first:
-            for day in Window(max(first, min(span.start, span.end)), span.end).days():
+    held = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
+    for instance, span in _spans(reading):
+        start, end = max(first, span.start), min(midnight, span.end)
+        price = price_of(instance) if start < end and _kind(instance.labels) not in held else None
+        if price and price.market not in _PREPAID:
+            for day in Window(start, end).days():
                 costs[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
     return dict(costs)
 
@@ -51,12 +55,19 @@ def running_of(ports: Ports, reading: Reading) -> dict[date, Decimal]:
     return running_cost(reading, Pricing(ports).at(reading.now).instance, _BACK)
 
 
-def _spans(reading: Reading, end: datetime) -> Iterator[tuple[Instance, Window]]:
-    """Yield each node with the time it ran: as described, else from its first metric to its last; until `end` if it runs."""
+_PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}
+
+
+def _kind(labels: Labels) -> tuple[str, str]:
+    return labels.instance_type, labels.region
+
+
+def _spans(reading: Reading) -> Iterator[tuple[Instance, Window]]:
+    """Yield each node with the time it ran: as described, else from its first metric to its last."""
     described = reading.inventory.instances
     for instance in described.values():
         if instance.running or instance.ended_at:
-            until = instance.ended_at or end
+            until = instance.ended_at or reading.now
             yield instance, Window(min(instance.launched_at, until), until)
     frame = reading.frame("node")
     assert frame
