@@ -122,8 +122,10 @@ class Messages:
 
 
 def _shown(card: Card) -> Card:
-    """Leave out the typed numbers: a page shows words."""
-    return replace(card, data={})
+    """Leave out the typed numbers, as a page shows words, but an alert's dollars: they are told again as they are later."""
+    waste = card.data.get("waste_usd")
+    kept = {"id": card.data.get("id"), "waste_usd": {name: str(usd) for name, usd in waste.items()}} if waste else {}
+    return replace(card, data=kept)
 
 
 def _read(document: Mapping[str, Any]) -> PageMessage | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Card, Table
+from bot.cards.card import Card, Span, Strong, Table, Text
+from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
 MOST = 3
@@ -41,6 +42,13 @@ class WasteStrip:
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
+    wastes: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    """USD `per_hour` and `so_far` of each alert that fires, by its id: what every figure of the page says of it."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the header says of the same reading; nothing where none is known."""
+        return {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour} if self.known else {}
 
 
 class SharedStrip:
@@ -74,7 +82,36 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         alerts.data.get("usd_per_hour", Decimal(0)),
         saved.get("usd_per_hour", Decimal(0)),
         saved.get("usd_so_far", Decimal(0)),
+        {alert["id"]: alert["waste_usd"] for alert in alerts.data["alerts"] if alert["closed_at"] is None and alert["waste_usd"]},
     )
+
+
+def retold(card: Card, wastes: Mapping[str, Mapping[str, Decimal]]) -> Card:
+    """Return the message of an alert with its dollars as they are now: what was sent is as old as its last edit."""
+    then, now = card.data.get("waste_usd"), wastes.get(str(card.data.get("id")))
+    if not then or not now:
+        return card
+    words = {
+        f"{usd(Decimal(str(then[name])))}{after}": f"{usd(now[name])}{after}"
+        for name, after in (("per_hour", " an hour"), ("so_far", " so far"))
+    }
+    blocks = tuple(_reworded(block, words) if isinstance(block, Text) else block for block in card.blocks)
+    return replace(card, blocks=blocks, data={**card.data, "waste_usd": {**then, **now}})
+
+
+def _reworded(said: Text, words: Mapping[str, str]) -> Text:
+    return replace(said, spans=tuple(_span(span, words) for span in said.spans))
+
+
+def _span(span: Span, words: Mapping[str, str]) -> Span:
+    """Return a span with what is said otherwise now; a text of several alerts is left, as it sums them."""
+    match span:
+        case Strong():
+            return Strong(words.get(span.text, span.text))
+        case str():
+            return next((span.replace(then, now) for then, now in words.items() if then in span), span)
+        case _:
+            return span
 
 
 def _open(alert: Mapping[str, Any]) -> bool:

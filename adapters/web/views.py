@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from adapters.web.events import Hub
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.messages import Messages
-from adapters.web.strip import LINES, SharedStrip, WasteStrip, standing
+from adapters.web.strip import LINES, SharedStrip, WasteStrip, retold, standing
 from bot.cards.card import Card, Form, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -74,7 +74,9 @@ class Views:
         """Show the channel of alerts."""
         version = self._hub.version
         shown = await self._messages.shown(CHANNEL)
-        return self._page("channel.html", request, messages=shown, now=await self._strip.get(self._hub.version), version=version)
+        now = await self._strip.get(self._hub.version)
+        messages = [replace(message, card=retold(message.card, now.wastes)) for message in shown]
+        return self._page("channel.html", request, now.facts, messages=messages, now=now, version=version)
 
     async def now(self, _: web.Request) -> web.StreamResponse:
         """Show the strip above the channel anew."""
@@ -142,7 +144,8 @@ class Views:
 
     async def _show_answer(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
         card = await self._answer(line, "", Manner.VIEWED)
-        return self._page("line.html", request, name=name, line=line, it=card, more=more)
+        facts = standing(card, Card("")).facts if line == LINES[0] else {}
+        return self._page("line.html", request, facts, name=name, line=line, it=card, more=more)
 
     async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""
@@ -174,8 +177,9 @@ class Views:
         except TrnbotError as error:
             return Card("That did not work", Tone.ERROR, (text(str(error)),))
 
-    def _page(self, template: str, request: web.Request, **values: Any) -> web.Response:
-        health = dict(self._console.health())
+    def _page(self, template: str, request: web.Request, facts: Mapping[str, Any] | None = None, **values: Any) -> web.Response:
+        """Draw a page; `facts` are what its own reading says, and the header with it."""
+        health = {**self._console.health(), **(facts or {})}
         shown = {
             "path": request.path,
             "lines": self.lines,
@@ -183,6 +187,7 @@ class Views:
             "hints": self._console.hints,
             "starters": STARTERS,
             "version": self._hub.version,
+            "reading": bool(facts),
             **values,
         }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])

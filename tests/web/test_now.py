@@ -1,10 +1,11 @@
 """What the strip above the channel says, from the answers' own numbers."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 from adapters.web.strip import standing
-from bot.cards.card import Card, Column, Table
+from bot.cards.card import Card, Column, Strong, Style, Table, Text
 from tests.e2e import samples
 
 WORDS = tuple(Column(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
@@ -56,3 +57,50 @@ async def test_the_strip_is_shown_escaped_and_read_again(open_console):
     assert "about $88 an hour stopped in 7 days, $1,234 not lost since" in page
     now["alerts"] = alerts()
     assert "Nothing is wasting money now." in await (await client.get("/now")).text()
+
+
+def told(name, dollars):
+    """Return the message of an alert as it was sent: its lead, and the alert's own figures."""
+    lead = Text(("Wasting ", Strong(f"${dollars} an hour"), " · $451 so far · about ", Strong("$9.00 by month end")), Style.LEAD)
+    waste = {"per_hour": Decimal(dollars), "so_far": Decimal("451.00"), "month_end": Decimal(9)}
+    return Card("FIRING 2 h · starved", blocks=(lead,), data={"id": name, "waste_usd": waste})
+
+
+async def test_card_strip_and_header_of_the_channel_tell_one_reading_of_one_alert(open_console):
+    # The message was sent at $708; since then its nodes cost $705, and the header last heard of $113.
+    now = alerts(alert("a1", "705.00"))
+    now.data["usd_per_hour"] = Decimal("705.00")
+
+    async def answer(request):
+        return now if request.line == "alerts" else SAVED
+
+    console, client = await open_console(
+        answer=answer, health=lambda: {"ok": True, "open_alerts": 4, "usd_per_hour": Decimal(113)}
+    )
+    await console.post("alerts", told("a1", "708"), "k1")
+    page = await (await client.get("/")).text()
+    assert page.count("$705") == 3, "header, strip and card"
+    assert "$1,118 so far" in page
+    assert not any(old in page for old in ("$708", "$113", "$451"))
+
+
+async def test_the_header_of_the_list_of_alerts_adds_up_its_rows(open_console):
+    listed = replace(alerts(alert("a1", "185.00"), alert("a2", "113.00")), data={
+        "alerts": [alert("a1", "185.00"), alert("a2", "113.00")], "usd_per_hour": Decimal("298.00")})  # fmt: skip
+
+    async def answer(_):
+        return listed
+
+    _, client = await open_console(answer=answer, health=lambda: {"ok": True, "open_alerts": 1, "usd_per_hour": Decimal(113)})
+    header = (await (await client.get("/alerts")).text()).partition("</header>")[0]
+    assert "$298" in header
+    assert "$113" not in header
+
+
+async def test_a_message_of_an_alert_that_is_over_keeps_what_it_said(open_console):
+    async def answer(request):
+        return alerts() if request.line == "alerts" else SAVED
+
+    console, client = await open_console(answer=answer)
+    await console.post("alerts", told("a1", "708"), "k1")
+    assert "$708" in await (await client.get("/")).text()

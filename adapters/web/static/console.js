@@ -68,12 +68,9 @@ function showMessage({ id, channel, html }) {
   else if (fresh) toEnd();
 }
 
-// The strip above the messages follows them, and the clock.
+// The strip above the messages follows them, and the clock: with the header and the messages, all of one reading.
 async function showNow() {
-  const strip = $("#now");
-  if (!strip || document.hidden) return;
-  const answer = await fetch("/now");
-  if (answer.ok) strip.replaceChildren(fragment(await answer.text()));
+  if ($("#now") && !document.hidden) await readAgain();
 }
 
 let soon = 0;
@@ -82,8 +79,22 @@ function nowSoon() {
   soon = setTimeout(() => showNow().catch(() => {}), 400);
 }
 
+const facts = (root) => $$("[data-fact]", root).map((fact) => fact.outerHTML).join();
+let told = "";
+
+// A page that shows alerts keeps the header's figures of its own reading; where they have changed, the channel is read again.
 function showStatus({ html }) {
-  $("#status").replaceChildren(fragment(html));
+  const fresh = fragment(html);
+  const heard = facts(fresh);
+  if ("reading" in document.body.dataset) {
+    for (const fact of $$("[data-fact]", fresh)) {
+      const own = $(`#status [data-fact="${fact.dataset.fact}"]`);
+      if (own) fact.replaceWith(own.cloneNode(true));
+    }
+    if (told && heard !== told) nowSoon();
+  }
+  told = heard;
+  $("#status").replaceChildren(fresh);
   countOpen();
 }
 
@@ -96,11 +107,27 @@ function countOpen() {
   if (open) document.title = `(${open}) ${document.title}`;
 }
 
+const read = new Map($$("#messages > .slot").map((slot) => [slot.id, $(".live", slot).innerHTML]));
+
 async function readAgain() {
-  const page = new DOMParser().parseFromString(await (await fetch("/")).text(), "text/html");
+  const answer = await fetch("/");
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const slot of $$("#messages > .slot", page)) {
-    showMessage({ id: slot.id, channel: messages.dataset.channel, html: $(".live", slot).innerHTML });
+    const html = $(".live", slot).innerHTML;
+    if (read.get(slot.id) === html) continue;
+    const known = document.getElementById(slot.id);
+    if (known && read.has(slot.id)) $(".live", known).replaceChildren(fragment(html)); // its dollars have moved on, and no more
+    else showMessage({ id: slot.id, channel: messages.dataset.channel, html });
+    read.set(slot.id, html);
   }
+  $("#now").innerHTML = $("#now", page).innerHTML;
+  localTimes($("#now"));
+  for (const fact of $$("#status [data-fact]")) {
+    const own = $(`#status [data-fact="${fact.dataset.fact}"]`, page);
+    if (own) fact.replaceWith(own);
+  }
+  countOpen();
   document.body.dataset.version = page.body.dataset.version;
 }
 

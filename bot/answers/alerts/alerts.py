@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -48,18 +48,23 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     """List alerts, firing and dearest first; muted ones are shown with who muted them."""
     ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
     speaking = [a for a in ranked if a.firing and not a.muted_by]
-    per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
-    data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour}
+    per_hour, muted = _sum(speaking), _sum(a for a in ranked if a.firing and a.muted_by)
+    data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour, "muted_usd_per_hour": muted}
     scope = f" · {period(window)}" if window else ""
     if not ranked:
         none = "No alert was open in this time." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
-    wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{scope}"
+    more = f" and {usd(muted)} muted" if muted else ""
+    wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{more}{scope}"
     quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
     title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
     names = [(f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
     buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
     return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
+
+
+def _sum(alerts: Iterable[Alert]) -> Decimal:
+    return sum((alert.waste.per_hour for alert in alerts if alert.waste), Decimal(0))
 
 
 def _table(ranked: Sequence[Alert], now: datetime) -> Table:
