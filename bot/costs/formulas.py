@@ -19,6 +19,9 @@ from bot.model.receipt import FigureFormula, Path, exact
 
 BILL, PRICE, AGAIN = "bill", "price", "again"
 """How a number is recomputed that no expression makes: a sum of the bill, a price row, or by answering again."""
+IF_AGREES = "try "
+"""Begins an expression that is a recomputation where it makes the number, and says nothing where it does not: its terms may
+be of another time than the number."""
 BOTH = " & "
 """Joins the ways of a number that is recomputed in several."""
 
@@ -96,7 +99,8 @@ class _Evaluation:
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self.value(body if self._holds(test) else other)
             case ast.Call(func=ast.Name(id=name), args=given):
-                return _FUNCTIONS[name](*(self._listed(each) for each in given))
+                called = _FUNCTIONS.get(name) or self._named(name)
+                return called(*(self._listed(each) for each in given))
         return self._referred(node)
 
     def _referred(self, node: ast.expr) -> Any:

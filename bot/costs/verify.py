@@ -8,12 +8,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.costs.formulas import AGAIN, BILL, BOTH, PRICE, Formulas, Terms, UnknownTerm
+from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, PRICE, Formulas, Terms, UnknownTerm
 from bot.costs.pieces import MEASURES, mismatches
 from bot.costs.witness import Witness
 from bot.model.fleet import Market
 from bot.model.price import Price
 from bot.model.receipt import (
+    DRAWN,
     AnswerReceipt,
     Checked,
     Difference,
@@ -122,7 +123,8 @@ class _Check:
             if new is None:
                 wrong.append(Difference(figure.path, f"{figure.amount:f}", "not in the answer", why))
                 continue
-            how, computed = self._recomputed(paths.get(figure.path), new.amount)
+            path = paths.get(figure.path)
+            how, computed = self._recomputed(path, new.amount) if path else (_of_drawn(new), new.amount)
             if not agree(figure.amount, computed):
                 wrong.append(Difference(figure.path, f"{figure.amount:f}", f"{computed:f}", why))
             elif figure.formula != new.formula:
@@ -139,10 +141,10 @@ class _Check:
             if question.terms and str(question.terms) in self._sums:
                 yield self._answer.witness.tallies[str(question.terms)], question.terms
 
-    def _recomputed(self, path: Path | None, amount: Decimal) -> tuple[Checked, Decimal]:
+    def _recomputed(self, path: Path, amount: Decimal) -> tuple[Checked, Decimal]:
         """Return how a number was made anew, and what came out: of several ways the one that does not agree."""
-        formula = self._formulas.of(self._answer.command, path) if path else None
-        ways = [self._way(how, path, amount) for how in (formula.how if formula else AGAIN).split(BOTH) if path]
+        formula = self._formulas.of(self._answer.command, path)
+        ways = [self._way(how, path, amount) for how in (formula.how if formula else AGAIN).split(BOTH)]
         unequal = [computed for _, computed in ways if not agree(amount, computed)]
         best = next((how for how in Checked if any(how is way for way, _ in ways)), Checked.AGAIN)
         return best, unequal[0] if unequal else amount
@@ -157,9 +159,12 @@ class _Check:
         if how == AGAIN:
             return Checked.AGAIN, amount
         try:
-            return Checked.RECOMPUTED, self._answer.terms.compute(how, path)
+            computed = self._answer.terms.compute(how.removeprefix(IF_AGREES), path)
         except UnknownTerm:
             return Checked.AGAIN, amount
+        if how.startswith(IF_AGREES) and not agree(amount, computed):
+            return Checked.AGAIN, amount
+        return Checked.RECOMPUTED, computed
 
     def _billed(self, path: Path, amount: Decimal) -> str | None:
         """Return the terms of the sum of the bill that states this amount: in the row of its key, else in a total."""
@@ -185,6 +190,11 @@ class _Check:
         quoted = _of(kind, (price for each in self._answer.witness.questions.values() for price in each.prices))
         every = [price.usd_per_hour for price in quoted] + [mean for rows in own for mean in _means(rows)]
         return any(abs(each - amount) <= _MILLIONTH for each in every)
+
+
+def _of_drawn(figure: Figure) -> Checked:
+    """Return how an amount of the card alone was made anew: as a sum of numbers that are checked themselves, or not."""
+    return Checked.AGAIN if figure.formula == DRAWN else Checked.RECOMPUTED
 
 
 def _label(scopes: Sequence[Mapping[str, Any]], name: str) -> str:

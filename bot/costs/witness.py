@@ -32,12 +32,13 @@ T = TypeVar("T")
 
 @dataclass
 class Witness:
-    """Collect the questions of one answer, each once; and tallies, rates and spot prices themselves, for whoever recomputes."""
+    """Collect the questions of one answer, each once; and of some what came back, for whoever recomputes."""
 
     questions: dict[tuple[AskedPort, str], PortQuestion] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     rates: AccountRates = field(default_factory=AccountRates)
+    alerts: dict[str, Alert] = field(default_factory=dict)
     spot: list[tuple[datetime, Price]] = field(default_factory=list)
 
     def watched(self, ports: Ports) -> Ports:
@@ -242,6 +243,7 @@ class _Alerts:
 
     def load(self, now: datetime) -> State:
         state = self.alerts.load(now)
+        self.witness.alerts |= {alert.id: alert for alert in state.alerts}
         self.witness.note(AskedPort.ALERTS, "alerts that the watch knows", state.alerts, through=state.ticked_at)
         return state
 
@@ -250,6 +252,7 @@ class _Alerts:
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         alerts = self.alerts.history(window, selector)
+        self.witness.alerts |= {alert.id: alert for alert in alerts}
         self.witness.note(AskedPort.ALERTS, f"alerts open within {window}", tuple(alerts))
         return alerts
 

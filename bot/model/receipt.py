@@ -14,6 +14,8 @@ from bot.model.price import Price
 from bot.model.spend import Filter, Money
 from bot.model.window import Window
 
+DRAWN = "stands on the card alone, rounded for reading"
+"""The formula of an amount on a card that is neither a number of its data nor a sum of them."""
 Path = tuple[str | int, ...]
 """Where a number stands in the data of an answer."""
 
