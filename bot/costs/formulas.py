@@ -54,14 +54,14 @@ def _ends(names: Sequence[str], wanted: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Terms:
-    """Hold what a formula may name: the answer's data, and beside it arguments and facts by name."""
+    """Hold the terms of formulas: the answer's data, and beside it arguments and facts by name."""
 
     data: Mapping[str, Any]
     outside: Mapping[str, Any]
     term: Callable[[str], str | None] = lambda _: None
 
     def scopes(self, path: Path) -> list[Mapping[str, Any]]:
-        """Return the objects around a number, the innermost first, then what stands outside of the data."""
+        """Return the objects around a number, the innermost first, then the names outside of the data."""
         value: Any = self.data
         around = [value]
         for part in path[:-1]:
@@ -90,7 +90,7 @@ class _Evaluation:
     term: Callable[[str], str | None]
 
     def value(self, node: ast.expr) -> Any:
-        """Return what an expression makes."""
+        """Return the value of an expression."""
         match node:
             case ast.Constant(value=value):
                 return Decimal(str(value)) if isinstance(value, int | float) else value
@@ -104,7 +104,7 @@ class _Evaluation:
         return self._referred(node)
 
     def _referred(self, node: ast.expr) -> Any:
-        """Return what a name, or a part of what is named, stands for."""
+        """Return the value of a name, or of a part of a named thing."""
         match node:
             case ast.Name(id=name):
                 return self._named(name)

@@ -29,7 +29,7 @@ def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:
 
 
 def mismatches(billing: Billing, terms: TallyTerms, tally: Tally) -> tuple[list[Difference], list[str]]:
-    """Add a sum up from its days, and from its resources; return where it does not agree to the cent, and what was not tried."""
+    """Add a sum up from its days, and from its resources; return where it does not agree to the cent, and the sums not tried."""
     wrong, untried = [], []
     for part in _PARTS:
         if part in terms.by:

@@ -87,7 +87,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def verify(receipt: AnswerReceipt, again: WatchedAnswer, formulas: Formulas, billing: Billing) -> Verification:
-    """Return how each number of a receipt was checked against the line answered again, and what differs; may block."""
+    """Return how each number of a receipt was checked against the line answered again, and the differences; may block."""
     fresh = receipt_of(again, formulas)
     changed = [*_other_source(receipt, again), *_changed_questions(receipt.questions, fresh.questions)]
     check = _Check(again, formulas)
@@ -142,7 +142,7 @@ class _Check:
                 yield self._answer.witness.tallies[str(question.terms)], question.terms
 
     def _recomputed(self, path: Path, amount: Decimal) -> tuple[Checked, Decimal]:
-        """Return how a number was made anew, and what came out: of several ways the one that does not agree."""
+        """Return how a number was made anew, and the result: of several ways the one that does not agree."""
         formula = self._formulas.of(self._answer.command, path)
         ways = [self._way(how, path, amount) for how in (formula.how if formula else AGAIN).split(BOTH)]
         unequal = [computed for _, computed in ways if not agree(amount, computed)]
@@ -198,7 +198,7 @@ def _of_drawn(figure: Figure) -> Checked:
 
 
 def _label(scopes: Sequence[Mapping[str, Any]], name: str) -> str:
-    """Return a label of the thing around a number, or of what the answer is about."""
+    """Return a label of the thing around a number, else of the whole answer."""
     for scope in scopes:
         for inside in (scope, scope.get("labels")):
             if isinstance(inside, Mapping) and isinstance(inside.get(name), str):
@@ -236,7 +236,7 @@ def _changed_questions(stated: Sequence[PortQuestion], fresh: Sequence[PortQuest
 
 
 def _changes(then: PortQuestion, now: PortQuestion) -> Iterator[Difference]:
-    """Yield what of one question changed: parts of a sum, price rows, else that something did."""
+    """Yield the changes of one question: parts of a sum, price rows, else that something did."""
     found = [*_changed_pieces(then, now), *_changed_prices(then, now)]
     if not found:
         rows = (f"{then.rows:,} rows", f"{now.rows:,} rows")

@@ -1,4 +1,4 @@
-"""Note what one answer asks of its ports, and what came back: the answer itself does not know that it is watched."""
+"""Note the questions that one answer asks of its ports, and their answers; the command does not know that it is watched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass
 class Witness:
-    """Collect the questions of one answer, each once; and of some what came back, for whoever recomputes."""
+    """Collect the questions of one answer, each once; and of some the content itself, for whoever recomputes."""
 
     questions: dict[tuple[AskedPort, str], PortQuestion] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Witness:
 
 
 def digest_of(came: Any) -> str:
-    """Return a short digest of what came back: the same for the same content, whatever its order of keys."""
+    """Return a short digest of a port's answer: the same for the same content, whatever its order of keys."""
     document = json.dumps(_document(came), sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(document.encode(), digest_size=8).hexdigest()
 

@@ -1,4 +1,4 @@
-"""State the receipt of an answer: what was asked of which port, and the formula of every number on the card."""
+"""State the receipt of an answer: its questions to the ports, and the formula of every number on the card."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AskedPort(StrEnum):
 
 @dataclass(frozen=True)
 class TallyTerms:
-    """Hold what the bill was asked, so that it can be asked again."""
+    """Hold a question to the bill, so that it can be asked again."""
 
     window: Window
     by: tuple[str, ...]
@@ -57,7 +57,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class PortQuestion:
-    """State one question of an answer, and what came back."""
+    """State one question of an answer, and its outcome."""
 
     port: AskedPort
     asked: str
@@ -74,7 +74,7 @@ class PortQuestion:
 
     @property
     def key(self) -> tuple[AskedPort, str]:
-        """Return what tells this question from the others of an answer."""
+        """Return the key that sets this question apart from the others of an answer."""
         return self.port, self.asked
 
 
@@ -136,7 +136,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """State how each number of a receipt was checked, what differs, and which checks could not be made."""
+    """State how each number of a receipt was checked, the differences, and which checks could not be made."""
 
     checked: Mapping[str, Checked]
     """By the path of a figure; those that differ are left out."""
@@ -171,7 +171,7 @@ def pointer(path: Path) -> str:
 
 
 def agree(one: Decimal, other: Decimal) -> bool:
-    """Return whether two amounts are the same to the cent; what is finer than a cent, to six digits."""
+    """Return whether two amounts are the same to the cent; below a dollar, to six digits."""
     if not (one.is_finite() and other.is_finite()):
         return str(one) == str(other)
     return cents(one) == cents(other) if max(abs(one), abs(other)) >= 1 else abs(one - other) < Decimal("0.000001")

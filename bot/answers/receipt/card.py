@@ -1,4 +1,4 @@
-"""Draw receipts, and what came of checking them."""
+"""Draw receipts, and the outcome of checking them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DATED = (AskedPort.BILL, AskedPort.METRICS)
 
 
 def receipt_card(receipt: AnswerReceipt) -> Card:
-    """Draw what each number is, what was asked for it, and how old the data are."""
+    """Draw each number with its formula, the questions asked for it, and the age of the data."""
     if not receipt.figures:
         say = text("Its answer holds no number that would need a receipt.")
         return Card(f"Receipt of '{receipt.line}': no number", Tone.INFO, (say,), encode(receipt))

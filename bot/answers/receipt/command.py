@@ -41,7 +41,7 @@ _FILE = re.compile(r"\S*(?:/|\.json$)\S*")
     carries=True,
 )
 async def receipt(ports: Ports, request: Request, line: str = arg(None, "the line whose answer is meant", rest=True)) -> Card:
-    """Answer the line, and state how it was answered instead of what."""
+    """Answer the line, and state how it was answered."""
     answer = await answered(ports, request, _carried(read_line(request.line).rest))
     return receipt_card(receipt_of(answer, _formulas()))
 
@@ -95,7 +95,7 @@ def _carried(words: str) -> CommandLine:
 
 
 async def answered(ports: Ports, request: Request, read: CommandLine) -> WatchedAnswer:
-    """Answer a line, noting what it asks of the ports."""
+    """Answer a line, noting its questions to the ports."""
     call, witness = typed(read, request.at), Witness()
     asking = replace(request, line=read.text)
     card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)

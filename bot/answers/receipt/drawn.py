@@ -50,7 +50,7 @@ def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
             yield from (
                 (f"sum of {name} {number} where {label} is {value or 'none'}", sum(amounts, Decimal(0)))
                 for (value, number), amounts in _grouped(rows, label).items()
-                if len(amounts) > 1 and sum(amounts)
+                if len(amounts) > 1 and any(amounts)
             )
 
 
@@ -59,7 +59,8 @@ def _grouped(rows: Sequence[Mapping[str, Any]], label: str) -> Mapping[tuple[str
     for row in rows:
         named = [part[label] for part in (row, row.get("labels"), row.get("key")) if isinstance(part, Mapping) and label in part]
         for path, amount in numbers(row) if named else []:
-            groups[str(named[0]), " ".join(map(str, path))].append(amount)
+            if "usd" in (number := " ".join(map(str, path))):
+                groups[str(named[0]), number].append(amount)
     return groups
 
 

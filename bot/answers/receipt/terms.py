@@ -1,4 +1,4 @@
-"""Give what formulas may name beside an answer's data: arguments of the line, dated facts, and what was noted."""
+"""Name the terms of formulas beside an answer's data: arguments of the line, dated facts, and noted answers of ports."""
 
 from __future__ import annotations
 
