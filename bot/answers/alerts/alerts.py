@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -48,7 +48,8 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     """List alerts, firing and dearest first; muted ones are shown with who muted them."""
     ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
     speaking = [a for a in ranked if a.firing and not a.muted_by]
-    per_hour, muted = _sum(speaking), _sum(a for a in ranked if a.firing and a.muted_by)
+    silent = [a for a in ranked if a.firing and a.muted_by]
+    per_hour, muted = (sum((a.waste.per_hour for a in some if a.waste), Decimal(0)) for some in (speaking, silent))
     data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour, "muted_usd_per_hour": muted}
     scope = f" · {period(window)}" if window else ""
     if not ranked:
@@ -61,10 +62,6 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     names = [(f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
     buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
     return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
-
-
-def _sum(alerts: Iterable[Alert]) -> Decimal:
-    return sum((alert.waste.per_hour for alert in alerts if alert.waste), Decimal(0))
 
 
 def _table(ranked: Sequence[Alert], now: datetime) -> Table:
