@@ -169,8 +169,11 @@ class App:
         task = asyncio.create_task(self.refresh(now))
         self._later.add(task)
         task.add_done_callback(self._done_later)
-        if not self._turn.locked():
-            await asyncio.wait({task})
+        if self._turn.locked():
+            return
+        await asyncio.wait({task})
+        if not isinstance(error := task.exception(), Exception | None):
+            raise error  # what ends the process: the decision is kept, and so is what is owed for it
 
     def _done_later(self, task: asyncio.Task[None]) -> None:
         self._later.discard(task)
