@@ -39,7 +39,7 @@ def mismatches(billing: Billing, terms: TallyTerms, tally: Tally) -> tuple[list[
         except (WrongInput, OverBudget) as error:
             untried.append(f"{terms} was not added up by {part}: {error}")
             continue
-        wrong += _compared(f"bill, {terms}, added up by {part}", tally, pieces, terms.by)
+        wrong += _compared(f"bill added up by {part}: {terms}", tally, pieces, terms.by)
     return wrong, untried
 
 
@@ -53,7 +53,7 @@ def _compared(what: str, tally: Tally, pieces: Tally, by: Sequence[str]) -> list
         (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money())) for key in dict.fromkeys((*stated, *sums))
     ]
     pairs.append(("total", tally.total, sum(sums.values(), Money())))
-    return [_unequal(f"{what}: {name}", one, other) for name, one, other in pairs if _measures(one, other)]
+    return [_unequal(f"{what}, {name}", one, other) for name, one, other in pairs if _measures(one, other)]
 
 
 def _measures(one: Money, other: Money) -> list[str]:

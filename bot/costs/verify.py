@@ -12,6 +12,7 @@ from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, PRICE, Formulas, Te
 from bot.costs.pieces import MEASURES, mismatches
 from bot.costs.witness import Witness
 from bot.model.fleet import Market
+from bot.model.money import cents
 from bot.model.price import Price
 from bot.model.receipt import (
     DRAWN,
@@ -89,19 +90,34 @@ def _texts(data: Any) -> Iterator[str]:
 def verify(receipt: AnswerReceipt, again: WatchedAnswer, formulas: Formulas, billing: Billing) -> Verification:
     """Return how each number of a receipt was checked against the line answered again, and the differences; may block."""
     fresh = receipt_of(again, formulas)
-    changed = [*_other_source(receipt, again), *_changed_questions(receipt.questions, fresh.questions)]
+    changed = list(_changed_questions(receipt.questions, fresh.questions))
     check = _Check(again, formulas)
-    checked, wrong = check.figures(receipt.figures, {figure.path: figure for figure in fresh.figures}, bool(changed))
-    sums, untried = 0, list[str]()
+    checked, wrong = check.figures(receipt.figures, {figure.path: figure for figure in fresh.figures}, _why(changed))
+    sums, notes = 0, _other_source(receipt, again)
     for tally, terms in check.rested_on():
         unequal, left = mismatches(billing, terms, tally)
-        wrong, untried, sums = [*wrong, *unequal], [*untried, *left], sums + (not unequal)
-    return Verification(checked, (*changed, *wrong), sums, tuple(untried))
+        wrong, notes, sums = [*wrong, *unequal], [*notes, *left], sums + (not unequal)
+    return Verification(checked, (*changed, *wrong), sums, tuple(notes))
 
 
-def _other_source(receipt: AnswerReceipt, again: WatchedAnswer) -> Iterator[Difference]:
-    if receipt.source != again.source:
-        yield Difference("source", receipt.source or "not named", again.source or "not named", "other data are read")
+def _other_source(receipt: AnswerReceipt, again: WatchedAnswer) -> list[str]:
+    if receipt.source == again.source:
+        return []
+    return [f"The receipt was made of {receipt.source or 'a source without a name'}; this is {again.source or 'another one'}."]
+
+
+def _why(changed: Sequence[Difference]) -> str:
+    """Return the reason for which numbers differ: the parts of the data that changed, else that none did."""
+    parts = list(dict.fromkeys(each.what.partition(":")[0] for each in changed))
+    more = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
+    return f"changed: {'; '.join(parts[:2])}{more}" if parts else "the same data make another number"
+
+
+def _shown(was: Decimal, now: Decimal) -> tuple[str, str]:
+    """Write two numbers to the cent, or in full where they differ by less."""
+    if cents(was) != cents(now):
+        return f"{was:.2f}", f"{now:.2f}"
+    return f"{was:f}", f"{now:f}"
 
 
 class _Check:
@@ -112,12 +128,11 @@ class _Check:
         self._sums: set[str] = set()
 
     def figures(
-        self, stated: Sequence[Figure], fresh: Mapping[str, Figure], changed: bool
+        self, stated: Sequence[Figure], fresh: Mapping[str, Figure], why: str
     ) -> tuple[dict[str, Checked], list[Difference]]:
         """Return how each stated number was checked, and those that differ."""
         paths = {pointer(path): path for path, _ in numbers(self._answer.data)}
         checked, wrong = {}, []
-        why = "the data changed" if changed else "the same data make another number"
         for figure in stated:
             new = fresh.get(figure.path)
             if new is None:
@@ -126,7 +141,7 @@ class _Check:
             path = paths.get(figure.path)
             how, computed = self._recomputed(path, new.amount) if path else (_of_drawn(new), new.amount)
             if not agree(figure.amount, computed):
-                wrong.append(Difference(figure.path, f"{figure.amount:f}", f"{computed:f}", why))
+                wrong.append(Difference(figure.path, *_shown(figure.amount, computed), why))
             elif figure.formula != new.formula:
                 wrong.append(Difference(figure.path, figure.formula, new.formula, "the formula is another one"))
             else:
@@ -224,14 +239,19 @@ def _means(rates: Sequence[Price]) -> Iterator[Decimal]:
 
 
 def _changed_questions(stated: Sequence[PortQuestion], fresh: Sequence[PortQuestion]) -> Iterator[Difference]:
-    """Yield the questions that were answered otherwise, and those that one side alone asked."""
+    """Yield the questions that were answered otherwise, each changed part once, and those that one side alone asked."""
+    told: set[tuple[str, str, str]] = set()
     now = {question.key: question for question in fresh}
     then = {question.key: question for question in stated}
     for key, question in then.items():
         if key not in now:
             yield Difference(_named(question), "asked", "not asked", "the answer asks for something else now")
         elif now[key].digest != question.digest or now[key].total != question.total:
-            yield from _changes(question, now[key])
+            for each in _changes(question, now[key]):
+                part = (each.what.partition(":")[0] if question.pieces else each.what, each.was, each.now)
+                if part not in told:
+                    yield each
+                told.add(part)
     yield from (Difference(_named(each), "not asked", "asked", "new") for key, each in now.items() if key not in then)
 
 
@@ -240,7 +260,9 @@ def _changes(then: PortQuestion, now: PortQuestion) -> Iterator[Difference]:
     found = [*_changed_pieces(then, now), *_changed_prices(then, now)]
     if not found:
         rows = (f"{then.rows:,} rows", f"{now.rows:,} rows")
-        found = [Difference(_named(then), *(rows if rows[0] != rows[1] else (then.digest, now.digest)), "the content changed")]
+        found = [
+            Difference(_named(then), *(rows if rows[0] != rows[1] else ("as noted", "other content")), "the content changed")
+        ]
     yield from found
 
 
@@ -249,7 +271,7 @@ def _changed_pieces(then: PortQuestion, now: PortQuestion) -> Iterator[Differenc
     rows = f"{then.rows:,} rows came back, and now {now.rows:,}" if then.rows != now.rows else "rows were added or rewritten"
     for key in sorted({*before, *after}):
         if (was := before.get(key)) != (is_ := after.get(key)):
-            yield Difference(f"{_named(then)}, {key}", _amounts(was), _amounts(is_), rows)
+            yield Difference(f"{then.port} of {key}: {then.asked}", _amounts(was), _amounts(is_), rows)
 
 
 def _amounts(piece: Piece | None) -> str:
@@ -272,4 +294,4 @@ def _hour(price: Price | None) -> str:
 
 
 def _named(question: PortQuestion) -> str:
-    return f"{question.port}, {question.asked}"
+    return f"{question.port}: {question.asked}"

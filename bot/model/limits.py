@@ -11,8 +11,8 @@ SETTINGS_BYTES = 256 << 10
 """Of the settings file."""
 POLICY_MISTAKES = 20
 """Named in one answer: each is compared with every setting, to suggest the nearest."""
-TEXT_BYTES = 1 << 20
-"""Of another text file that a terminal names."""
+TEXT_BYTES = 16 << 20
+"""Of another text file that a terminal names; a receipt of ten thousand numbers takes a fifth of that."""
 TOML_DEPTH = 16
 """Tables and lists within one another."""
 TOML_DOTS = 500

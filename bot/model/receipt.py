@@ -136,14 +136,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """State how each number of a receipt was checked, the differences, and which checks could not be made."""
+    """State how each number of a receipt was checked, and the differences."""
 
     checked: Mapping[str, Checked]
     """By the path of a figure; those that differ are left out."""
     differences: tuple[Difference, ...]
     sums: int = 0
     """Sums of the bill that were added up from their pieces."""
-    unchecked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sums that were not added up, and why; another source."""
 
 
 def numbers(data: Any, path: Path = ()) -> list[tuple[Path, Decimal]]:

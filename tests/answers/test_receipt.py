@@ -175,12 +175,12 @@ async def test_a_row_that_was_added_to_the_export_is_found_and_its_day_named(wor
     await world.keep("cost 7d by service")
     world.export([*rows(), ["", "Usage", "AmazonEC2", "2026-11-15T04:00:00Z", "2026-11-15T05:00:00Z", "i-2", "10.01"]])
     found = differing(await world.ask("verify kept.json"))
-    was, now, why = found["bill, 2026-11-13 12:00..2026-11-20 12:00 UTC by service, 2026-11-15"]
+    was, now, why = found["bill of 2026-11-15: 2026-11-13 12:00..2026-11-20 12:00 UTC by service"]
     assert (was, now) == ("net 156.00, amortised 156.00", "net 166.01, amortised 166.01")
     assert "rows" in why
     was, now, why = found["/total/net_usd"]
     assert Decimal(now) - Decimal(was) == Decimal("10.01")
-    assert why == "the data changed"
+    assert why == "changed: bill of 2026-11-15"
 
 
 async def test_a_price_row_that_changed_is_found_and_named(world: World) -> None:
@@ -201,7 +201,9 @@ async def test_a_receipt_whose_number_was_tampered_with_is_found(world: World, b
     figure["amount"] = str(Decimal(right) + Decimal(by))
     world.rewrite(document)
     found = differing(await world.ask("verify kept.json"))
-    assert found == {"/rows/0/net_usd": (figure["amount"], right, "the same data make another number")}
+    assert found == {
+        "/rows/0/net_usd": (f"{Decimal(figure['amount']):.2f}", f"{Decimal(right):.2f}", "the same data make another number")
+    }
 
 
 async def test_a_receipt_whose_formula_question_or_number_is_missing_is_found(world: World) -> None:
@@ -214,8 +216,8 @@ async def test_a_receipt_whose_formula_question_or_number_is_missing_is_found(wo
     found = differing(await world.ask("verify kept.json"))
     assert found[document["data"]["figures"][0]["path"]][2] == "the formula is another one"
     assert found[dropped["path"]][0] == "not in the receipt"
-    assert found[f"bill, {gone['asked']}"][:2] == ("not asked", "asked")
-    assert any(what.startswith("bill, ") and why == "the content changed" for what, (_, _, why) in found.items())
+    assert found[f"bill: {gone['asked']}"][:2] == ("not asked", "asked")
+    assert any(what.startswith("bill: ") and why == "the content changed" for what, (_, _, why) in found.items())
 
 
 class Overstated:
@@ -240,9 +242,9 @@ async def test_a_sum_that_its_days_and_resources_do_not_make_is_found(world: Wor
     lying = Overstated(open_billing(world.root / "bill"))
     found = differing(await world.ask("verify cost 2026-11-11..2026-11-12 by service", billing=lying))
     for part in ("day", "resource"):
-        row = next(what for what in found if f"by service, added up by {part}: Amazon" in what)
+        row = next(what for what in found if f"bill added up by {part}: 2026-11-11..2026-11-12 by service, Amazon" in what)
         assert found[row] == ("gross 192.01; net 168.01", "gross 192.00; net 168.00", "its pieces make another sum"), found
-        assert f"bill, 2026-11-11..2026-11-12 by service, added up by {part}: total" in found
+        assert f"bill added up by {part}: 2026-11-11..2026-11-12 by service, total" in found
 
 
 REFUSED = {

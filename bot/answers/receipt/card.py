@@ -100,12 +100,14 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
             "Recomputed: by its formula, or as a sum of the bill that was added up from its days and from its resources. "
             "Answered again: the data are the same, the arithmetic was not done another way."
         ),
-        *(quiet(sentence) for sentence in outcome.unchecked[:3]),
+        *(quiet(sentence) for sentence in outcome.notes[:3]),
         Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
     ]
     if outcome.differences:
         number = (
-            f"{wrong:,} of {counted(every, 'number')} differ" if wrong else f"{counted(every, 'number')} hold, the data changed"
+            f"{wrong:,} of {counted(every, 'number')} differ"
+            if wrong
+            else f"{counted(every, 'number')} hold; the data are not the same"
         )
         return Card(f"'{receipt.line}': {number}", Tone.WARNING, tuple(blocks), _data(receipt, outcome))
     title = f"'{receipt.line}': {counted(every, 'number')}, the same when made again"
@@ -127,5 +129,5 @@ def _data(receipt: AnswerReceipt, outcome: Verification) -> dict[str, Any]:
         "checked": {path: how.value for path, how in outcome.checked.items()},
         "sums": outcome.sums,
         "differences": [vars(each) for each in outcome.differences],
-        "unchecked": list(outcome.unchecked),
+        "notes": list(outcome.notes),
     }
