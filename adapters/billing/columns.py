@@ -49,6 +49,21 @@ class Columns:
         """Return SQL for the first of the columns that says something, as text; NULL where none does."""
         return _first(self._text(*self._known[word]) for word in names if word in self._known)
 
+    def moment(self, word: str) -> str:
+        """Return SQL for a time in UTC: as it stands where it is one, else as it reads."""
+        column, kind = self._known.get(word, ("", ""))
+        if kind == "TIMESTAMP WITH TIME ZONE":
+            return f"{name(column)} AT TIME ZONE 'UTC'"
+        return f"{name(column)}::TIMESTAMP" if kind.startswith("TIMESTAMP") else f"moment({self.text(word)})"
+
+    def raw(self, names: Iterable[str]) -> list[str]:
+        """Return those of the columns that are there, as SQL under the names that the file gives them."""
+        return [name(self._known[word][0]) for word in dict.fromkeys(names) if word in self._known]
+
+    def raw_tags(self) -> list[str]:
+        """Return the columns that `tags` reads, as SQL."""
+        return self.raw(("resource_tags", "tags")) or [name(column) for column, _ in self._raw if _TAG.match(column)]
+
     def inside(self, column: str, *keys: str) -> str:
         """Return SQL for one key of a map, struct or JSON column; NULL where it is absent or says nothing."""
         if column not in self._known:

@@ -13,6 +13,11 @@ _SUMS = {
     "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective", "sp_total", "sp_used",
     "split_cost", "unused_cost", "split_ratio", "billed", "effective", "quantity",
 }  # fmt: skip
+_AMOUNTS = _SUMS | {"starts", "ends"}
+"""What differs from row to row; the rest says what the row is of."""
+_PRODUCT = (
+    "product_region_code", "product_region", "product_instance_type", "product_marketoption", "product_market_option",
+)  # fmt: skip
 _INSIDE = {
     "product": ("region_code", "region", "instance_type", "marketoption"),
     "skupricedetails": ("x_UsageType", "UsageType", "usagetype", "InstanceType", "x_InstanceType", "instance_type"),
@@ -172,11 +177,42 @@ FOCUS_NAMES = {
 }
 
 
-def rows_of(columns: Columns, source: str) -> str:
-    """Return the SELECT over `source` for a recognised format."""
+def read_of(columns: Columns) -> list[str]:
+    """Return the columns that are read of a file, as SQL."""
+    return list(dict.fromkeys([*_keys_of(columns), *_read(columns, amounts=True)]))
+
+
+def raw_of(columns: Columns, source: str, place: str) -> str:
+    """Return the SQL that calls the rows of `source` `raw`, with their `place` in the file, and keeps one of each key."""
+    keys = _keys_of(columns)
+    firsts = ", ".join(f"any_value({key}) AS {key}" for key in keys)
+    return sql("raw", place=place, source=source, keys=", ".join(keys), columns=", ".join(read_of(columns)), firsts=firsts)
+
+
+def _keys_of(columns: Columns) -> list[str]:
+    keys = [*_read(columns, amounts=False), *columns.raw((*_PRODUCT, *_INSIDE)), *columns.raw_tags()]
+    return list(dict.fromkeys(keys))
+
+
+def _read(columns: Columns, *, amounts: bool) -> list[str]:
+    names = CUR_NAMES if columns.form and columns.form.is_cur else FOCUS_NAMES
+    return columns.raw(word for alias, words in names.items() if (alias in _AMOUNTS) is amounts for word in words)
+
+
+def labels_of(columns: Columns) -> str:
+    """Return the SELECT of what the rows of each key are."""
     if columns.form and columns.form.is_cur:
-        return sql("cur", aliases=_cur(columns), source=source, has_invoice=_flag(columns, "bill_invoice_id"))
-    return sql("focus", aliases=_focus(columns), source=source, has_invoice=_flag(columns, "invoiceid"))
+        return sql("cur", aliases=_cur(columns), has_invoice=_flag(columns, "bill_invoice_id"))
+    return sql("focus", aliases=_focus(columns), has_invoice=_flag(columns, "invoiceid"))
+
+
+def amounts_of(columns: Columns) -> str:
+    """Return the SELECT of what each row costs, and when."""
+    cur = bool(columns.form and columns.form.is_cur)
+    names = CUR_NAMES if cur else FOCUS_NAMES
+    expressions = {alias: columns.text(*words) for alias, words in names.items() if alias in _SUMS}
+    expressions |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
+    return sql("cur_amounts" if cur else "focus_amounts", aliases=_select(expressions))
 
 
 def _flag(columns: Columns, column: str) -> str:
@@ -184,25 +220,30 @@ def _flag(columns: Columns, column: str) -> str:
 
 
 def _cur(c: Columns) -> str:
-    expressions = {alias: c.text(*names) for alias, names in CUR_NAMES.items()}
+    expressions = _labels(c, CUR_NAMES)
     expressions["region"] = _either(
         c.text("product_region_code", "product_region"), c.inside("product", "region_code", "regionCode", "region")
     )
     expressions["instance_type"] = _either(c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType"))
     expressions["market"] = _either(c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption"))
-    return _select(expressions, c)
+    return _select(expressions)
 
 
 def _focus(c: Columns) -> str:
-    expressions = {alias: c.text(*names) for alias, names in FOCUS_NAMES.items()}
+    expressions = _labels(c, FOCUS_NAMES)
     expressions["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
     expressions["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
-    return _select(expressions, c)
+    return _select(expressions)
+
+
+def _labels(c: Columns, names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    expressions = {alias: c.text(*words) for alias, words in names.items() if alias not in _AMOUNTS}
+    return {**expressions, "period": c.moment(names["period"][0]), "tags": c.tags()}
 
 
 def _either(first: str, second: str) -> str:
     return f"coalesce({first}, {second})"
 
 
-def _select(expressions: dict[str, str], columns: Columns) -> str:
-    return ", ".join(f"{expression} AS {alias}" for alias, expression in {**expressions, "tags": columns.tags()}.items())
+def _select(expressions: Mapping[str, str]) -> str:
+    return ", ".join(f"{expression} AS {alias}" for alias, expression in expressions.items())

@@ -10,7 +10,7 @@ import duckdb
 
 from adapters.billing.columns import Columns, ExportForm
 from adapters.billing.explorer import COLUMNS, newest_answers, rows_in
-from adapters.billing.export_query import rows_of
+from adapters.billing.export_query import amounts_of, labels_of, raw_of, read_of
 from adapters.billing.files import ExplorerFiles, File, Unreadable, unpacked
 from adapters.billing.prepaid import amortise, has_fees
 from adapters.billing.sql import sql, text
@@ -63,7 +63,7 @@ def _load(
             raise Unreadable(
                 f"it has {columns.count:,} columns; at most {BILL_COLUMNS:,} are read, so take out tags that nobody asks for"
             )
-        db.execute(sql("stage", rows=rows_of(columns, source)))
+        _stage(db, columns, path)
         return columns.form, _rejected(db, path, shown) + _stow(db, shown, file, names)
     except duckdb.Error as problem:
         raise Unreadable(_short(problem, path, shown)) from problem
@@ -79,7 +79,7 @@ def load_answers(
         taken = ", ".join(f"unnest($c{n}::VARCHAR[])" for n in range(len(COLUMNS)))
         columns = {f"c{n}": list(column) for n, column in enumerate(zip(*rows, strict=True))}
         db.execute(f"INSERT INTO answered SELECT {taken}", columns)
-    db.execute(sql("stage", rows=rows_of(_describe(db, "answered"), "answered")))
+    _stage_text(db, _describe(db, "answered"), "answered")
     return ExportForm.EXPLORER, [*problems, *_stow(db, ExportForm.EXPLORER, file, names)]
 
 
@@ -88,6 +88,27 @@ def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: BillTagNa
     problems = _broken(db, shown) + _add_tags(db, shown, names)
     db.execute(sql("things", line=line_case(), file=str(file)))
     return problems
+
+
+def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, path: Path) -> None:
+    """Stage a file's rows: Parquet is read twice, which costs less than to hold it; text is parsed once."""
+    if path.suffix == ".parquet":
+        _stage_rows(db, columns, f"read_parquet({text(str(path))}, file_row_number=true)", "file_row_number + 1")
+    else:
+        _stage_text(db, columns, _source(path))
+
+
+def _stage_text(db: duckdb.DuckDBPyConnection, columns: Columns, source: str) -> None:
+    chosen = ", ".join(read_of(columns))
+    db.execute(f"CREATE OR REPLACE TEMP TABLE parsed AS SELECT row_number() OVER () AS nth, {chosen} FROM {source}")
+    _stage_rows(db, columns, "parsed", "nth")
+    db.execute("DROP TABLE parsed")
+
+
+def _stage_rows(db: duckdb.DuckDBPyConnection, columns: Columns, source: str, place: str) -> None:
+    db.execute(sql("stage", raw=raw_of(columns, source, place), labels=labels_of(columns), amounts=amounts_of(columns)))
+    if db.execute("SELECT count(*) FROM label WHERE unused AND commitment IS NOT NULL").fetchall()[0][0]:
+        db.execute(sql("unused"))
 
 
 def _source(path: Path) -> str:
@@ -115,9 +136,7 @@ def _rejected(db: duckdb.DuckDBPyConnection, path: Path, shown: str) -> list[str
 
 def _broken(db: duckdb.DuckDBPyConnection, shown: str) -> list[str]:
     """Name the rows without a readable time or amount."""
-    rows = db.execute(
-        "SELECT n, started IS NULL FROM (SELECT row_number() OVER () AS n, started, fits FROM stage) WHERE NOT fits ORDER BY n"
-    ).fetchall()
+    rows = db.execute("SELECT n, started IS NULL FROM stage WHERE NOT fits ORDER BY n").fetchall()
     return _name_rows(shown, [(f"row {n}", "no readable start" if timeless else "no readable amount") for n, timeless in rows])
 
 
@@ -132,7 +151,7 @@ def _name_rows(shown: str, broken: Sequence[tuple[str, str]]) -> list[str]:
 def _add_tags(db: duckdb.DuckDBPyConnection, shown: str, names: BillTagNames) -> list[str]:
     """Read every new combination of tags once."""
     rows = db.execute(
-        "SELECT DISTINCT tagset, tags FROM stage ANTI JOIN tagset ON tagset.id = stage.tagset WHERE tags IS NOT NULL"
+        "SELECT DISTINCT tagset, tags FROM label ANTI JOIN tagset ON tagset.id = label.tagset WHERE tags IS NOT NULL"
     ).fetchall()
     sets: list[tuple[int, TagSet]] = []
     broken = size = 0

@@ -1,6 +1,7 @@
--- Amortised cost as AWS defines it for CUR: docs.aws.amazon.com/cur/latest/userguide (Savings Plans and reservation columns).
-WITH line AS (SELECT {aliases} FROM {source})
+-- What the rows of one key are. Capacity Blocks: docs.aws.amazon.com/cur/latest/userguide.
+WITH line AS (SELECT key, {aliases} FROM distinct_raw)
 SELECT
+    key,
     coalesce(payer, '') AS payer,
     coalesce(currency, 'USD') AS currency,
     coalesce(account, '') AS account,
@@ -24,41 +25,18 @@ SELECT
     coalesce(resource, '') AS resource,
     description,
     tags,
-    moment(starts) AS started,
-    coalesce(moment(ends), moment(starts)) AS ended,
-    coalesce(date_trunc('month', moment(period)), date_trunc('month', moment(starts)))::DATE AS month,
+    date_trunc('month', period)::DATE AS period,
+    line_type,
     coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage', 'SavingsPlanNegation') AS usage,
     {has_invoice} AND invoice IS NULL AS uninvoiced,
-    CASE
-        WHEN line_type LIKE '%Discount' THEN 1
-        WHEN line_type IN ('Credit', 'Refund') THEN 2
-        WHEN line_type = 'Tax' THEN 3
-        ELSE 0
-    END::UTINYINT AS kind,
-    money(CASE WHEN parent IS NULL THEN cost ELSE coalesce(cost, '0') END) AS net,
-    CASE
-        WHEN line_type IN ('Credit', 'Refund', 'Tax') THEN 0
-        WHEN line_type = 'SavingsPlanCoveredUsage' THEN coalesce(money(sp_effective), money(cost))
-        WHEN line_type = 'SavingsPlanRecurringFee' THEN coalesce(money(sp_total) - coalesce(money(sp_used), 0), money(cost))
-        WHEN line_type IN ('SavingsPlanNegation', 'SavingsPlanUpfrontFee') THEN 0
-        WHEN line_type = 'DiscountedUsage' THEN coalesce(money(ri_effective), money(cost))
-        WHEN line_type = 'RIFee' AND coalesce(ri_unused_upfront, ri_unused_recurring) IS NOT NULL
-            THEN coalesce(money(ri_unused_upfront), 0) + coalesce(money(ri_unused_recurring), 0)
-        WHEN line_type = 'Fee' AND ri_arn IS NOT NULL AND (purchase <> 'capacity-block' OR ri_arn NOT LIKE 'arn:%') THEN 0
-        ELSE coalesce(money(cost), 0)
-    END::DECIMAL(38, 15) AS amortised,
-    CASE
-        WHEN coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage') AND (runs_instance(usage_type) OR holds_instance(usage_type))
-            THEN try_cast(amount AS DOUBLE)
-    END AS hours,
+    coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage')
+        AND (runs_instance(usage_type) OR holds_instance(usage_type)) AS metered,
+    line_type = 'Fee' AND ri_arn IS NOT NULL AND (purchase <> 'capacity-block' OR ri_arn NOT LIKE 'arn:%') AS bought,
     NULL::VARCHAR AS commitment,
     FALSE AS buys,
     FALSE AS unused,
     reservation_in(concat_ws(' ', held_by, ri_arn, resource)) AS reservation,
     line_type = 'Fee' AND purchase = 'capacity-block' AS prepaid,
-    CASE WHEN unit ILIKE 'h%' THEN try_cast(amount AS DOUBLE) END AS units,
-    parent,
-    try_cast(split_cost AS DOUBLE) AS split_cost,
-    try_cast(unused_cost AS DOUBLE) AS unused_cost,
-    try_cast(split_ratio AS DOUBLE) AS split_ratio
+    unit ILIKE 'h%' AS by_hour,
+    parent
 FROM line

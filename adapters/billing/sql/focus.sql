@@ -1,6 +1,7 @@
--- FOCUS columns: focus.finops.org/focus-specification (1.0, 1.2) and AWS's table dictionary of the two exports.
-WITH line AS (SELECT {aliases} FROM {source})
+-- What the rows of one key are, by FOCUS columns: focus.finops.org/focus-specification (1.0, 1.2) and AWS's table dictionary of the two exports.
+WITH line AS (SELECT key, {aliases} FROM distinct_raw)
 SELECT
+    key,
     coalesce(payer, '') AS payer,
     coalesce(currency, 'USD') AS currency,
     coalesce(account, '') AS account,
@@ -25,35 +26,23 @@ SELECT
     coalesce(resource, '') AS resource,
     description,
     tags,
-    moment(starts) AS started,
-    coalesce(moment(ends), moment(starts)) AS ended,
-    coalesce(date_trunc('month', moment(period)), date_trunc('month', moment(starts)))::DATE AS month,
+    date_trunc('month', period)::DATE AS period,
+    category,
+    class,
     coalesce(category, 'Usage') = 'Usage' AS usage,
     {has_invoice} AND invoice IS NULL AS uninvoiced,
-    CASE
-        WHEN category = 'Tax' THEN 3
-        WHEN category = 'Credit' OR (class = 'Correction' AND money(billed) < 0) THEN 2
-        WHEN category = 'Discount' OR (category = 'Adjustment' AND money(billed) < 0 AND description ILIKE '%discount%') THEN 1
-        ELSE 0
-    END::UTINYINT AS kind,
-    money(billed) AS net,
-    CASE WHEN category IN ('Credit', 'Tax') OR (class = 'Correction' AND money(billed) < 0) THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
-    CASE
-        WHEN coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
-            AND coalesce(status, '') NOT ILIKE 'unused'
-            AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
-                     ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter))
-                         OR holds_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
-            THEN try_cast(quantity AS DOUBLE)
-    END AS hours,
+    coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
+        AND coalesce(status, '') NOT ILIKE 'unused'
+        AND CASE WHEN coalesce(x_usage_type, sku_usage_type, sku_meter, '') = '' THEN description ILIKE '%instance hour%' OR description ILIKE '%covered by%'
+                 ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter))
+                     OR holds_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
+        AS metered,
+    description ILIKE '%discount%' AS discounts,
     commitment_id AS commitment,
     category = 'Purchase' AS buys,
     coalesce(status, '') ILIKE 'unused' AS unused,
     reservation_in(concat_ws(' ', held_by, resource)) AS reservation,
     category = 'Purchase' AND purchase = 'capacity-block' AS prepaid,
-    CASE WHEN unit ILIKE 'h%' THEN try_cast(quantity AS DOUBLE) END AS units,
-    NULL::VARCHAR AS parent,
-    NULL::DOUBLE AS split_cost,
-    NULL::DOUBLE AS unused_cost,
-    NULL::DOUBLE AS split_ratio
+    unit ILIKE 'h%' AS by_hour,
+    NULL::VARCHAR AS parent
 FROM line

@@ -1,36 +1,45 @@
-CREATE OR REPLACE TEMP TABLE line_item AS
-WITH named AS (
+CREATE OR REPLACE TEMP TABLE named AS
+WITH owned AS (
     SELECT s.* EXCLUDE (tags), coalesce(t.cluster, '') AS cluster, coalesce(t.namespace, '') AS namespace, '' AS pod,
         coalesce(t.team, '') AS team, coalesce(t.project, '') AS project, {line} AS line
-    FROM stage AS s LEFT JOIN tagset AS t ON t.id = s.tagset
-    WHERE s.fits AND (s.parent IS NULL OR s.net <> 0)
+    FROM label AS s LEFT JOIN tagset AS t ON t.id = s.tagset
 )
 SELECT *, thing_id(payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
-    cluster, namespace, pod, team, project, tagset) AS thing
-FROM named;
+        cluster, namespace, pod, team, project, tagset) AS thing,
+    hash(account, region, service, usage_type, operation, resource, CASE WHEN usage_type = '' THEN description END) AS mark
+FROM owned;
+-- A split row without a cost of its own is no thing.
 INSERT INTO thing
-SELECT DISTINCT thing, payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
-    cluster, namespace, pod, team, project, tagset
-FROM line_item ANTI JOIN thing AS known ON known.id = line_item.thing;
+SELECT DISTINCT ON (thing) thing, payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line,
+    resource, cluster, namespace, pod, team, project, tagset
+FROM named ANTI JOIN thing AS known ON known.id = named.thing
+WHERE parent IS NULL OR key IN (SELECT key FROM stage JOIN label USING (key) WHERE label.parent IS NOT NULL AND stage.net <> 0);
 INSERT INTO fresh
-SELECT {file}, month, thing, kind, started, greatest(started, ended), usage, uninvoiced, net, amortised, hours FROM line_item;
+SELECT {file}, month, thing, kind, started, ended, usage, uninvoiced, net, amortised, hours
+FROM stage JOIN named USING (key) WHERE fits AND (parent IS NULL OR net <> 0);
 INSERT INTO fresh_fee
-SELECT {file}, month, thing, started, greatest(started, ended), net, amortised, units, reservation
-FROM line_item WHERE prepaid AND kind = 0 AND net > 0;
+SELECT {file}, month, thing, started, ended, net, amortised, units, reservation
+FROM stage JOIN named USING (key) WHERE fits AND parent IS NULL AND prepaid AND kind = 0 AND net > 0;
 INSERT INTO fresh_held
-SELECT DISTINCT {file}, month, thing, reservation FROM line_item WHERE hours > 0 AND reservation IS NOT NULL;
+SELECT DISTINCT {file}, month, thing, reservation
+FROM stage JOIN named USING (key) WHERE fits AND (parent IS NULL OR net <> 0) AND hours > 0 AND reservation IS NOT NULL;
+-- The smallest hashes are found among as many as hold them: to tell all rows apart took more memory than the rows.
 INSERT INTO fresh_sketch
+WITH row AS (
+    SELECT month, payer, hash(started, mark, kind) AS mark FROM stage JOIN named USING (key) WHERE fits AND (parent IS NULL OR net <> 0)
+), many AS (
+    SELECT month, payer, approx_count_distinct(mark) AS marks FROM row GROUP BY ALL
+)
 SELECT {file}, month, payer, mark FROM (
-    SELECT DISTINCT month, payer,
-        hash(started, account, region, service, usage_type, operation, resource, kind, CASE WHEN usage_type = '' THEN description END) AS mark
-    FROM line_item
+    SELECT DISTINCT month, payer, mark FROM row JOIN many USING (month, payer)
+    WHERE mark <= 18446744073709551615 // greatest(marks, 4096) * 4096
 ) QUALIFY row_number() OVER (PARTITION BY month, payer ORDER BY mark) <= 512;
 INSERT INTO fresh_split
-SELECT {file}, s.month, s.parent, date_trunc('hour', s.started), s.usage_type,
-    coalesce(nullif(split_part(s.resource, '/', 2), ''), t.cluster, ''),
-    coalesce(nullif(split_part(s.resource, '/', 3), ''), t.namespace, ''),
-    split_part(s.resource, '/', 4),
+SELECT {file}, s.month, l.parent, date_trunc('hour', s.started), l.usage_type,
+    coalesce(nullif(split_part(l.resource, '/', 2), ''), t.cluster, ''),
+    coalesce(nullif(split_part(l.resource, '/', 3), ''), t.namespace, ''),
+    split_part(l.resource, '/', 4),
     coalesce(s.split_cost, 0) + coalesce(s.unused_cost, 0), coalesce(s.split_ratio, 0)
-FROM stage AS s LEFT JOIN tagset AS t ON t.id = s.tagset
-WHERE s.parent IS NOT NULL AND s.started IS NOT NULL;
-DROP TABLE line_item;
+FROM stage AS s JOIN label AS l USING (key) LEFT JOIN tagset AS t ON t.id = l.tagset
+WHERE l.parent IS NOT NULL AND s.started IS NOT NULL;
+DROP TABLE named
