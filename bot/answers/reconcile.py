@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 
 from bot.answers.registry import Needs, arg, command
@@ -21,19 +22,20 @@ _COLUMNS = (
     Column("month"),
     Column("estimate", Align.RIGHT),
     Column("made"),
+    Column("knew to"),
     Column("amortised", Align.RIGHT),
     Column("difference", Align.RIGHT),
     Column("net", Align.RIGHT),
 )
 _HOW = (
-    "The estimate is of amortised cost, as of the middle of its month; net is what the invoice says. Difference: final less "
-    "estimated. “again” stands where nobody asked then: the estimate is made from the figures that the bill has now."
+    "The estimate is of the whole month's amortised cost, made about its middle from what was billed before the day named; "
+    "net is what the invoice says. Difference: final less estimated. “again” stands where nobody asked then: the estimate is "
+    "made from the figures that the bill now has of the days before."
 )
 
 
-def reconcile_card(comparisons: Sequence[Reconciled], window: Window) -> Card:
+def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
     """List the months, oldest first."""
-    del window
     billed = [
         comparison for comparison in comparisons if comparison.money.amortised or comparison.money.net or comparison.estimate
     ]
@@ -41,7 +43,8 @@ def reconcile_card(comparisons: Sequence[Reconciled], window: Window) -> Card:
     data = {"months": [_data(comparison) for comparison in billed]}
     if not billed:
         return Card("The bill has no month in that window", Tone.INFO, (text("Try another window, such as this-year."),), data)
-    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(comparison) for comparison in billed)), quiet(_HOW)]
+    open_ = [text(_so_far(each)) for each in billed if not each.final and each.estimate]
+    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(comparison, now) for comparison in billed)), *open_, quiet(_HOW)]
     held = sum(bool(comparison.within) for comparison in closed)
     if closed:
         blocks.insert(
@@ -62,20 +65,40 @@ def _title(closed: Sequence[Reconciled]) -> str:
     return f"{last.month.start:%B %Y} cost {_signed(last.difference)}{_percent(last.ratio)} against its estimate"
 
 
-def _row(comparison: Reconciled) -> tuple[str, ...]:
+def _so_far(comparison: Reconciled) -> str:
+    """Say which part of the estimate of a month that is not final was one, and how the hours since compare."""
     estimate = comparison.estimate
-    estimated = f"{day(estimate.at)}{'' if estimate.remembered else ', again'}" if estimate else "–"
+    assert estimate
+    name = f"{comparison.month.start:%B %Y} is not final."
+    if estimate.settled is None or estimate.spent is None:
+        return f"{name} What its estimate of {day(estimate.at)} rests on was not kept."
+    rest = estimate.forecast - estimate.spent
+    knew = f"{usd(estimate.spent)} was billed before {day(estimate.settled)}"
+    told = f"{name} Of its estimate, {knew}, and {about(rest)} was estimated."
+    so_far = comparison.so_far
+    if so_far is None:
+        return f"{told} No day has settled since: there is nothing to compare yet."
+    against = f"expected {usd(so_far.estimated)}, billed {usd(so_far.billed)}"
+    return f"{told} Before {day(so_far.end)}: {against}, {_signed(so_far.difference)}{_percent(so_far.ratio)}."
+
+
+def _row(comparison: Reconciled, now: datetime) -> tuple[str, ...]:
+    estimate = comparison.estimate
+    again = "" if estimate is None or estimate.remembered else ", now" if estimate.at == now else ", again"
+    estimated = f"{day(estimate.at)}{again}" if estimate else "–"
     difference = (
         f"{_signed(comparison.difference)}{_percent(comparison.ratio)}"
         if comparison.difference is not None
         else _unknown(comparison)
     )
+    knew = day(estimate.settled) if estimate and estimate.settled else "–"
     guess = f"{about(estimate.forecast)}" if estimate else "–"
     amortised = f"{'' if comparison.final else '~'}{usd(comparison.money.amortised)}"
     return (
         f"{comparison.month.start:%Y-%m}",
         guess,
         estimated,
+        knew,
         amortised,
         difference,
         f"{'' if comparison.final else '~'}{usd(comparison.money.net)}",
@@ -102,6 +125,15 @@ def _data(comparison: Reconciled) -> dict[str, object]:
         "low_usd": estimate.low,
         "high_usd": estimate.high,
         "remembered": estimate.remembered,
+        "settled_until": estimate.settled,
+        "billed_usd": estimate.spent,
+        "estimated_usd": None if estimate.spent is None else estimate.forecast - estimate.spent,
+    }
+    so_far = comparison.so_far and {
+        "until": comparison.so_far.end,
+        "estimated_usd": comparison.so_far.estimated,
+        "billed_usd": comparison.so_far.billed,
+        "difference_usd": comparison.so_far.difference,
     }
     return {
         "month": f"{comparison.month.start:%Y-%m}",
@@ -111,6 +143,7 @@ def _data(comparison: Reconciled) -> dict[str, object]:
         "difference_usd": comparison.difference,
         "difference_ratio": None if comparison.ratio is None else round(float(comparison.ratio), 4),
         "within_range": comparison.within,
+        "so_far": so_far,
     }
 
 
@@ -125,5 +158,5 @@ async def reconcile(
 ) -> Card:
     """Print the difference for every month that AWS has closed."""
     return reconcile_card(
-        await asyncio.to_thread(reconciled, ports.world.billing, ports.stores.documents, window, request.at), window
+        await asyncio.to_thread(reconciled, ports.world.billing, ports.stores.documents, window, request.at), request.at
     )

@@ -1,4 +1,4 @@
-"""Answer which storage nobody uses, with its dollars a month, and how much of their throughput file systems use."""
+"""Answer which storage nobody uses, what S3 costs by bucket, and how much of their throughput file systems use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
-from bot.cards.words import day
+from bot.cards.words import day, period
+from bot.costs.buckets import KEPT, REQUESTS, Bucket, Buckets, buckets_of
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.model.counts import counted
 from bot.model.durations import rounded_duration
@@ -57,14 +58,15 @@ class Unused:
         return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
-def storage_card(things: Sequence[Unused], loads: Sequence[Throughput], cluster: str) -> Card:
-    """List what is unused, dearest first, then the throughput of every file system, the fullest first."""
+def storage_card(things: Sequence[Unused], loads: Sequence[Throughput], cluster: str, s3: Buckets | None = None) -> Card:
+    """List what is unused, dearest first, then S3 by bucket, then the throughput of every file system, the fullest first."""
     where = f" of {cluster}" if cluster else ""
     ranked = sorted(things, key=lambda unused: (-unused.usd_per_month, unused.thing.labels.resource))
     total = sum((unused.usd_per_month for unused in ranked), Decimal(0))
     data = {"storage": [_data(unused) for unused in ranked], "usd_per_month": total, "estimate": True}
     data["file_systems"] = [_load_data(load) for load in loads]
-    used = _throughput(loads)
+    data["s3"] = _s3_data(s3)
+    used = [*_buckets(s3), *_throughput(loads)]
     if not ranked:
         return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE), *used), data)
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
@@ -127,6 +129,32 @@ def _data(unused: Unused) -> dict[str, object]:
     }
 
 
+def _buckets(s3: Buckets | None) -> list[Block]:
+    """Draw what each bucket cost: bytes kept and requests apart, with their sums."""
+    if s3 is None or not s3.buckets:
+        return []
+    rest = f"and {len(s3.buckets) - _MOST:,} more" if len(s3.buckets) > _MOST else ""
+    foot = ("all buckets", *_amounts(s3.total))
+    caption = f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept) and “{REQUESTS}” of the bill"
+    rows = tuple((bucket.name or "(no bucket named)", *_amounts(bucket)) for bucket in s3.buckets[:_MOST])
+    columns = (Column("bucket"), *(Column(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")))
+    return [Table(columns, rows, foot, caption=caption, rest=rest)]
+
+
+def _amounts(bucket: Bucket) -> tuple[str, str, str]:
+    return usd(bucket.kept), usd(bucket.requests), usd(bucket.total)
+
+
+def _s3_data(s3: Buckets | None) -> dict[str, object] | None:
+    """Return the same for scripts; None where no bill tells."""
+    if s3 is None:
+        return None
+    each = [{"bucket": x.name, "kept_usd": x.kept, "requests_usd": x.requests, "total_usd": x.total} for x in s3.buckets]
+    total = s3.total
+    sums = {"kept_usd": total.kept, "requests_usd": total.requests, "total_usd": total.total}
+    return {"since": s3.week.start, "until": s3.week.end, "buckets": each, **sums}
+
+
 def _throughput(loads: Sequence[Throughput]) -> list[Block]:
     """Draw what each file system moves beside what it is provisioned for."""
     if not loads:
@@ -183,7 +211,8 @@ _HOUR = timedelta(hours=1)
 
 @command(
     "storage",
-    "Unattached volumes and unused file systems with the monthly cost of each; throughput of file systems against their limit.",
+    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, its requests apart; throughput of "
+    "file systems against their limit.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -192,8 +221,9 @@ _HOUR = timedelta(hours=1)
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
     things, loads = await asyncio.to_thread(_look, ports, request.at)
+    s3 = await asyncio.to_thread(buckets_of, ports.world.billing, request.at, cluster)
     mine = [load for load in loads if cluster in ("", load.system.labels.cluster)]
-    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], mine, cluster)
+    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], mine, cluster, s3)
 
 
 def _look(ports: Ports, at: datetime) -> tuple[list[Unused], list[Throughput]]:

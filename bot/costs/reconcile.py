@@ -11,9 +11,11 @@ from decimal import Decimal
 from bot.costs.asof import BilledBy
 from bot.costs.nowcast import Nowcast, forecast_month
 from bot.costs.running import running_of
+from bot.costs.tally import settled_by
 from bot.errors import TrnbotError
+from bot.model.money import cents
 from bot.model.reading import Reading
-from bot.model.spend import Money
+from bot.model.spend import Money, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Billing, Documents, DocumentStore, Ports
 
@@ -33,6 +35,36 @@ class Estimate:
     high: Decimal
     remembered: bool
     """Whether it was stored on that day; else it is made again from the figures that the bill has now."""
+    settled: datetime | None = None
+    """The midnight before which the bill it knew had come to rest; None where nobody kept that."""
+    spent: Decimal | None = None
+    """Its amortised cost of the month up to then; the rest of `forecast` was an estimate."""
+
+    def until(self, end: datetime, month: Window) -> Decimal | None:
+        """Return what it expected of the month up to `end`, its rest spread evenly; None for hours that it knew already."""
+        if self.settled is None or self.spent is None or not self.settled < end <= month.end:
+            return None
+        begin = max(self.settled, month.start)
+        return cents(self.spent + (self.forecast - self.spent) * Decimal((end - begin) / (month.end - begin)))
+
+
+@dataclass(frozen=True)
+class SameHours:
+    """Hold a month that goes on up to `end`: what its estimate expected of these hours, and what was billed for them."""
+
+    end: datetime
+    estimated: Decimal
+    billed: Decimal
+
+    @property
+    def difference(self) -> Decimal:
+        """Return billed less estimated amortised cost."""
+        return self.billed - self.estimated
+
+    @property
+    def ratio(self) -> Decimal | None:
+        """Return the difference as a share of what was billed."""
+        return self.difference / self.billed if self.billed > 0 else None
 
 
 @dataclass(frozen=True)
@@ -43,6 +75,8 @@ class Reconciled:
     estimate: Estimate | None
     money: Money
     final: bool
+    so_far: SameHours | None = None
+    """The settled hours after its estimate, where the month is not final."""
 
     @property
     def difference(self) -> Decimal | None:
@@ -71,7 +105,7 @@ def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None
 
 def of_nowcast(nowcast: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
     """Return the estimate that holds the figures of a forecast."""
-    return Estimate(at, nowcast.forecast, nowcast.low, nowcast.high, remembered)
+    return Estimate(at, nowcast.forecast, nowcast.low, nowcast.high, remembered, nowcast.settled, nowcast.spent)
 
 
 @dataclass(frozen=True)
@@ -82,12 +116,14 @@ class MonthForecast:
     forecast: Decimal | None = field(default=None, metadata={"optional": True})
     low: Decimal | None = field(default=None, metadata={"optional": True})
     high: Decimal | None = field(default=None, metadata={"optional": True})
+    settled: datetime | None = field(default=None, metadata={"optional": True})
+    spent: Decimal | None = field(default=None, metadata={"optional": True})
 
     def estimate(self) -> Estimate | None:
         """Return the forecast as an estimate that was remembered, None where it holds none."""
         if self.forecast is None or self.low is None or self.high is None:
             return None
-        return Estimate(self.at, self.forecast, self.low, self.high, remembered=True)
+        return Estimate(self.at, self.forecast, self.low, self.high, True, self.settled, self.spent)
 
 
 ESTIMATES = Documents("estimates", MonthForecast)
@@ -111,7 +147,9 @@ def remember_estimate(ports: Ports, now: datetime, reading: Reading | None = Non
 def _expected(ports: Ports, now: datetime, reading: Reading | None) -> MonthForecast:
     """Return the forecast of the month with its range."""
     nowcast = forecast_month(ports.world.billing, now, running=running_of(ports, reading) if reading else None)
-    return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high) if nowcast else MonthForecast(now)
+    if nowcast is None:
+        return MonthForecast(now)
+    return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent)
 
 
 def reconciled(billing: Billing, store: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
@@ -123,11 +161,23 @@ def reconciled(billing: Billing, store: DocumentStore, window: Window, now: date
 def _month(billing: Billing, month: Window, estimates: list[Estimate], now: datetime) -> Reconciled:
     tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
-    of_month = [estimate for estimate in estimates if month.start <= estimate.at < month.end]
-    then = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
+    of_month = [estimate for estimate in estimates if month.start <= estimate.at < month.end and estimate.at <= now]
+    kept = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
+    then = kept or estimated(billing, month, now)
     through = tally.billed_through
     final = bool(tally.rows) and not any(row.estimated for row in tally.rows) and through is not None and through >= month.end
-    return Reconciled(month, then or estimated(billing, month, now), tally.total, final)
+    return Reconciled(month, then, tally.total, final, None if final else _so_far(then, month, tally, now))
+
+
+def _so_far(then: Estimate | None, month: Window, tally: Tally, now: datetime) -> SameHours | None:
+    """Compare the settled days of a month that goes on; None where none has settled since the estimate."""
+    settled = settled_by(tally, now)
+    end = min(settled, month.end) if settled else None
+    expected = then.until(end, month) if then and end else None
+    if end is None or expected is None:
+        return None
+    billed = sum((row.money.amortised for row in tally.rows if row.key["day"] < f"{end:%Y-%m-%d}"), Decimal(0))
+    return SameHours(end, expected, billed)
 
 
 def _months(window: Window, now: datetime) -> Iterator[Window]:

@@ -1,6 +1,8 @@
 """Storage that nobody uses: from recorded answers of AWS to the list with its dollars a month."""
 
+import csv
 import json
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -123,3 +125,37 @@ async def test_nothing_unused_is_said(ask):
     card = await ask("llama")
     assert card.data["storage"] == []
     assert card.title == "No storage of llama stands unused"
+
+
+BILL = ["line_item_usage_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_type",
+        "line_item_resource_id", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost"]  # fmt: skip
+
+
+async def test_s3_requests_stand_apart_from_bytes_kept_by_bucket(ask, at, tmp_path):
+    (tmp_path / "none").mkdir()
+    with (tmp_path / "none" / "bill.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(BILL)
+        for back in range(1, 12):
+            start = at(115).replace(hour=0, minute=0) - timedelta(days=back)
+            day = [start.isoformat(), (start + timedelta(days=1)).isoformat()]
+            for usage_type, bucket, usd in (
+                ("USW2-TimedStorage-ByteHrs", "corpus", "2"),
+                ("USW2-Requests-Tier1", "corpus", "5"),
+                ("USW2-Requests-Tier2", "corpus", "1"),
+                ("USW2-Requests-Tier2", "logs", "0.5"),
+                ("USW2-Requests-Tier1", "", "0.25"),
+            ):
+                writer.writerow(["111122223333", "Usage", "AmazonS3", usage_type, bucket, *day, usd])
+    card = await ask()
+    found = {x["bucket"]: (x["kept_usd"], x["requests_usd"], x["total_usd"]) for x in card.data["s3"]["buckets"]}
+    assert found == {
+        "corpus": (14, 42, 56),
+        "logs": (0, Decimal("3.5"), Decimal("3.5")),
+        "": (0, Decimal("1.75"), Decimal("1.75")),
+    }
+    assert (card.data["s3"]["kept_usd"], card.data["s3"]["requests_usd"]) == (14, Decimal("47.25"))
+    assert (card.data["s3"]["until"] - card.data["s3"]["since"]).days == 7
+    (table,) = (block for block in card.blocks if isinstance(block, Table) and "S3" in block.caption)
+    assert table.rows[0] == ("corpus", "$14.00", "$42.00", "$56.00")
+    assert table.rows[-1] == ("(no bucket named)", "$0.00", "$1.75", "$1.75")

@@ -10,7 +10,7 @@ from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.line import understand
 from bot.answers.reconcile import reconcile
-from bot.cards.card import Table
+from bot.cards.card import Table, Text
 from bot.costs.reconcile import reconciled, remember_estimate
 from bot.model.request import Request, User
 from bot.model.spend import Money, Spend, Tally
@@ -61,8 +61,8 @@ async def test_each_closed_month_has_its_difference(ports):
     assert (months["2026-11"]["final"], months["2026-11"]["difference_usd"]) == (False, None)
     assert card.title == "October 2026 cost +$120 (+27.9 %) against its estimate"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
-    assert table.rows[1] == ("2026-10", "$310", "Oct 16, again", "$430", "+$120 (+27.9 %)", "$380")
-    assert table.rows[2][4] == "not final"
+    assert table.rows[1] == ("2026-10", "$310", "Oct 16, again", "Oct 15", "$430", "+$120 (+27.9 %)", "$380")
+    assert table.rows[2][5] == "not final"
 
 
 async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
@@ -81,6 +81,9 @@ async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
         "low_usd": Decimal(240),
         "high_usd": Decimal(260),
         "remembered": True,
+        "settled_until": None,
+        "billed_usd": None,
+        "estimated_usd": None,
     }
     assert months["2026-10"]["difference_usd"] == 60
 
@@ -97,6 +100,40 @@ async def test_a_bill_of_other_times_says_so(ports):
     card, months = await ask(ports(lambda _: "10"), "reconcile 2025-01")
     assert months == {}
     assert card.title == "The bill has no month in that window"
+
+
+async def test_an_estimate_of_later_than_the_question_is_not_told(ports):
+    here = ports(lambda _: "10")
+    remember_estimate(here, datetime(2026, 11, 16, 12, tzinfo=UTC))
+    sixth = datetime(2026, 11, 6, 12, tzinfo=UTC)
+    (november,) = reconciled(here.world.billing, here.stores.documents, Window(sixth, sixth + timedelta(hours=1)), sixth)
+    assert (november.estimate.at, november.estimate.remembered) == (sixth, False)
+
+
+async def test_an_estimate_says_what_it_knew_and_which_part_of_it_was_an_estimate(ports):
+    here = ports(lambda at: "10" if at < datetime(2026, 11, 16, tzinfo=UTC) else "14")
+    remember_estimate(here, datetime(2026, 11, 16, 12, tzinfo=UTC))
+    card, months = await ask(here, "reconcile 2026-11")
+    then = months["2026-11"]["estimate"]
+    # The files end with the 19th: at noon of the 16th the days before the 14th had settled, each of $10.
+    assert (then["at"], then["settled_until"]) == (datetime(2026, 11, 16, 12, tzinfo=UTC), datetime(2026, 11, 14, tzinfo=UTC))
+    assert (then["billed_usd"], then["estimated_usd"], then["amortised_usd"]) == (130, 170, 300)
+    (said,) = (str(block.spans[0]) for block in card.blocks if isinstance(block, Text) and "not final" in str(block.spans))
+    assert "Of its estimate, $130 was billed before Nov 14, and $170 was estimated." in said
+
+
+async def test_a_month_that_goes_on_is_compared_over_the_same_hours(ports):
+    here = ports(lambda at: "10" if at < datetime(2026, 11, 16, tzinfo=UTC) else "14")
+    remember_estimate(here, datetime(2026, 11, 16, 12, tzinfo=UTC))
+    _, months = await ask(here, "reconcile 2026-11")
+    # Settled by now: the days before the 18th. $130 + four of the 17 days' $170, against 15 days of $10 and two of $14.
+    assert months["2026-11"]["so_far"] == {
+        "until": datetime(2026, 11, 18, tzinfo=UTC),
+        "estimated_usd": Decimal("170.00"),
+        "billed_usd": Decimal(178),
+        "difference_usd": Decimal("8.00"),
+    }
+    assert months["2026-11"]["difference_usd"] is None
 
 
 class Bill:
