@@ -15,7 +15,7 @@ import numpy as np
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
 from detectors.roster import Roster
-from detectors.usual import LATENCY, MEMORY, SAME, Usual, medians_along, same_memory, worked_of
+from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, worked_of
 
 STOPPED = timedelta(hours=12)
 """How long ago a job may have begun whose usual is not known yet."""
@@ -27,6 +27,8 @@ LEAST_OF_JOB = timedelta(minutes=90)
 """Work of a job that must have been seen before its own level is called usual."""
 TWINS = 0.005
 """How far apart the device memory of nodes may lie for which one is taken for the other's peer."""
+LIKE = 0.03
+"""How far apart the memory that nodes of one job usually hold may lie: each has its own share of the loaders."""
 AS_QUICK = 0.15
 """The same for the time of an execution."""
 EMPTY = 0.15
@@ -60,9 +62,9 @@ def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: C
 def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     """Tell which nodes of their scope may run the job of those at `rows`, (n,): no tag, memory or latency says another one."""
     mine = roster.scope == roster.scope[rows[0]]
-    for name, apart in ((MEMORY, SAME), (LATENCY, AS_QUICK)):
-        levels = np.where(usual.own, usual.medians.get(name, np.full(len(mine), np.nan)), np.nan)
-        mine &= ~(np.abs(levels / middle_of(levels[rows]) - 1) > apart)
+    for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
+        levels = usual.medians.get(name)
+        mine &= ~_apart(levels, np.float32(middle_of(levels[rows])), apart) if levels is not None else True
     jobs = {roster.labels[i].job for i in rows}
     mine[[i for i in np.flatnonzero(mine) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mine)
@@ -94,9 +96,9 @@ def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
     return np.asarray(since & (since.cumsum(axis=1) <= first))
 
 
-def _apart(one: Floats | None, other: Floats) -> Mask:
-    """Tell where executions take so different a time that they are of other work; not where one of them was not read."""
-    return np.asarray(np.abs((np.nan if one is None else one) / other - 1) > AS_QUICK)
+def _apart(one: Floats | None, other: Floats | np.float32, by: float = AS_QUICK) -> Mask:
+    """Tell where levels, of how long executions take, are so different that they are of other work; not where one is unread."""
+    return np.asarray(np.abs((np.nan if one is None else one) / other - 1) > by)
 
 
 def _take_from_peers(merged: Usual, usual: Usual, now: tuple[Floats, Floats], roster: Roster, rows: Rows) -> None:

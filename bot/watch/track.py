@@ -117,6 +117,10 @@ _NEAR = Decimal("0.8")
 """Share of the most things and of the dearest hour from which a sight still shows the incident, and no recovery."""
 
 
+_BETTER = Decimal("0.65")
+"""The same of the dearest hour for a sight that names another cause: what came with the onset may be dear, and hide it."""
+
+
 def at_peak(alert: Alert, now: datetime) -> Alert:
     """Return the alert with its peak as of `now`; one that has ended is described by its peak.
 
@@ -130,7 +134,9 @@ def at_peak(alert: Alert, now: datetime) -> Alert:
 def _newest(alert: Alert) -> Peak:
     per_hour = alert.waste.per_hour if alert.waste else Decimal(0)
     most = max(per_hour, alert.peak.most_usd_per_hour) if alert.peak else per_hour
-    near = per_hour >= _NEAR * most and len(alert.anomaly.things) >= _NEAR * alert.things_at_peak
+    seen_better = alert.peak is not None and alert.cause is not alert.peak.anomaly.cause
+    enough = _BETTER if seen_better else _NEAR
+    near = per_hour >= enough * most and len(alert.anomaly.things) >= _NEAR * alert.things_at_peak
     if alert.peak is None or near:
         return Peak(alert.anomaly, per_hour, most)
     return replace(alert.peak, most_usd_per_hour=most)

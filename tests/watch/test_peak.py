@@ -35,6 +35,11 @@ def test_a_surer_verdict_at_the_same_height_counts() -> None:
     assert (ended.cause, ended.waste and ended.waste.per_hour) == (Cause.NETWORK_BOUND, Decimal(1000))
 
 
+def test_a_verdict_that_is_seen_better_counts_although_the_onset_was_dearer() -> None:
+    ended = sights((anomaly(n=6), "100"), (anomaly(Cause.STRAGGLER, n=5), "68"), (anomaly(n=5), "20"))
+    assert ended.cause is Cause.STRAGGLER
+
+
 def test_near_is_near_the_most_ever_and_does_not_slide_down() -> None:
     ended = sights(*((anomaly(why=usd), usd) for usd in ("100", "85", "70", "60")))
     assert ended.anomaly.why == "85"
