@@ -163,7 +163,7 @@ def numbers(data: Any, path: Path = ()) -> list[tuple[Path, Decimal]]:
 
 def exact(number: int | float | Decimal) -> Decimal:
     """Return a number as a decimal: of a float, the shortest that reads the same."""
-    return number if isinstance(number, Decimal) else Decimal(repr(number) if isinstance(number, float) else int(number))
+    return number if isinstance(number, Decimal) else Decimal(repr(float(number)) if isinstance(number, float) else int(number))
 
 
 def pointer(path: Path) -> str:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from adapters.billing.open import open_billing
@@ -32,6 +33,7 @@ from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
+from bot.model.receipt import numbers, pointer
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Money, Spend
 from bot.wiring.build import terminal_app
@@ -276,6 +278,32 @@ async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(world: World
     card = await world.ask("verify kept.json")
     assert card.tone is Tone.ERROR
     assert card.data["error"].startswith("'kept.json' is no receipt that 'receipt LINE --json' wrote")
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("at", "0001-01-01T00:00:00Z"),
+        ("at", "9999-12-31T23:59:59Z"),
+        ("amount", "1e999999999"),
+        ("amount", "dear"),
+        ("through", "0001-01-01T00:00:00Z"),
+    ],
+)
+async def test_a_receipt_with_an_absurd_number_or_time_is_refused(world: World, what: str, value: str) -> None:
+    document = await world.keep("cost 7d by service")
+    place = {"at": document["data"], "amount": document["data"]["figures"][0], "through": document["data"]["questions"][0]}[what]
+    place[what] = value
+    world.rewrite(document)
+    card = await world.ask("verify kept.json")
+    assert card.tone is Tone.ERROR
+    assert "'kept.json' is no receipt" in card.data["error"]
+
+
+def test_numbers_of_any_kind_are_read() -> None:
+    data = {"a": np.float64(1.5), "b": [{"c": True, "d": None, "e": "7"}, {"f": 3}], "g": Decimal("2.50"), "h/i": float("nan")}
+    read = [(pointer(path), str(amount)) for path, amount in numbers(data)]
+    assert read == [("/a", "1.5"), ("/b/1/f", "3"), ("/g", "2.50"), ("/h~1i", "NaN")]
 
 
 async def test_files_are_for_terminals(world: World) -> None:

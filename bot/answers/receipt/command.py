@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from bot.answers.line import CommandLine, read_line, typed
@@ -22,11 +22,14 @@ from bot.costs.witness import Witness
 from bot.errors import WrongInput, shortened
 from bot.knowledge import load_knowledge
 from bot.model.codec import decode
+from bot.model.limits import YEARS
 from bot.model.receipt import AnswerReceipt, AskedPort
 from bot.model.request import Request
 from bot.ports import Billing, Ports
 
 _WATCHED = Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
+_HUGE = re.compile(r'"[+-]?[\d.]+[eE]\+?\d{2,}"')
+"""An amount that would take longer to write than to read."""
 _FILE = re.compile(r"\S*(?:/|\.json$)\S*")
 
 
@@ -109,16 +112,24 @@ def _read(text: str, name: str) -> AnswerReceipt:
     """Read a stored receipt; raise `WrongInput` for anything else."""
     try:
         document = json.loads(text)
-        return decode(AnswerReceipt, document.get("data", document))
+        kept = decode(AnswerReceipt, document.get("data", document))
+        if _HUGE.search(text) or not all(at.year in YEARS for at in (kept.at, *_reached(kept))):
+            raise ValueError("a number or a time in it is no answer's")
     except (ValueError, AttributeError, RecursionError) as error:
         said = shortened(str(error), 120)
         raise WrongInput(f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {said}.") from None
+    return kept
+
+
+def _reached(kept: AnswerReceipt) -> list[datetime]:
+    """Return how far the bill reached when each question was asked."""
+    return [question.through for question in kept.questions if question.port is AskedPort.BILL and question.through]
 
 
 def _then(ports: Ports, kept: AnswerReceipt) -> Ports:
     """Return the ports with the bill as far as it reached when the receipt was made."""
     whole = replace(ports, world=replace(ports.world, billing=_whole(ports.world.billing)))
-    reached = [question.through for question in kept.questions if question.port is AskedPort.BILL and question.through]
+    reached = _reached(kept)
     if not reached:
         return as_of(whole, kept.at)
     return replace(whole, world=replace(whole.world, billing=BilledBy(whole.world.billing, max(reached), timedelta(0))))
