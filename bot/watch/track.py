@@ -117,7 +117,7 @@ _NEAR = Decimal("0.8")
 """Share of the most things and of the dearest hour from which a sight still shows the incident, and no recovery."""
 
 
-_BETTER = Decimal("0.65")
+_BETTER = Decimal("0.6")
 """The same of the dearest hour for a sight that names another cause: what came with the onset may be dear, and hide it."""
 
 
