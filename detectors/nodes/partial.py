@@ -12,7 +12,7 @@ from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, RuleMatch
 from detectors.streak import seen_within, trailing
-from detectors.usual import HIGHEST, LATENCY
+from detectors.usual import HIGHEST, LATENCY, medians_along
 from detectors.view import View
 from detectors.words import lasted, percent, span
 
@@ -65,7 +65,7 @@ def _middle(values: Floats, inside: Mask) -> Floats:
     """Return the middle of each node's steps `inside`, nan where there is none, (n,)."""
     middle, rows = np.full(len(values), np.nan, dtype=np.float32), np.flatnonzero(inside.any(axis=1))
     if len(rows):
-        middle[rows] = np.nanmedian(np.where(inside[rows], values[rows], np.nan), axis=1)
+        middle[rows] = medians_along(np.where(inside[rows], values[rows], np.nan).astype(np.float32))
     return middle
 
 
