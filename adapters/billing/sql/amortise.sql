@@ -10,10 +10,10 @@ FROM detail AS d JOIN thing AS t ON t.id = d.thing
 WHERE d.hours > 0 AND NOT holds_instance(t.usage_type)
     AND (t.purchase = 'capacity-block' OR h.reservation IN (SELECT reservation FROM prepaid));
 -- Hours, or days where the export tells no hours.
+CREATE OR REPLACE TEMP TABLE step AS
+SELECT CASE WHEN coalesce(max(ended - started), INTERVAL 1 HOUR) <= INTERVAL 1 HOUR THEN 'hour' ELSE 'day' END AS step FROM covered;
 CREATE OR REPLACE TEMP TABLE bucket AS
-WITH step AS (
-    SELECT CASE WHEN coalesce(max(ended - started), INTERVAL 1 HOUR) <= INTERVAL 1 HOUR THEN 'hour' ELSE 'day' END AS step FROM covered
-), seen AS (
+WITH seen AS (
     -- Instances are billed by the hour, while a row of a whole day may be there at its morning.
     SELECT coalesce(max(ended) FILTER (usage AND ended <= started + INTERVAL 1 HOUR), any_value(billed_through)) AS through
     FROM detail CROSS JOIN extent
@@ -33,10 +33,11 @@ SELECT pool, currency, region, instance_type, step, since, min(thing) AS thing,
 FROM paid GROUP BY ALL;
 CREATE OR REPLACE TEMP TABLE share AS
 WITH used AS (
-    SELECT c.*, b.since, b.usd AS whole, greatest(coalesce(b.room, 0), sum(c.hours) OVER within) AS room,
+    SELECT c.*, b.usd AS whole, greatest(coalesce(b.room, 0), sum(c.hours) OVER within) AS room,
         row_number() OVER (within ORDER BY c.hours DESC, c.thing, c.started) AS nth
-    FROM covered AS c JOIN bucket AS b USING (pool, currency, region, instance_type)
-    WHERE date_trunc(b.step, c.started) = b.since
+    -- The hour is a key of the join: without it, every row meets every hour.
+    FROM (SELECT *, date_trunc((SELECT step FROM step), started) AS since FROM covered) AS c
+        JOIN bucket AS b USING (pool, currency, region, instance_type, since)
     WINDOW within AS (PARTITION BY b.pool, b.currency, b.region, b.instance_type, b.since)
 ), each AS (
     SELECT *, (whole::DOUBLE * hours / room)::DECIMAL(38, 9)::DECIMAL(38, 15) AS part FROM used
@@ -69,4 +70,4 @@ INSERT INTO detail FROM spread;
 INSERT INTO rollup
 SELECT started::DATE AS day, month, thing, kind, sum(net), sum(amortised), sum(hours), max(ended), max(ended) FILTER (usage), FALSE
 FROM spread GROUP BY ALL;
-DROP TABLE pool; DROP TABLE covered; DROP TABLE bucket; DROP TABLE share; DROP TABLE idle; DROP TABLE spare; DROP TABLE spread;
+DROP TABLE pool; DROP TABLE covered; DROP TABLE step; DROP TABLE bucket; DROP TABLE share; DROP TABLE idle; DROP TABLE spare; DROP TABLE spread;
