@@ -202,6 +202,7 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.NotEq: operator.ne,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
+    ast.In: lambda one, every: one in every,
     ast.Gt: operator.gt,
 }
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {

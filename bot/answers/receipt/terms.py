@@ -36,6 +36,7 @@ def outside_of(call: Call, card: Card, ports: Ports, witness: Witness) -> Mappin
         "powers": {power.accelerator: power for power in claims.powers},
         "grids": {grid.region: grid for grid in claims.grids},
         "transfers": {transfer.route: transfer for transfer in claims.transfers},
+        "known_alerts": list(witness.alerts.values()),
         "settled_days": _settled_days(witness),
         "spot_steps": _spot_steps(witness, card.data.get("window")),
     }
