@@ -13,6 +13,9 @@ _SUMS = {
     "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective", "sp_total", "sp_used",
     "split_cost", "unused_cost", "split_ratio", "billed", "effective", "quantity",
 }  # fmt: skip
+_FLOATS = {"amount", "quantity", "split_cost", "unused_cost", "split_ratio"}
+_TOLD = {"line_type", "parent", "category", "class", "description"}
+"""What amounts mean is told by these."""
 _AMOUNTS = _SUMS | {"starts", "ends"}
 """What differs from row to row; the rest says what the row is of."""
 _PRODUCT = (
@@ -183,10 +186,10 @@ def read_of(columns: Columns) -> list[str]:
 
 
 def raw_of(columns: Columns, source: str, place: str) -> str:
-    """Return the SQL that calls the rows of `source` `raw`, with their `place` in the file, and keeps one of each key."""
-    keys = _keys_of(columns)
-    firsts = ", ".join(f"any_value({key}) AS {key}" for key in keys)
-    return sql("raw", place=place, source=source, keys=", ".join(keys), columns=", ".join(read_of(columns)), firsts=firsts)
+    """Return the SQL that reads times and amounts of every row of `source`, by its `place` in the file, and what each is of."""
+    keys = ", ".join(_keys_of(columns))
+    rows = {"source": source, "place": place, "keys": keys}
+    return sql("raw", **rows, amounts=_amounts_of(columns, rows), labels=_labels_of(columns))
 
 
 def _keys_of(columns: Columns) -> list[str]:
@@ -199,20 +202,26 @@ def _read(columns: Columns, *, amounts: bool) -> list[str]:
     return columns.raw(word for alias, words in names.items() if (alias in _AMOUNTS) is amounts for word in words)
 
 
-def labels_of(columns: Columns) -> str:
+def _labels_of(columns: Columns) -> str:
     """Return the SELECT of what the rows of each key are."""
     if columns.form and columns.form.is_cur:
         return sql("cur", aliases=_cur(columns), has_invoice=_flag(columns, "bill_invoice_id"))
     return sql("focus", aliases=_focus(columns), has_invoice=_flag(columns, "invoiceid"))
 
 
-def amounts_of(columns: Columns) -> str:
-    """Return the SELECT of what each row costs, and when."""
+def _amounts_of(columns: Columns, rows: Mapping[str, str]) -> str:
+    """Return the SELECT of what each row costs, and when; numbers are read once."""
     cur = bool(columns.form and columns.form.is_cur)
     names = CUR_NAMES if cur else FOCUS_NAMES
-    expressions = {alias: columns.text(*words) for alias, words in names.items() if alias in _SUMS}
+    expressions = {alias: _number(alias, columns.text(*words)) for alias, words in names.items() if alias in _SUMS}
     expressions |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
-    return sql("cur_amounts" if cur else "focus_amounts", aliases=_select(expressions))
+    expressions |= {alias: columns.text(*names[alias]) for alias in _TOLD & names.keys()}
+    expressions["said"] = columns.text(*names["cost" if cur else "billed"])
+    return sql("cur_amounts" if cur else "focus_amounts", aliases=_select(expressions), **rows)
+
+
+def _number(alias: str, said: str) -> str:
+    return f"try_cast({said} AS DOUBLE)" if alias in _FLOATS else f"money({said})"
 
 
 def _flag(columns: Columns, column: str) -> str:

@@ -10,7 +10,7 @@ import duckdb
 
 from adapters.billing.columns import Columns, ExportForm
 from adapters.billing.explorer import COLUMNS, newest_answers, rows_in
-from adapters.billing.export_query import amounts_of, labels_of, raw_of, read_of
+from adapters.billing.export_query import raw_of, read_of
 from adapters.billing.files import ExplorerFiles, File, Unreadable, unpacked
 from adapters.billing.prepaid import amortise, has_fees
 from adapters.billing.sql import sql, text
@@ -91,22 +91,23 @@ def _stow(db: duckdb.DuckDBPyConnection, shown: str, file: int, names: BillTagNa
 
 
 def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, path: Path) -> None:
-    """Stage a file's rows: Parquet is read twice, which costs less than to hold it; text is parsed once."""
+    """Stage a file's rows; text is parsed once."""
     if path.suffix == ".parquet":
-        _stage_rows(db, columns, f"read_parquet({text(str(path))}, file_row_number=true)", "file_row_number + 1")
+        _stage_rows(db, columns, f"read_parquet({text(str(path))}, file_row_number=true)", "file_row_number")
     else:
         _stage_text(db, columns, _source(path))
 
 
 def _stage_text(db: duckdb.DuckDBPyConnection, columns: Columns, source: str) -> None:
     chosen = ", ".join(read_of(columns))
-    db.execute(f"CREATE OR REPLACE TEMP TABLE parsed AS SELECT row_number() OVER () AS nth, {chosen} FROM {source}")
+    db.execute(f"CREATE OR REPLACE TEMP TABLE parsed AS SELECT row_number() OVER () - 1 AS nth, {chosen} FROM {source}")
     _stage_rows(db, columns, "parsed", "nth")
     db.execute("DROP TABLE parsed")
 
 
 def _stage_rows(db: duckdb.DuckDBPyConnection, columns: Columns, source: str, place: str) -> None:
-    db.execute(sql("stage", raw=raw_of(columns, source, place), labels=labels_of(columns), amounts=amounts_of(columns)))
+    db.execute(raw_of(columns, source, place))
+    db.execute(sql("stage"))
     if db.execute("SELECT count(*) FROM label WHERE unused AND commitment IS NOT NULL").fetchall()[0][0]:
         db.execute(sql("unused"))
 
@@ -136,7 +137,7 @@ def _rejected(db: duckdb.DuckDBPyConnection, path: Path, shown: str) -> list[str
 
 def _broken(db: duckdb.DuckDBPyConnection, shown: str) -> list[str]:
     """Name the rows without a readable time or amount."""
-    rows = db.execute("SELECT n, started IS NULL FROM stage WHERE NOT fits ORDER BY n").fetchall()
+    rows = db.execute("SELECT n + 1, started IS NULL FROM stage WHERE NOT fits ORDER BY n").fetchall()
     return _name_rows(shown, [(f"row {n}", "no readable start" if timeless else "no readable amount") for n, timeless in rows])
 
 

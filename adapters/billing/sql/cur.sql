@@ -26,7 +26,6 @@ SELECT
     description,
     tags,
     date_trunc('month', period)::DATE AS period,
-    line_type,
     coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage', 'SavingsPlanNegation') AS usage,
     {has_invoice} AND invoice IS NULL AS uninvoiced,
     coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage')

@@ -27,8 +27,6 @@ SELECT
     description,
     tags,
     date_trunc('month', period)::DATE AS period,
-    category,
-    class,
     coalesce(category, 'Usage') = 'Usage' AS usage,
     {has_invoice} AND invoice IS NULL AS uninvoiced,
     coalesce(category, 'Usage') = 'Usage' AND unit ILIKE 'h%'
@@ -37,7 +35,7 @@ SELECT
                  ELSE runs_instance(coalesce(x_usage_type, sku_usage_type, sku_meter))
                      OR holds_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
         AS metered,
-    description ILIKE '%discount%' AS discounts,
+    FALSE AS bought,
     commitment_id AS commitment,
     category = 'Purchase' AS buys,
     coalesce(status, '') ILIKE 'unused' AS unused,

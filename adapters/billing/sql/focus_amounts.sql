@@ -1,21 +1,19 @@
-WITH line AS (SELECT n, key, {aliases} FROM raw)
+WITH line AS (SELECT {place} AS n, hash({keys}) AS key, {aliases} FROM {source})
 SELECT
     n,
     key,
-    starts AS started,
-    greatest(starts, ends) AS ended,
-    coalesce(period, date_trunc('month', starts)::DATE) AS month,
+    starts,
+    ends,
     CASE
         WHEN category = 'Tax' THEN 3
-        WHEN category = 'Credit' OR (class = 'Correction' AND money(billed) < 0) THEN 2
-        WHEN category = 'Discount' OR (category = 'Adjustment' AND money(billed) < 0 AND discounts) THEN 1
+        WHEN category = 'Credit' OR (class = 'Correction' AND billed < 0) THEN 2
+        WHEN category = 'Discount' OR (category = 'Adjustment' AND billed < 0 AND description ILIKE '%discount%') THEN 1
         ELSE 0
     END::UTINYINT AS kind,
-    money(billed) AS net,
-    CASE WHEN category IN ('Credit', 'Tax') OR (class = 'Correction' AND money(billed) < 0) THEN 0 ELSE coalesce(money(effective), money(billed), 0) END::DECIMAL(38, 15) AS amortised,
-    CASE WHEN metered THEN try_cast(quantity AS DOUBLE) END AS hours,
-    CASE WHEN by_hour THEN try_cast(quantity AS DOUBLE) END AS units,
+    billed AS net,
+    CASE WHEN category IN ('Credit', 'Tax') OR (class = 'Correction' AND billed < 0) THEN 0 ELSE coalesce(effective, billed, 0) END::DECIMAL(38, 15) AS amortised,
+    quantity AS amount,
     NULL::DOUBLE AS split_cost,
     NULL::DOUBLE AS unused_cost,
     NULL::DOUBLE AS split_ratio
-FROM line JOIN label USING (key)
+FROM line

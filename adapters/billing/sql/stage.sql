@@ -1,6 +1,6 @@
-{raw}
-CREATE OR REPLACE TEMP TABLE label AS SELECT *, coalesce(hash(tags), 0) AS tagset FROM ({labels});
-DROP TABLE distinct_raw;
-CREATE OR REPLACE TEMP TABLE stage AS
-SELECT *, started IS NOT NULL AND net IS NOT NULL AS fits
-FROM ({amounts})
+CREATE OR REPLACE TEMP VIEW stage AS
+SELECT n, key, starts AS started, greatest(starts, ends) AS ended, coalesce(period, date_trunc('month', starts)::DATE) AS month, kind, net,
+    CASE WHEN bought THEN 0 ELSE amortised END AS amortised, CASE WHEN metered THEN amount END AS hours,
+    CASE WHEN by_hour THEN amount END AS units, split_cost, unused_cost, split_ratio,
+    starts IS NOT NULL AND net IS NOT NULL AS fits
+FROM raw JOIN label USING (key)

@@ -42,4 +42,7 @@ SELECT {file}, s.month, l.parent, date_trunc('hour', s.started), l.usage_type,
     coalesce(s.split_cost, 0) + coalesce(s.unused_cost, 0), coalesce(s.split_ratio, 0)
 FROM stage AS s JOIN label AS l USING (key) LEFT JOIN tagset AS t ON t.id = l.tagset
 WHERE l.parent IS NOT NULL AND s.started IS NOT NULL;
-DROP TABLE named
+DROP TABLE named;
+DROP VIEW stage;
+DROP TABLE label;
+DROP TABLE raw
