@@ -34,7 +34,11 @@ class ExportPlace:
 def prepare(db: duckdb.DuckDBPyConnection) -> None:
     """Make the places where a refresh gathers new rows before it puts them in place at once."""
     for table in GATHERED:
-        db.execute(f"CREATE OR REPLACE TEMP TABLE fresh{'' if table == 'detail' else '_' + table} AS FROM {table} LIMIT 0")
+        db.execute(f"CREATE OR REPLACE TABLE {_fresh(table)} AS FROM {table} LIMIT 0")
+
+
+def _fresh(table: str) -> str:
+    return "fresh" if table == "detail" else f"fresh_{table}"
 
 
 def load(
@@ -99,8 +103,7 @@ def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, path: Path) -> None:
 
 
 def _stage_text(db: duckdb.DuckDBPyConnection, columns: Columns, source: str) -> None:
-    chosen = ", ".join(read_of(columns))
-    db.execute(f"CREATE OR REPLACE TEMP TABLE parsed AS SELECT row_number() OVER () - 1 AS nth, {chosen} FROM {source}")
+    db.execute(sql("parsed", columns=", ".join(read_of(columns)), source=source))
     _stage_rows(db, columns, "parsed", "nth")
     db.execute("DROP TABLE parsed")
 
@@ -219,6 +222,7 @@ def refresh(
     except BaseException:
         db.execute("ROLLBACK")
         raise
+    prepare(db)
     return unspread
 
 
@@ -240,11 +244,16 @@ def _replace(
     for table, column in (("file", "id"), *((table, "file") for table in GATHERED)):
         if gone:
             db.execute(f"DELETE FROM {table} WHERE list_contains($1, {column})", [gone])  # noqa: S608 names from this tuple
+    whole = not db.execute("SELECT count(*) FROM file").fetchall()[0][0]
     for n, file, form, problems in loaded:
         row = [n, file.path, file.stamp, file.modified, form, False, problems]
         db.execute("INSERT INTO file VALUES ($1, $2, $3, $4, $5, $6, $7::VARCHAR[])", row)
     for table in GATHERED:
-        db.execute(f"INSERT INTO {table} FROM fresh{'' if table == 'detail' else '_' + table}")
+        if whole:  # what was gathered is all there is: it takes the place, as to copy it would take its memory twice
+            db.execute(f"DROP TABLE {table}")
+            db.execute(f"ALTER TABLE {_fresh(table)} RENAME TO {table}")
+        else:
+            db.execute(f"INSERT INTO {table} FROM {_fresh(table)}")
 
 
 def _settle(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]) -> list[str]:
