@@ -43,22 +43,38 @@ def part_use(view: View) -> PartUse:
 
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
-    none = np.zeros(view.n, dtype=np.intp)
+    newest = slice(-3, None)
+    if not _apart(view, newest).any():  # most ticks end here: the rest looks at every step
+        return _no_use(view)
     ratio = (view.utilization / view.levels[1][:, None]).astype(np.float32)
     other = view.latency > (1 + AS_QUICK) * view.usual_of(LATENCY)[:, None]
-    high = view.metric(HIGHEST) >= BUSY * view.usual_of(HIGHEST)[:, None]
     share = view.utilization / view.metric(HIGHEST)
-    usual = np.minimum(view.levels[1] / view.usual_of(HIGHEST), 1)  # no mean is above the busiest: where it is, jobs are mixed
-    apart = share < (view.number("starved.below") * usual)[:, None]
-    low = view.at_work & (ratio < view.number("starved.below")[:, None]) & high & apart & ~other
+    low = view.at_work & _apart(view, slice(None)) & ~other
     low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low
-    if not low[:, -view.window.steps(view.window.step * 3) :].any():
-        return PartUse(none, none, view.levels[1])
+    if not low[:, newest].any():
+        return _no_use(view)
     steps = trailing(low, view.gap | view.evaluating | (other & view.executing))
     seen = seen_within(low, steps)
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
     steady = _steady(share, inside, view.roster.scope)
     return PartUse(np.where(steady, steps, 0), np.where(steady, seen, 0), _middle(ratio, inside))
+
+
+def _apart(view: View, steps: slice) -> Mask:
+    """Tell where the busiest core is as busy as ever and the mean of all is low, and a low share of it, (n, steps).
+
+    No usual mean is above the usual of the busiest: where it is, the two are of different jobs.
+    """
+    level, highest = view.utilization[:, steps], view.metric(HIGHEST)[:, steps]
+    below, usual = view.number("starved.below"), view.usual_of(HIGHEST)
+    low = level < (below * view.levels[1])[:, None]
+    low &= highest >= (BUSY * usual)[:, None]
+    return np.asarray(low & (level < (below * np.minimum(view.levels[1] / usual, 1))[:, None] * highest))
+
+
+def _no_use(view: View) -> PartUse:
+    none = np.zeros(view.n, dtype=np.intp)
+    return PartUse(none, none, view.levels[1])
 
 
 def _middle(values: Floats, inside: Mask) -> Floats:

@@ -56,16 +56,23 @@ class JoinedInventory:
     def __init__(self, snapshots: Snapshots, nodes: MetricGrid | None, seen: LastSeen | None) -> None:
         self._snapshots, self._nodes, self._last_seen = snapshots, nodes, seen
         self._recent = Recent[Inventory]()
+        self._undescribed = Recent[list[int]]()
 
     def at(self, now: datetime, end: int) -> Inventory:
         """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
         described = self._snapshots.at(now)
         n_nodes = self._nodes.visible(end) if self._nodes else 0
-        running = self._running(described.inventory, now, end, n_nodes)
+        undescribed = self._undescribed.get((described.key, n_nodes), lambda: self._left_out(described.inventory, n_nodes))
+        running = self._running(undescribed, now, end, n_nodes)
         key = (described.key, n_nodes, running.tobytes())
         return self._recent.get(key, lambda: self._joined(described.inventory, n_nodes, running, end))
 
-    def _running(self, described: Inventory, now: datetime, end: int, n_nodes: int) -> Mask:
+    def _left_out(self, described: Inventory, n_nodes: int) -> list[int]:
+        """Return which of the first `n_nodes` no answer names."""
+        details = self._nodes.details[:n_nodes] if self._nodes else ()
+        return [i for i, labels in enumerate(details) if labels.instance not in described.instances]
+
+    def _running(self, undescribed: Sequence[int], now: datetime, end: int, n_nodes: int) -> Mask:
         """Return which of the first `n_nodes` run as far as their readings tell, (n_nodes,).
 
         A node reported within the last day. One that no answer names ended before its place was described without it.
@@ -74,10 +81,9 @@ class JoinedInventory:
             return np.zeros(0, dtype=np.bool_)
         last = self._last_seen(end, n_nodes)
         running = (end - last) * self._nodes.step <= _SILENT.total_seconds()
-        for i in np.flatnonzero(running):
-            details = self._nodes.details[i]
-            asked = None if details.instance in described.instances else self._snapshots.described_at(details, now)
-            running[i] = asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
+        for i in undescribed:
+            asked = self._snapshots.described_at(self._nodes.details[i], now) if running[i] else None
+            running[i] &= asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
         return np.asarray(running)
 
     def _joined(self, described: Inventory, n_nodes: int, running: Mask, end: int) -> Inventory:
