@@ -65,6 +65,8 @@ def _failed(view: View, rows: Rows) -> Numbers:
 def recurring(view: View) -> Mask:
     """Tell which nodes had ECC events again and again within the span, though not yet as many as a fault needs, (n,)."""
     events = view.metric("neuron_hardware_ecc_events_count")
+    if not ((events > 0).sum(axis=1) >= RECURS).any():
+        return np.zeros(view.n, dtype=bool)
     return np.asarray(((events > 0) & _within(events, view.steps("hardware_fault.within"))).sum(axis=1) >= RECURS)
 
 

@@ -86,9 +86,13 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     Both halves of `odd.for` must show it at full work (a slower job is another story), and every step of full work in them:
     an evaluation is shorter.
     """
-    now, before = (_levels(view, rows, ago) for ago in (0, 1))
-    full = (now[:, 0] >= usual.full[rows]) & (before[:, 0] >= usual.full[rows])
-    far = np.stack([distances(values, usual.scale.at(rows)) for values in (now, before)])
+    now, scale = _levels(view, rows, 0), usual.scale.at(rows)
+    full, newest = now[:, 0] >= usual.full[rows], distances(now, scale)
+    if not (combined(newest) & full).any() and not view.is_open(Cause.ODD.value):  # as at most ticks: spare the half before
+        return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
+    before = _levels(view, rows, 1)
+    full &= before[:, 0] >= usual.full[rows]
+    far = np.stack([newest, distances(before, scale)])
     worth = np.flatnonzero(full & combined(far).all(axis=0))
     worth = worth[_throughout(view, usual, rows[worth])]
     worth = worth[~usual.showed(now[worth], rows[worth], view.now - SETTLED)]
