@@ -79,6 +79,10 @@ class QueryParts:
         """Return whether rows of one thing must stay apart by time."""
         return bool(self.used & _TIMES.keys())
 
+    def names_one(self) -> bool:
+        """Return whether things of one kind must stay apart, as a resource or a tag is asked for."""
+        return "resource" in self.used or bool(self._tags)
+
     def where(self, filters: Sequence[Filter]) -> str:
         """Return SQL that keeps the rows every filter keeps."""
         return " AND ".join(["TRUE", *(self._condition(condition) for condition in filters)])

@@ -270,6 +270,7 @@ def _settle(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reserva
     unspread = amortise(db, blocks()) if has_fees(db) else []
     if has_pods(db):
         db.execute(sql("pods"))
+    db.execute(sql("broad"))
     return unspread
 
 

@@ -65,6 +65,7 @@ def _pieces(window: Window, detail: str, parts: QueryParts) -> tuple[str, dict[s
             "t0": start,
             "t1": end,
         }
+    rollup = "rollup" if parts.names_one() else "broad"
     spans = [("piece_detail", start, first), ("piece_rollup", first, last), ("piece_detail", last, end)]
     selects: list[str] = []
     values: dict[str, object] = {}
@@ -72,7 +73,7 @@ def _pieces(window: Window, detail: str, parts: QueryParts) -> tuple[str, dict[s
         if low < high:
             n = len(values)
             kind = "DATE" if name == "piece_rollup" else "TIMESTAMP"
-            selects.append(sql(name, detail=detail, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
+            selects.append(sql(name, detail=detail, rollup=rollup, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
             values |= {f"t{n}": low, f"t{n + 1}": high}
     return "\nUNION ALL ".join(selects), values
 
