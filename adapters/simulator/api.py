@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from adapters.simulator.commitments import reserved_offerings, savings_plan_rates, savings_plans
 from adapters.simulator.fleet import (
     ACCOUNT,
     FileSystemSpec,
@@ -25,7 +26,6 @@ from adapters.simulator.offers import (
     capacity_block_offerings,
     describe_reservations,
     price_list,
-    savings_plans,
     service_quotas,
     spot_history,
     tag_list,
@@ -63,10 +63,15 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
         for minute in _days(fleet, scenario):
             _write_day(writer, scenario, clusters, minute)
         _write_account(writer, clusters, local)
+        reserved = reserved_offerings(clusters)
+        if reserved["ReservedInstancesOfferings"]:
+            writer.put("ec2/describe_reserved_instances_offerings", region, 0, reserved)
         offers = capacity_block_offerings(fleet, clusters)
         if offers["CapacityBlockOfferings"]:
             writer.put("ec2/describe_capacity_block_offerings", region, 0, offers)
     writer.put("savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
+    rates = savings_plan_rates(scenario.clusters)
+    writer.put("savingsplans/describe_savings_plans_offering_rates", "us-east-1", 0, rates)
     writer.put("pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from math import ceil
 
 from adapters.simulator.catalogue import rates, usage_of, usage_prefix
+from adapters.simulator.commitments import commitments, savings_plan_arn, savings_plan_rate
 from adapters.simulator.fleet import (
     ACCOUNT,
     BLOCK_DAYS,
@@ -20,7 +21,7 @@ from adapters.simulator.fleet import (
     reservation_id,
     volumes,
 )
-from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate
+from adapters.simulator.offers import SPOT_SHARE
 from adapters.simulator.scenario import Kind, PlannedCluster, Scenario
 from adapters.simulator.signals import generator
 

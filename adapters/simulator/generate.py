@@ -14,10 +14,10 @@ import numpy as np
 from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillFile, BillForm, write_bill
 from adapters.simulator.catalogue import usage_of
+from adapters.simulator.commitments import savings_plan_arn
 from adapters.simulator.fleet import Fleet, SimulatedNode, build_fleet, file_systems, reservation_id, volumes
 from adapters.simulator.incidents import apply_incident
 from adapters.simulator.metrics import MetricForm, RowWriter, SimulatedBlock
-from adapters.simulator.offers import savings_plan_arn
 from adapters.simulator.reports import run_blocks, write_logs, write_monitor
 from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, Scenario
 from adapters.simulator.scenarios import scenario_named

@@ -1,4 +1,4 @@
-"""Make AWS's offers and limits: spot prices, Capacity Blocks, Savings Plans, the Price List, quotas."""
+"""Make AWS's offers and limits: spot prices, Capacity Blocks, the Price List, quotas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
-from adapters.simulator.catalogue import Hardware, Row, hardware, location, rows_of, usage_prefix
+from adapters.simulator.catalogue import Row, hardware, location, rows_of, usage_prefix
 from adapters.simulator.fleet import (
     ACCOUNT,
     BLOCK_DAYS,
@@ -24,12 +24,8 @@ from adapters.simulator.fleet import (
 from adapters.simulator.scenario import PlannedCluster, Scenario
 from adapters.simulator.signals import generator
 
-# The three shares are the invented account's own: AWS states a Savings Plan's rate for each type, and spot prices move.
-SAVINGS_PLAN_DISCOUNT = Decimal("0.37")
 SPOT_SHARE = 0.31
-"""Of the on-demand price, on average."""
-SPARE_COMMITMENT = Decimal("0.04")
-"""Share of the commitment that even a good month leaves unused."""
+"""Of the on-demand price, on average: the invented account's own, as spot prices move."""
 _QUOTA_ROOM = {"trn": 1.25, "inf": 2.0, "p": 1.5}
 """How many times the running vCPUs the invented account's quotas allow, by family."""
 _LEAST_VCPUS = 256
@@ -82,49 +78,6 @@ def _offering(name: str, region: str, fleet: Fleet) -> dict[str, Any]:
         "UpfrontFee": str(hardware(name).usd_per_hour * 4 * 336),
         "CurrencyCode": "USD",
         "Tenancy": "default",
-    }
-
-
-def commitments(scenario: Scenario) -> dict[str, Decimal]:
-    """Return USD an hour committed by a Savings Plan for each instance type that has covered nodes."""
-    hourly: dict[str, Decimal] = {}
-    for cluster in scenario.clusters:
-        for job in cluster.jobs:
-            if job.market == "savings-plan":
-                each = savings_plan_rate(hardware(cluster.instance_type))
-                hourly[cluster.instance_type] = hourly.get(cluster.instance_type, Decimal(0)) + each * job.nodes
-    return {name: (usd * (1 + SPARE_COMMITMENT)).quantize(Decimal("0.001")) for name, usd in hourly.items()}
-
-
-def savings_plan_rate(machine: Hardware) -> Decimal:
-    """Return the USD of an hour that a Savings Plan covers."""
-    return (machine.usd_per_hour * (1 - SAVINGS_PLAN_DISCOUNT)).quantize(Decimal("0.00001"))
-
-
-def savings_plan_arn(instance_type: str, seed: int) -> str:
-    """Return the plan's ARN."""
-    return f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{identifier(seed, '', 'sp', instance_type, length=12)}"
-
-
-def savings_plans(scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
-    """Return the Savings Plans in force."""
-    return {
-        "savingsPlans": [
-            {
-                "savingsPlanId": savings_plan_arn(name, fleet.seed).rpartition("/")[2],
-                "savingsPlanArn": savings_plan_arn(name, fleet.seed),
-                "start": f"{fleet.start - timedelta(days=90):%Y-%m-%dT%H:%M:%S.000Z}",
-                "end": f"{fleet.start + timedelta(days=275):%Y-%m-%dT%H:%M:%S.000Z}",
-                "state": "active",
-                "ec2InstanceFamily": hardware(name).family,
-                "savingsPlanType": "EC2Instance",
-                "paymentOption": "No Upfront",
-                "commitment": str(hourly),
-                "currency": "USD",
-                "termDurationInSeconds": 31_536_000,
-            }
-            for name, hourly in commitments(scenario).items()
-        ]
     }
 
 

@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.commitments import commitment_blocks, commitment_data, commitments_of
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
 from bot.cards.notes import PriceAge, note_lines
+from bot.costs.commitments import Commitments
 from bot.costs.offers import Offers
 from bot.costs.pricing import Pricing
 from bot.errors import Unavailable, WrongInput
@@ -113,6 +115,7 @@ class Ways:
     prices: Sequence[Price]
     refused: Refused
     notes: Sequence[Note] = ()
+    commitments: Commitments | None = None
 
 
 def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
@@ -131,6 +134,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]
     if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
         blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
+    blocks += commitment_blocks(ways.commitments) if ways.commitments else []
     blocks += ways.refused.blocks()
     blocks += [
         *note_lines(ways.notes, age.today),
@@ -155,7 +159,8 @@ def _data(demand: Demand, ways: Ways) -> dict[str, Any]:
         for x in ways.prices
     ]
     asked = {"instance_type": demand.instance_type, "hours": demand.hours, "used_ratio": demand.used}
-    return {**asked, "ways": each, "refused": ways.refused.data()}
+    committed = {"commitments": commitment_data(ways.commitments)} if ways.commitments else {}
+    return {**asked, "ways": each, **committed, "refused": ways.refused.data()}
 
 
 def _row(price: Price, demand: Demand, age: PriceAge) -> tuple[str, ...]:
@@ -173,7 +178,8 @@ def _row(price: Price, demand: Demand, age: PriceAge) -> tuple[str, ...]:
 
 @command(
     "capacity",
-    "Ways to secure capacity (reservation, Capacity Block, commitment), and the cost of an hour in use.",
+    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and quotes of Savings Plans and reserved "
+    "instances against your own hours.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -197,10 +203,12 @@ async def capacity(
 def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
     name = demand.instance_type
     known_type(name, ports.world.knowledge.types())
-    prices = Offers(Pricing(ports).at(request.at)).each(name, region)
+    offers = Offers(Pricing(ports).at(request.at))
+    prices = offers.each(name, region)
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
     stale = ports.policy.at(Labels()).number("advice.stale_days")
     notes = ports.world.knowledge.claims().of("blocks")
     refused = refused_of(ports.world.source.read(request.at), name)
-    return capacity_card(demand, Ways(prices, refused, notes), PriceAge(request.at.date(), stale))
+    committed = commitments_of(ports, (name, demand.nodes), offers, request.at, region)
+    return capacity_card(demand, Ways(prices, refused, notes, committed), PriceAge(request.at.date(), stale))

@@ -19,7 +19,7 @@ from bot.model.fleet import InstanceType
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Forecast
-from bot.model.price import AccountRates, Interruption, PlacementScore, Price, StoragePrice
+from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
 from bot.model.receipt import AskedPort, Piece, PortQuestion, TallyTerms
 from bot.model.spend import Filter, Tally
@@ -158,6 +158,11 @@ class _Prices:
         bands = self.prices.interruptions(instance_type, now)
         self.witness.note(AskedPort.SPOT, f"interruptions of {instance_type}", tuple(bands))
         return bands
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        offers = self.prices.commitment_offers(instance_type, now)
+        self.witness.note(AskedPort.PRICES, f"commitments to {instance_type}", tuple(offers))
+        return offers
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,40 @@ class Price:
         return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {self.found_by} of {self.asof:%Y-%m-%d}"
 
 
+class Payment(StrEnum):
+    """Name when a commitment is paid."""
+
+    NONE = "no upfront"
+    PARTIAL = "partial upfront"
+    ALL = "all upfront"
+
+
+@dataclass(frozen=True)
+class CommitmentOffer:
+    """State what AWS asks for committing to an hour of one instance over a term: a Savings Plan, or a reserved instance."""
+
+    instance_type: str
+    region: str
+    plan: str
+    """As AWS names it: `EC2 Instance Savings Plan`, `Compute Savings Plan`, `standard reserved instance`, `convertible ...`."""
+    years: int
+    payment: Payment
+    usd_per_hour: Decimal
+    """Effective: what is paid upfront is spread over the term."""
+    upfront_usd: Decimal
+    """Paid at its start for one instance."""
+    asof: date
+    source: str
+
+    @property
+    def hours(self) -> int:
+        """Return the hours of the term."""
+        return self.years * HOURS_A_YEAR
+
+
+HOURS_A_YEAR = 365 * 24
+
+
 @dataclass(frozen=True)
 class AccountRates:
     """Hold what the account itself pays for an hour, as its bill has it: by type, by cluster, and of each instance."""

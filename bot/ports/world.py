@@ -13,7 +13,7 @@ from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
 from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
-from bot.model.price import AccountRates, Interruption, PlacementScore, Price, StoragePrice
+from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price, StoragePrice
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -55,7 +55,15 @@ class Billing(Protocol):
         ...
 
 
-class Prices(Protocol):
+class CommitmentPrices(Protocol):
+    """Quote commitments."""
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the Savings Plans and reserved instances offered for a type, known at `now`; empty where they are not read."""
+        ...
+
+
+class Prices(CommitmentPrices, Protocol):
     """Quote hours."""
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:

@@ -13,7 +13,7 @@ from bot.model.compile import Compile
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
-from bot.model.price import AccountRates, Interruption, PlacementScore, Price
+from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -119,6 +119,10 @@ class LazyPrices:
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands."""
         return self._opened().interruptions(instance_type, now)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the Savings Plans and reserved instances offered."""
+        return self._opened().commitment_offers(instance_type, now)
 
 
 class ReplayedStore:

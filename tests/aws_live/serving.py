@@ -104,6 +104,8 @@ class Handler(BaseHTTPRequestHandler):
             return next(
                 (name, dict(zip(says, of.fullmatch(path).groups(), strict=True))) for of, name, says in _EKS if of.fullmatch(path)
             )
+        if service == "savingsplans":
+            return urlsplit(self.path).path.strip("/"), json.loads(body)
         if target := self.headers.get("X-Amz-Target"):
             return target.rpartition(".")[2], json.loads(body or b"{}")
         form = dict(parse_qsl(body.decode()))

@@ -160,6 +160,10 @@ def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str,
     if name == "get_products":
         wanted = [f["Value"] for f in given["Filters"] if f["Field"] in ("instanceType", "productFamily")]
         return found | {"PriceList": [x for x in found["PriceList"] if all(f'"{value}"' in x for value in wanted)]}
+    if name == "describe_savings_plans_offering_rates":
+        (wanted,) = next(x["values"] for x in given["filters"] if x["name"] == "instanceType")
+        of_type = {"name": "instanceType", "value": wanted}
+        return {"searchResults": [x for x in found["searchResults"] if of_type in x["properties"]]}
     if name == "describe_capacity_block_offerings":
         return {
             "CapacityBlockOfferings": [x for x in found["CapacityBlockOfferings"] if x["InstanceType"] == given["InstanceType"]]

@@ -60,6 +60,9 @@ class Fleet:
     def interruptions(self, *_: Any) -> Sequence[Any]:
         return ()
 
+    def commitment_offers(self, *_: Any) -> Sequence[Any]:
+        return ()
+
     def claims(self) -> Claims:
         return load_knowledge().claims()
 

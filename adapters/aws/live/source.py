@@ -34,7 +34,7 @@ from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from bot.model.fleet import Reservation
-from bot.model.price import Interruption, PlacementScore, Price
+from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports import Check
@@ -63,18 +63,17 @@ class Live:
         reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
         self._reading, self._timing, self._grid = reading, timing, reading.grid
         self._unknown, self._places = list(config.access.places()), list[Place]()
-        limits = config.limits
         calls = self.calls = Calls(
             timing.clock,
-            daily_usd=limits.daily_usd,
-            usage=limits.usage,
+            daily_usd=config.limits.daily_usd,
+            usage=config.limits.usage,
             stopwatch=timing.stopwatch,
-            attempts=limits.attempts,
+            attempts=config.limits.attempts,
             external_id=config.access.external_id,
         )
         listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams]
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
-        self._problems = Problems()
+        self._problems, self._last = Problems(), LastReading()
         self.responses = ResponseHistory(self._problems, config.journal)
         self.events = EventPoller(calls, self.responses, tuple(map(read_event_queue, config.extra.events)))
         self._account = AccountPoller(calls, self.responses, config)
@@ -89,7 +88,6 @@ class Live:
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: _LiveReading | None = None
         self._unlogged: tuple[str, ...] = ()
-        self._last = LastReading()
 
     def read(self, now: datetime) -> Reading:
         """Return the reading at the last step's end at or before `now`, asking AWS once a step; a line may get an older one."""
@@ -139,6 +137,10 @@ class Live:
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region."""
         return self._quoted(now).spot_scores.interruptions(instance_type, now)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
+        return self._quoted(now).commitments.of(instance_type, now)
 
     def capacity_blocks(self) -> Sequence[Reservation]:
         """Return every Capacity Block that AWS ever described, this process or one before it."""

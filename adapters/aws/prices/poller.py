@@ -1,4 +1,4 @@
-"""Poll prices once a day: Price List, spot history, Capacity Block offerings, spot scores and the Spot Advisor."""
+"""Poll prices once a day: Price List, spot history, Capacity Blocks, commitments, spot scores and the Spot Advisor."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ _SPOT_DAYS = timedelta(days=14)
 _BLOCKS = re.compile(r"(trn\d|p[456])")
 """Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
 _ONE_DAY_HOURS = 24
+_PAGE = 1000
 _LISTED = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -110,6 +111,8 @@ def _calls(
         filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _LISTED.items()]
         filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
         yield ApiCall("pricing", "get_products", _everywhere(regions[0]), name), {"ServiceCode": "AmazonEC2", "Filters": filters}
+    for name in running if regions else ():
+        yield _plans(regions[0], name, [x.region for x in regions])
     for place in regions:
         yield from (_storage(service, place) for service in ("AmazonEC2", "AmazonFSx"))
         wanted = [
@@ -119,9 +122,30 @@ def _calls(
         yield ApiCall("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
         if place is regions[0]:
             yield from (_placement(place, name, [x.region for x in regions]) for name in running)
+        if running:
+            yield _reserved(place, running)
         for name in filter(_BLOCKS.match, running):
             given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
             yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), given
+
+
+def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for a type's rates under Savings Plans of either kind, of both terms, however they are paid."""
+    wanted = {"instanceType": [name], "region": list(regions), "productDescription": ["Linux/UNIX"], "tenancy": ["shared"]}
+    filters = [{"name": field, "values": values} for field, values in wanted.items()]
+    given = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters, "maxResults": _PAGE}
+    return ApiCall("savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name), given
+
+
+def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for what AWS itself asks for reserved instances of a region."""
+    filters = [
+        {"Name": "instance-type", "Values": list(names)},
+        {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
+        {"Name": "scope", "Values": ["Region"]},
+    ]
+    given = {"Filters": filters, "InstanceTenancy": "default", "IncludeMarketplace": False}
+    return ApiCall("ec2", "describe_reserved_instances_offerings", place), given
 
 
 def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:

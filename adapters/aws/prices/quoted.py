@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.responses import Pages, ResponseInfo, Responses, members, newest_at, required
+from adapters.aws.prices.committed import CommitmentOffers
 from bot.model.fleet import Market
 from bot.model.price import Basis, Interruption, PlacementScore, Price
 
@@ -26,6 +27,7 @@ class QuotedPrices:
         self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
         self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
         self.spot_scores = SpotScores(responses)
+        self.commitments = CommitmentOffers(responses)
         self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:

@@ -24,7 +24,7 @@ from adapters.aws.recent import Recent
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.price import Interruption, PlacementScore, Price
+from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -105,6 +105,10 @@ class Recording:
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region."""
         return self._prices.spot_scores.interruptions(instance_type, now)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
+        return self._prices.commitments.of(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
         shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end))
