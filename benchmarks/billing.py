@@ -1,125 +1,136 @@
-"""Time the questions to a bill: the rollup against DuckDB over the Parquet file, and against a loop over the CSV.
+"""Time a bill of many resources and files: loading, memory and questions, beside DuckDB over the same Parquet files.
 
-python -m benchmarks.billing [ROWS]; prints medians and ratios, compare within a row.
+python -m benchmarks.billing [ROWS]; each side is a process of its own, compare within a row. On other work of the same cores
+the times grow, the memory does not.
 """
 
 from __future__ import annotations
 
-import csv
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 import duckdb
 
 from adapters.billing.open import open_billing
+from benchmarks.bill_rows import FILES, MONTHS, RESOURCES, write_bill, write_part
 from bot.model.window import Window
 
-START = datetime(2026, 8, 1, tzinfo=UTC)
-MONTH = Window(START + timedelta(days=60), START + timedelta(days=90))
-QUARTER = Window(START, START + timedelta(days=90))
-SMALL = 200_000
+OCTOBER = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC))
+QUARTER = Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 10, 30, tzinfo=UTC))
+CUT = Window(OCTOBER.start + timedelta(hours=7), OCTOBER.end - timedelta(hours=5))
+WEEK = Window(datetime(2026, 10, 20, tzinfo=UTC), datetime(2026, 10, 27, tzinfo=UTC))
+DAY = "strftime(line_item_usage_start_date, '%Y-%m-%d')"
+QUESTIONS = (
+    ("30 d by cluster", OCTOBER, ("cluster",), "resource_tags['aws_eks_cluster_name']"),
+    ("30 d by cluster, cut days", CUT, ("cluster",), "resource_tags['aws_eks_cluster_name']"),
+    ("90 d by day and service", QUARTER, ("day", "service"), f"{DAY}, line_item_product_code"),
+    ("7 d by team", WEEK, ("team",), "resource_tags['user_team']"),
+)
+"""Title, window, dimensions, and the same over the columns of the files."""
+ONE_BY_ONE = (("7 d by resource", WEEK, ("resource",), "line_item_resource_id"),)
+"""Asked by one alone: thousands of rows are the answer."""
+ASKERS, EACH = 8, 24
 
-
-_CUR = """COPY (
-    SELECT '1' AS bill_payer_account_id, '' AS bill_invoice_id, 'USD' AS line_item_currency_code,
-        'account' || thing % 9 AS line_item_usage_account_id, 'Usage' AS line_item_line_item_type,
-        'Service' || thing % 12 AS line_item_product_code, 'USW2-BoxUsage:trn1.32xlarge' AS line_item_usage_type,
-        'RunInstances' AS line_item_operation, 'i-' || thing AS line_item_resource_id,
-        hour AS line_item_usage_start_date, hour + INTERVAL 1 HOUR AS line_item_usage_end_date,
-        1.0 AS line_item_usage_amount, (i % 1000) / 100 AS line_item_unblended_cost, {tags} AS resource_tags
-    FROM (
-        SELECT i, i % 2000 AS thing, TIMESTAMP '2026-08-01' + to_hours(CAST(i * 2160 // {rows} AS INTEGER)) AS hour
-        FROM range({rows}) AS r(i)
-    )
-) TO '{path}' (FORMAT {form})"""
-_TAGS = "MAP {'user_team': 'team' || thing % 7, 'aws_eks_cluster_name': 'cluster' || thing % 5}"
-
-
-def write(path: Path, rows: int, form: str) -> None:
-    """Write synthetic CUR 2.0 rows: 90 days of hours, 2,000 resources, 5 clusters, 12 services."""
-    duckdb.sql(_CUR.format(rows=rows, path=path, form=form, tags=_TAGS if form == "parquet" else f"to_json({_TAGS})"))
-
-
-def median_ms(ask: Callable[[], object], times: int = 7) -> float:
-    """Return the median of several runs, after one to warm up."""
-    ask()
-    taken = []
-    for _ in range(times):
-        began = time.perf_counter()
-        ask()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken) * 1000
-
-
-def straight(path: Path, window: Window) -> dict[str, Decimal]:
-    """Sum by cluster with nothing but the csv module."""
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    low, high = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (window.start, window.end))
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            if low <= row["line_item_usage_start_date"] < high:
-                sums[row["resource_tags"]] += Decimal(row["line_item_unblended_cost"])
-    return sums
-
-
-def parquet(path: Path, window: Window, keys: str) -> Callable[[], object]:
-    """Return the same question put to the file itself."""
-    low, high = (f"TIMESTAMP '{at:%Y-%m-%d}'" for at in (window.start, window.end))
-    where = f"line_item_usage_start_date >= {low} AND line_item_usage_start_date < {high}"
-    query = f"SELECT {keys}, sum(line_item_unblended_cost::DECIMAL(38, 15)) FROM '{path}' WHERE {where} GROUP BY ALL"
-    db = duckdb.connect()
-    return lambda: db.execute(query).fetchall()
+Ask = Callable[[Window, tuple[str, ...], str], object]
 
 
 def main(rows: int) -> None:
-    """Print one line for each question."""
+    """Write the files, and let both sides answer over them."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "billing").mkdir()
-        file = folder / "billing" / "bill.parquet"
-        write(file, rows, "parquet")
-        bill = open_billing(folder)
+        write_bill(Path(name) / "billing", rows)
+        size = sum(path.stat().st_size for path in Path(name).rglob("*.parquet")) / 2**20
+        print(f"{rows:,} rows, {RESOURCES:,} resources, {len(MONTHS) * FILES} files, {size:.0f} MiB Parquet", flush=True)
+        for side in ("trnbot", "DuckDB over Parquet"):
+            subprocess.run([sys.executable, "-m", "benchmarks.billing", side, name], check=True)
+
+
+def ours(folder: Path) -> None:
+    """Load the bill, answer, take a rewritten file in while others ask, and read as a tick does."""
+    bill = open_billing(folder)
+    began = time.perf_counter()
+    bill.tally(OCTOBER, ())
+    print(f"trnbot: loaded in {time.perf_counter() - began:.1f} s, {peak():,} MiB at most")
+    _answer("trnbot", lambda window, by, _: bill.tally(window, by))
+    now = datetime(2026, 10, 30, tzinfo=UTC)
+    began = time.perf_counter()
+    bill.deltas(now, 35)
+    bill.rates(now)
+    print(f"trnbot: a tick's first reading (deltas and rates) {time.perf_counter() - began:.1f} s, {peak():,} MiB at most")
+    _rewrite(folder, lambda: bill.tally(OCTOBER, ("cluster",)))
+    print(f"trnbot: {peak():,} MiB at most in all")
+
+
+def theirs(folder: Path) -> None:
+    """Answer from the files themselves."""
+    db = duckdb.connect()
+
+    def ask(window: Window, _: tuple[str, ...], keys: str) -> object:
+        low, high = (f"TIMESTAMP '{at:%Y-%m-%d %H:%M}'" for at in (window.start, window.end))
+        where = f"line_item_usage_start_date >= {low} AND line_item_usage_start_date < {high}"
+        amount = "sum(line_item_unblended_cost::VARCHAR::DECIMAL(38, 15))"
+        query = f"SELECT {keys}, {amount} FROM '{folder}/billing/*/*.parquet' WHERE {where} GROUP BY ALL"
+        with db.cursor() as cursor:
+            return cursor.execute(query).fetchall()
+
+    _answer("DuckDB over Parquet", ask)
+    print(f"DuckDB over Parquet: {peak():,} MiB at most")
+
+
+def _answer(side: str, ask: Ask) -> None:
+    """Print what each question takes when one asks, and all of them when eight do."""
+    for title, window, by, keys in (*QUESTIONS, *ONE_BY_ONE):
+        ask(window, by, keys)
+        taken = [_timed(ask, window, by, keys) for _ in range(7)]
+        print(f"{side}: {title:26} {statistics.median(taken):7.0f} ms")
+    with ThreadPoolExecutor(ASKERS) as askers:
+        asked = [QUESTIONS[n % len(QUESTIONS)] for n in range(ASKERS * EACH)]
+        taken = sorted(askers.map(lambda one: _timed(ask, one[1], one[2], one[3]), asked))
+    half, p99 = statistics.median(taken), taken[int(len(taken) * 0.99)]
+    print(
+        f"{side}: {ASKERS} askers, of the first {len(QUESTIONS)}   p50 {half:.0f} ms, p99 {p99:.0f} ms",
+        flush=True,
+    )
+
+
+def _rewrite(folder: Path, ask: Callable[[], object]) -> None:
+    """Write a month's files anew, and print what others wait while one takes them in."""
+    db = duckdb.connect()
+    rows = db.execute(f"SELECT count(*) FROM '{folder}/billing/*/*.parquet'").fetchall()[0][0]
+    for nth in range(FILES):
+        write_part(db, folder / "billing", rows, month=MONTHS[-1], nth=nth)
+    with ThreadPoolExecutor(2) as askers:
         began = time.perf_counter()
-        bill.tally(MONTH, ())
-        print(
-            f"{rows:,} rows, {file.stat().st_size / 2**20:.0f} MiB Parquet; loaded in {time.perf_counter() - began:.1f} s (once)"
-        )
-        service = "strftime(line_item_usage_start_date, '%Y-%m-%d'), line_item_product_code"
-        cluster = "resource_tags['aws_eks_cluster_name']"
-        edge = Window(MONTH.start + timedelta(hours=7), MONTH.end - timedelta(hours=5))
-        for title, window, by, keys in (
-            ("30 d by cluster, whole days", MONTH, ("cluster",), cluster),
-            ("30 d by cluster, cut days", edge, ("cluster",), cluster),
-            ("90 d by day and service", QUARTER, ("day", "service"), service),
-        ):
-            ours = median_ms(partial(bill.tally, window, by))
-            theirs = median_ms(parquet(file, window, keys))
-            print(f"{title:30} rollup {ours:7.1f} ms   over Parquet {theirs:7.1f} ms   {theirs / ours:5.1f}x")
-        now = START + timedelta(days=70)
-        bill.deltas(now, 35)
-        ticks = [now + timedelta(minutes=5 * n) for n in range(288)]
-        began = time.perf_counter()
-        for tick in ticks:
-            bill.deltas(tick, 35)
-            bill.rates(tick)
-        print(f"a replay's tick (deltas and rates) {(time.perf_counter() - began) / len(ticks) * 1000:.2f} ms, mean of a day")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        file = folder / "bill.csv"
-        write(file, SMALL, "csv")
-        bill = open_billing(folder)
-        ours = median_ms(lambda: bill.tally(MONTH, ("cluster",)))
-        theirs = median_ms(lambda: straight(file, MONTH), times=1)
-        print(f"{'by hand from 200,000 CSV rows':30} rollup {ours:7.1f} ms   a loop {theirs:13.1f} ms   {theirs / ours:5.0f}x")
+        loading = askers.submit(ask)
+        time.sleep(0.2)
+        waits = []
+        while not loading.done():
+            waits.append(_timed(lambda *_: ask(), OCTOBER, (), ""))
+    print(
+        f"trnbot: a rewritten month in {time.perf_counter() - began:.1f} s; meanwhile an answer took at most {max(waits):.0f} ms"
+    )
+
+
+def _timed(ask: Ask, window: Window, by: tuple[str, ...], keys: str) -> float:
+    began = time.perf_counter()
+    ask(window, by, keys)
+    return (time.perf_counter() - began) * 1000
+
+
+def peak() -> int:
+    """Return the most memory that this process has held, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    if len(sys.argv) > 2:
+        (ours if sys.argv[1] == "trnbot" else theirs)(Path(sys.argv[2]))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

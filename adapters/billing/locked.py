@@ -8,14 +8,14 @@ from pathlib import Path
 import duckdb
 
 from adapters.billing.sql import text
-from bot.model.limits import BILL_MEMORY, BILL_SPILL
+from bot.model.limits import BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
 
 
 def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     """Return a connection to a database file (None: in memory) that reads files in `folders` and reaches nothing else.
 
     Extensions, the network, other files, Python's own variables and every setting are closed to it and to its cursors; links
-    are followed before a file is compared with the folders.
+    are followed before a file is compared with the folders. What memory does not hold is written beside the last of them.
     """
     db = duckdb.connect() if database is None else duckdb.connect(str(database))
     if db.execute("SELECT current_setting('lock_configuration')").fetchall() == [(True,)]:
@@ -23,7 +23,8 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
     allowed = ", ".join(text(str(folder.resolve())) for folder in folders)
     for setting, value in (
         ("TimeZone", "'UTC'"),
-        ("memory_limit", text(BILL_MEMORY)),
+        ("memory_limit", _memory(db)),
+        ("temp_directory", text(f"{folders[-1].resolve()}-spill")),
         ("max_temp_directory_size", text(BILL_SPILL)),
         ("autoinstall_known_extensions", "false"),
         ("autoload_known_extensions", "false"),
@@ -36,3 +37,10 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
     ):
         db.execute(f"SET GLOBAL {setting} = {value}")
     return db
+
+
+def _memory(db: duckdb.DuckDBPyConnection) -> str:
+    """Return the lesser of the share of this machine and the fixed limit, as SQL."""
+    db.execute(f"SET GLOBAL memory_limit = {text(BILL_MEMORY)}")
+    amount, unit = str(db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]).split()
+    return text(f"{BILL_MEMORY_GIB} GiB" if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB) else BILL_MEMORY)

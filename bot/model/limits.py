@@ -43,6 +43,8 @@ BILL_SPILL = "8GiB"
 """Written to disk by queries of the bill that need more than their share of memory."""
 BILL_MEMORY = "50%"
 """The share of this machine's (or container's) memory that the bill's tables and queries take at most."""
+BILL_MEMORY_GIB = 2.0
+"""What they take at most on a machine that has more: a hundred million rows leave the rest on disk."""
 LINE_BYTES = 16 << 20
 """Of one line of JSON."""
 RESPONSE_BYTES = 256 << 20

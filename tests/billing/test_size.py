@@ -1,0 +1,67 @@
+"""A large bill: rolled up while it is read, the same whichever table answers, within its memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from adapters.billing.locked import connect_locked
+from adapters.billing.open import open_billing
+from benchmarks.bill_rows import write_bill, write_part
+from bot.model.limits import BILL_MEMORY_GIB
+from bot.model.spend import Filter
+from bot.model.window import Window
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of 60,000 rows of 2,000 resources in 30 files."""
+    folder = tmp_path_factory.mktemp("many")
+    write_bill(folder / "billing", 60_000, resources=2_000)
+    return folder
+
+
+@pytest.mark.parametrize("cut", [timedelta(0), timedelta(hours=5)])
+def test_sums_are_the_same_with_and_without_resources_and_tags(many: Path, november: Window, cut: timedelta) -> None:
+    bill = open_billing(many)
+    window = Window(november.start - timedelta(days=80) + cut, november.end - cut)
+    for name in ("team", "cluster", "service", "day"):
+        broad = {row.key[name]: row.money for row in bill.tally(window, (name,)).rows}
+        sums: dict[str, Decimal] = {}
+        for row in bill.tally(window, (name, "resource")).rows:
+            sums[row.key[name]] = sums.get(row.key[name], Decimal(0)) + row.money.amortised
+        assert {key: money.amortised for key, money in broad.items()} == sums
+    tagged = bill.tally(window, (), (Filter("tag:team", ("team3",)),))
+    assert tagged.total == bill.tally(window, (), (Filter("team", ("team3",)),)).total
+
+
+def test_totals_are_those_of_the_files_to_the_last_digit(many: Path, november: Window) -> None:
+    files = f"'{many}/billing/*/*.parquet'"
+    amount = "line_item_unblended_cost::VARCHAR::DECIMAL(38, 15)"
+    ((net, rows),) = duckdb.sql(f"SELECT sum({amount}), count(*) FROM {files}").fetchall()
+    tally = open_billing(many).tally(Window(november.start - timedelta(days=100), november.end), ())
+    assert (tally.total.net, rows) == (net.normalize(), 60_000)
+
+
+def test_a_rewritten_file_of_a_month_takes_the_place_of_its_rows_alone(tmp_path: Path, november: Window) -> None:
+    write_bill(tmp_path / "billing", 6_000, resources=100)
+    bill = open_billing(tmp_path)
+    window = Window(november.start - timedelta(days=100), november.end)
+    before = bill.tally(window, ("month",))
+    write_part(duckdb.connect(), tmp_path / "billing", 12_000, month="2026-10", nth=3, resources=100)
+    after = bill.tally(window, ("month",))
+    months = [{row.key["month"]: row.money.net for row in tally.rows} for tally in (before, after)]
+    assert months[0]["2026-08"] == months[1]["2026-08"]
+    assert months[0]["2026-10"] < months[1]["2026-10"]
+
+
+def test_the_tables_take_two_gigabytes_at_most_and_the_rest_goes_to_disk_beside_the_scratch(tmp_path: Path) -> None:
+    db = connect_locked(None, (tmp_path, tmp_path / "scratch"))
+    limit, spill = db.execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')").fetchall()[0]
+    amount, unit = limit.split()
+    assert unit == "MiB" or float(amount) <= BILL_MEMORY_GIB
+    assert spill == f"{tmp_path}/scratch-spill"
