@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
     from detectors import Detector
 
 
+_DIGITS = 8
+"""Of the name of a simulator."""
+
+
 def folder_of(source: str) -> Path:
     """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
     kind, _, name = source.partition(":")
@@ -53,16 +60,31 @@ def size_of(folder: Path) -> int:
 
 
 def _simulated(seed: int, scenario: str) -> Path:
-    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one."""
+    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one.
+
+    Its name holds the simulator that made it: what an older one made is made anew, and goes.
+    """
     from adapters.simulator import generate
 
-    target = STATE / "simulator" / f"{scenario}-{seed}"
+    name = f"{scenario}-{seed}"
+    target = STATE / "simulator" / f"{name}-{_simulator()}"
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
+        for older in (target.parent / name, *target.parent.glob(f"{name}-{'?' * _DIGITS}")):
+            shutil.rmtree(older, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as made:
             generate(Path(made) / "recording", seed, scenario)
             (Path(made) / "recording").rename(target)
     return target
+
+
+@cache
+def _simulator() -> str:
+    """Return a name for the simulator as it is here: another one for other code or other tables."""
+    import adapters.simulator
+
+    files = sorted(path for path in Path(adapters.simulator.__path__[0]).iterdir() if path.is_file())
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:_DIGITS]
 
 
 def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> ReadingConfig:
