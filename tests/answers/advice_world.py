@@ -73,6 +73,9 @@ class World:
     def rates(self, _now):
         return AccountRates()
 
+    def commitment_offers(self, *_):
+        return ()
+
     def quotes(self, name, region, _now):
         return [x for x in self.quoted if x.instance_type == name and region in ("", x.region)]
 
