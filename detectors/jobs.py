@@ -97,7 +97,7 @@ def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
 
 
 def _apart(one: Floats | None, other: Floats | np.float32, by: float = AS_QUICK) -> Mask:
-    """Tell where levels, of how long executions take, are so different that they are of other work; not where one is unread."""
+    """Tell where two levels are so far apart that they are of other work; not where one of them was not read."""
     return np.asarray(np.abs((np.nan if one is None else one) / other - 1) > by)
 
 

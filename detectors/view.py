@@ -13,6 +13,7 @@ from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.compile_signs import LogStates, compiling, states_in_log, waiting
 from detectors.incidents import incidents
+from detectors.jobs import fellows
 from detectors.readings import Readings, mean_of
 from detectors.roster import scope_of
 from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
@@ -186,6 +187,10 @@ class View(Readings):
             share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
             lost[rows] = mean_of(share)
         return lost
+
+    def fellows(self, rows: Rows) -> Mask:
+        """Tell which training nodes run, report and may be of the job of those at `rows`, (n,)."""
+        return np.asarray(self.eligible & ~self.roster.inference & fellows(self.usual, self.roster, rows))
 
     def _evaluating_together(self, rows: Rows) -> Mask:
         """Tell where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from bot.errors import TrnbotError
+from bot.watch.background import Background
 
 log = logging.getLogger("trnbot.retention")
 EVERY_S = 6 * 3600.0
@@ -24,32 +25,18 @@ class Prunes(Protocol):
         ...
 
 
-class Retention:
-    """Implement `bot.ports.Listener`: `repeats` are the shelves of keys that come once, `messages` those of messages."""
+class Retention(Background):
+    """Drop old documents in rounds: `repeats` are the shelves of keys that come once, `messages` those of messages."""
 
     def __init__(self, store: Prunes, retention: timedelta, repeats: Sequence[str], messages: Sequence[str]) -> None:
+        super().__init__("retention", EVERY_S)
         self._store, self._retention = store, retention
         self._kept = {**dict.fromkeys(repeats, REPEATED), **dict.fromkeys(messages, retention)}
-        self._task: asyncio.Task[None] | None = None
 
-    def routes(self) -> Sequence[Any]:
-        """Serve nothing."""
-        return ()
-
-    async def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._go(), name="retention")
-
-    async def stop(self) -> None:
-        """End between two rounds, or with the one under way."""
-        if self._task:
-            self._task.cancel()
-
-    async def _go(self) -> None:
-        while True:
-            try:
-                dropped = await asyncio.to_thread(self._store.prune, self._kept, self._retention)
-                log.debug("%d old documents dropped", dropped)
-            except TrnbotError as error:
-                log.warning("old documents were not dropped: %s", error)
-            await asyncio.sleep(EVERY_S)
+    async def work(self) -> None:
+        """Drop what is old; a database that is away for now is asked again in the next round."""
+        try:
+            dropped = await asyncio.to_thread(self._store.prune, self._kept, self._retention)
+            log.debug("%d old documents dropped", dropped)
+        except TrnbotError as error:
+            log.warning("old documents were not dropped: %s", error)

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from bot.model.counts import counted
+from bot.watch.background import Background
 from bot.watch.health import Health
 
 log = logging.getLogger("trnbot.health")
 
 
-class Watchdog:
-    """Implement `bot.ports.Listener`: tell once that the watch fails or cannot read, and once that it does again.
+class Watchdog(Background):
+    """Tell once that the watch fails or cannot read, and once that it does again.
 
     It stands apart from the ticks, so that neither waits for the other, and asks no database. What a second attempt mends is not
     told; a process that stands by tells only when the leader is silent, as the leader tells the rest.
     """
 
     def __init__(self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0) -> None:
-        self._health, self._tell, self._every_s = health, tell, every_s
-        self._task: asyncio.Task[None] | None = None
+        super().__init__("watchdog", every_s)
+        self._health, self._tell = health, tell
         self._failures_before = 0
         self._told = self._told_blind = False
 
-    def routes(self) -> Sequence[Any]:
-        """Serve nothing."""
-        return ()
-
-    async def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._go(), name="watchdog")
-
-    async def stop(self) -> None:
-        """End, whatever is being told."""
-        if self._task:
-            self._task.cancel()
-
-    async def _go(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("admins were not told how the watch stands")
-            await asyncio.sleep(self._every_s)
+    async def work(self) -> None:
+        """Look; a failure to tell is logged, and the next look tries again."""
+        try:
+            await self.look()
+        except Exception:
+            log.exception("admins were not told how the watch stands")
 
     async def look(self) -> None:
         """Tell what has changed since the last look."""

@@ -9,7 +9,6 @@ import numpy as np
 from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of
 from detectors.demand import falls_short
-from detectors.jobs import fellows
 from detectors.nodes import faults, partial
 from detectors.nodes.drop_cause import DIVERTED, FAMILY, SETTLED, STEADY, explain, middling, ratio_to
 from detectors.rule import Rule, RuleMatch
@@ -77,6 +76,8 @@ def _goes_on(view: View, ratio: Floats) -> Mask:
 
     An evaluation, if none too long, is no recovery.
     """
+    if not view.is_open(*FAMILY):
+        return np.zeros(view.n, dtype=bool)
     over, evaluated = view.number("starved.over"), trailing(view.evaluating)
     paused = (evaluated > 0) & (evaluated < view.steps("starved.shallow_for"))
     low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
@@ -98,7 +99,7 @@ def _of_open_drops(view: View) -> Mask:
     for (rule, _), alert in view.open.items():
         rows = np.array(view.roster.rows_of(alert.anomaly.things) if rule in FAMILY else (), dtype=np.intp)
         if len(rows) > 1:
-            held |= fellows(view.usual, view.roster, rows) & view.eligible & ~view.roster.inference
+            held |= view.fellows(rows)
     return held
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.counts import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
-from detectors.jobs import fellows
 from detectors.nodes import cores
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
@@ -83,7 +82,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     behind = view.mostly(view.lost_at(view.utilization) > BEHIND)
     broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
     for row in broken:
-        peers = view.eligible & ~view.roster.inference & fellows(view.usual, view.roster, np.array([row]))
+        peers = view.fellows(np.array([row]))
         steps[peers] = np.where(sick.hit[peers], steps[peers], np.maximum(steps[peers], sick.steps[row]))
         alike = behind & (lost > max(BEHIND, lost[row] / 2))
         sick.hit[peers] |= (alike & ~_under_before(view, steps))[peers]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from detectors.arrays import Floats, Mask, Rows, middle_of
-from detectors.jobs import fellows
 from detectors.usual import LATENCY, SENT
 from detectors.view import View
 from detectors.words import percent
@@ -39,7 +38,7 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     """Return the node for which those at `rows`, which fell under their usual, wait; None where none stands out."""
     if len(rows) < LEAST:
         return None
-    peers = np.flatnonzero(view.eligible & ~view.roster.inference & fellows(view.usual, view.roster, rows))
+    peers = np.flatnonzero(view.fellows(rows))
     fallen = np.isin(peers, rows)
     if fallen.sum() < max(LEAST, 0.5 * len(rows)):
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.migrate.command import migrate
-from bot.cards.card import Chart, Facts, Table, Text, Tone, plain
+from bot.cards.card import Chart, Table, Tone
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection, NodeState
@@ -25,6 +25,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.ports import StateUpdate
+from tests.answers.advice_world import words
 from tests.answers.standing import NOW, price, told
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -66,19 +67,6 @@ def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.B
     ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled)
     request = Request("migrate", User("terminal:me"), NOW, "terminal", MEMBER)
     return asyncio.run(migrate(ports, request, cluster, to, port_usd, "", None))
-
-
-def words(card):
-    found = [card.title]
-    for block in card.blocks:
-        match block:
-            case Text():
-                found.append(plain(block.spans))
-            case Facts():
-                found += [f"{name}: {value}" for name, value in block.pairs]
-            case Table():
-                found += [block.caption, *(" | ".join(row) for row in block.rows)]
-    return "\n".join(found)
 
 
 def test_the_answer_shows_an_hour_only_beside_the_cost_of_the_same_work():

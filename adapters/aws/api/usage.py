@@ -127,13 +127,13 @@ class UsageMeter:
         days = [f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2)]
         if all(day in self.days for day in days):  # it ran as yesterday began, so yesterday is whole
             return self.days[days[0]].usd * 730 / 24
-        return (self._steady() or self.today().usd / _hours(self._clock() - today)) * 730
+        return (self._steady() or self.today().usd / max(Decimal(1), _hours(self._clock() - today))) * 730
 
     def _steady(self) -> Decimal | None:
         """Return USD an hour between the first and the newest tick of this process, None before half an hour of them."""
         if not self._ticks or (length := self._ticks[-1][0] - self._ticks[0][0]) < _ENOUGH:
             return None
-        return (self._ticks[-1][1] - self._ticks[0][1]) / (Decimal(length.total_seconds()) / 3600)
+        return (self._ticks[-1][1] - self._ticks[0][1]) / _hours(length)
 
     def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
@@ -156,7 +156,7 @@ class UsageMeter:
 
 
 def _hours(length: timedelta) -> Decimal:
-    return max(Decimal(1), Decimal(length.total_seconds()) / 3600)
+    return Decimal(length.total_seconds()) / 3600
 
 
 def _use(name: str, used: CallCounts) -> CallUse:
