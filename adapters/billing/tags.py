@@ -95,13 +95,10 @@ def _line(line: str) -> str:
 
 
 def _matches(rule: dict[str, str]) -> str:
-    patterns = []
-    if rule["service"]:
-        patterns.append(f"regexp_matches(s.service, {text(rule['service'])})")
-    if rule["usage_type"]:
-        patterns.append(f"regexp_matches(s.usage_type, {text(rule['usage_type'])})")
-    both = " AND ".join(patterns)
+    service = [f"regexp_matches(s.service, {text(rule['service'])})"] if rule["service"] else []
+    usage = [f"regexp_matches(s.usage_type, {text(rule['usage_type'])})"] if rule["usage_type"] else []
+    both = " AND ".join([*service, *usage])
     if not rule["description"]:
         return both
-    worded = f"s.usage_type = '' AND regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')"
-    return f"(({both}) OR ({worded}))"
+    said = ["s.usage_type = ''", f"regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')"]
+    return f"(({both}) OR ({' AND '.join([*service, *said])}))"

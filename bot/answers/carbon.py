@@ -154,13 +154,17 @@ def _sources(carbon: Carbon) -> list[Block]:
             if name in carbon.peaks
         ]
     if factors.kg_per_kwh is None:
-        zones = {x.region for x in carbon.footprints}
+        regions = {x.region for x in carbon.footprints}
+        grids = [grid for region, grid in factors.grids.items() if region in regions]
         blocks += [
-            quiet(f"{region}: {grid.kg_per_kwh} kg a kWh, grid {grid.zone} ({cited(grid, today)}).")
-            for region, grid in factors.grids.items()
-            if region in zones
+            quiet(f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} ({cited(x, today)}; {x.licence}).")
+            for x in grids
         ]
+        blocks += [quiet(_TWO_MEASURES)] if len({x.counts for x in grids}) > 1 else []
     return blocks
+
+
+_TWO_MEASURES = "Direct emissions leave out what fuel and plants cost before they run: compare regions only within one measure."
 
 
 def _efficiency(carbon: Carbon) -> list[Block]:

@@ -135,7 +135,9 @@ def _buckets(s3: Buckets | None) -> list[Block]:
         return []
     rest = f"and {len(s3.buckets) - _MOST:,} more" if len(s3.buckets) > _MOST else ""
     foot = ("all buckets", *_amounts(s3.total))
-    caption = f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept) and “{REQUESTS}” of the bill"
+    caption = (
+        f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept, their retrieval and upkeep) and “{REQUESTS}” of the bill"
+    )
     rows = tuple((bucket.name or "(no bucket named)", *_amounts(bucket)) for bucket in s3.buckets[:_MOST])
     columns = (Column("bucket"), *(Column(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")))
     return [Table(columns, rows, foot, caption=caption, rest=rest)]
@@ -187,6 +189,8 @@ def _load_row(load: Throughput) -> tuple[str, ...]:
 
 
 def _verdict(load: Throughput) -> str:
+    if load.beyond_network:
+        return "beyond its network: check its metrics"
     if load.peak_share >= BEYOND:
         return "beyond its limit: cache or burst credits"
     if load.peak_share >= AT_LIMIT:

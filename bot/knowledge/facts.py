@@ -203,7 +203,8 @@ def _power(row: Row) -> Power:
 
 def _grid(row: Row) -> Grid:
     asof = date.fromisoformat(row["asof"])
-    return Grid(row["region"], float(row["kg_per_kwh"]), row["zone"], row["source"], asof)
+    told = (row["counts"], row["licence"], row["read"])
+    return Grid(row["region"], float(row["kg_per_kwh"]), row["zone"], row["source"], asof, *told)
 
 
 def _pue(row: Row) -> Pue:

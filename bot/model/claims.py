@@ -178,6 +178,12 @@ class Grid:
     """The electricity zone that the region is in, as its publisher names it."""
     source: str
     asof: date
+    counts: str = ""
+    """What the publisher counts: `direct emissions` of the power plants, or their `life cycle`."""
+    licence: str = ""
+    """The terms under which the figure may be kept here."""
+    read: str = ""
+    """How the figure was read: of whose page or copy."""
 
 
 @dataclass(frozen=True)

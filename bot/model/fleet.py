@@ -162,8 +162,24 @@ class FileSystem:
         per_tib = self.throughput_mbps_per_tib or (_SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0)
         return self.storage_gib / 1000 * per_tib * 1e6 or None
 
+    @property
+    def network(self) -> float | None:
+        """Return the bytes a second that its file servers' network carries at most, bursts included; None where AWS states none.
+
+        Network throughput a TiB of SSD storage, the burst where there is one (FSx for Lustre User Guide, SSD storage, 2026-11).
+        """
+        per_tib = _NETWORK_MBPS_PER_TIB.get((self.deployment, self.throughput_mbps_per_tib))
+        return self.storage_gib / 1000 * per_tib * 1e6 if per_tib and not self.throughput_mbps else None
+
 
 _SCRATCH_MBPS_PER_TIB = 200
+_NETWORK_MBPS_PER_TIB = {
+    ("SCRATCH_2", 0): 1_300,
+    ("PERSISTENT_2", 125): 1_300,
+    ("PERSISTENT_2", 250): 1_300,
+    ("PERSISTENT_2", 500): 1_300,
+    ("PERSISTENT_2", 1_000): 2_600,
+}
 
 
 @dataclass(frozen=True)

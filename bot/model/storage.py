@@ -93,6 +93,11 @@ class Throughput:
         return self.peak / self.provisioned
 
     @property
+    def beyond_network(self) -> bool:
+        """Return whether the busiest step moved more than its network carries: then no reading can be right."""
+        return self.system.network is not None and self.peak > self.system.network
+
+    @property
     def held_back(self) -> bool:
         """Return whether it moves all that it is provisioned for, and never moved more in the time that was read."""
         return self.share >= AT_LIMIT and self.peak_share < BEYOND

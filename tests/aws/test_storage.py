@@ -159,3 +159,15 @@ async def test_s3_requests_stand_apart_from_bytes_kept_by_bucket(ask, at, tmp_pa
     (table,) = (block for block in card.blocks if isinstance(block, Table) and "S3" in block.caption)
     assert table.rows[0] == ("corpus", "$14.00", "$42.00", "$56.00")
     assert table.rows[-1] == ("(no bucket named)", "$0.00", "$1.75", "$1.75")
+
+
+async def test_a_file_system_moves_the_bytes_of_a_step_over_its_seconds(ask, build):
+    """Two disks report a sum a minute: 1.8 GB read and 0.6 GB written are 40 MB/s; ten times that for ten minutes is 400 MB/s."""
+    for name, gb in (("DataReadBytes", 1.8), ("DataWriteBytes", 0.6)):
+        minutes = {m: (2, gb * 1e9 * (10 if 60 <= m < 70 else 1)) for m in range(120)}
+        build.add(name, FSX, minutes, namespace="AWS/FSx", peak=gb * 1e9)
+    (load,) = (await ask()).data["file_systems"]
+    assert load["provisioned_bytes_per_second"] == 1.2 * 125e6
+    assert load["bytes_per_second"] == pytest.approx((1.8e9 + 0.6e9) / 60)
+    assert load["peak_bytes_per_second"] == pytest.approx(5 * (18e9 + 6e9) / 300)
+    assert load["verdict"] == "beyond its limit: cache or burst credits"

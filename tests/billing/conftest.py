@@ -56,6 +56,31 @@ def line(at: datetime = DAY, cost: str = "1.00", kind: str = "Usage", hours: int
     }
 
 
+def focus(**more: Any) -> Row:
+    """Return one FOCUS row of usage."""
+    return {
+        "BillingAccountId": "1",
+        "SubAccountId": "2",
+        "BillingCurrency": "USD",
+        "BillingPeriodStart": "2026-11-01T00:00:00Z",
+        "ChargePeriodStart": "2026-11-02T00:00:00Z",
+        "ChargePeriodEnd": "2026-11-02T01:00:00Z",
+        "ServiceName": "Amazon Elastic Compute Cloud",
+        "RegionId": "us-west-2",
+        "ResourceId": "i-1",
+        "ChargeClass": "",
+        "ChargeDescription": "$21.50 per On Demand Linux trn1.32xlarge Instance Hour",
+        "PricingCategory": "Standard",
+        "ConsumedQuantity": "1",
+        "ConsumedUnit": "Hours",
+        "Tags": '{"user_team": "search"}',
+        "ChargeCategory": "Usage",
+        "BilledCost": "1.00",
+        "EffectiveCost": "1.00",
+        **more,
+    }
+
+
 def write_csv(path: Path, rows: Sequence[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="") as file:
@@ -88,6 +113,7 @@ class Exports:
     """Write exports into a recording, and open its bill."""
 
     line = staticmethod(line)
+    focus = staticmethod(focus)
     write_csv = staticmethod(write_csv)
     write_parquet = staticmethod(write_parquet)
     day = DAY

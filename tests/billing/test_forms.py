@@ -91,7 +91,6 @@ def test_the_dimensions_of_a_row(exports, november, rows):
         ({"line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes", "line_item_product_code": "AmazonS3"}, "data-transfer"),
         ({"line_item_usage_type": "EUS2-NatGateway-Hours"}, "data-transfer"),
         ({"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"}, "S3-requests"),
-        ({"line_item_usage_type": "Requests-GLACIER-Tier1", "line_item_product_code": "AmazonS3"}, "S3-requests"),
         ({"line_item_usage_type": "USW2-TimedStorage-ByteHrs", "line_item_product_code": "AmazonS3"}, "S3"),
         ({"line_item_usage_type": "USW2-Storage", "line_item_product_code": "AmazonFSx"}, "FSx"),
         ({"line_item_usage_type": "ComputeSP:1yrNoUpfront", "line_item_product_code": "ComputeSavingsPlans"}, "commitment"),
@@ -100,6 +99,44 @@ def test_the_dimensions_of_a_row(exports, november, rows):
 )
 def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
     assert keyed(exports.bill(exports.line(**more)).tally(november, ("line",))) == {(line,): "1.00"}
+
+
+CLASSES = ("", "GDA-", "GLACIER-", "INT-", "SIA-", "ZIA-")
+REQUESTS = [
+    *(f"{region}Requests-{kind}Tier{tier}" for region in ("USW2-", "") for kind in CLASSES for tier in (1, 2)),
+    *(f"USW2-Requests-Tier{tier}" for tier in (3, 4, 5, 6)),
+    *(f"USW2-Requests-GDA-Tier{tier}" for tier in (3, 5)),
+]
+"""Every usage type of requests in the S3 user guide, Understanding your AWS billing and usage reports for Amazon S3."""
+NO_REQUESTS = (
+    "TimedStorage-ByteHrs", "TimedStorage-GlacierByteHrs", "TimedStorage-SIA-SmObjects", "EarlyDelete-GDA", "Retrieval-SIA",
+    "Standard-Retrieval-Bytes", "Select-Scanned-Bytes", "Inventory-ObjectsListed", "BatchOperations-Objects", "TagStorage-TagHrs",
+    "StorageAnalytics-ObjCount", "Monitoring-Automation-INT",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usage_type", "line"), [*((x, "S3-requests") for x in REQUESTS), *((f"USW2-{x}", "S3") for x in NO_REQUESTS)]
+)
+def test_every_usage_type_of_s3_in_awss_table_has_its_line(exports, november, keyed, usage_type, line):
+    row = exports.line(line_item_usage_type=usage_type, line_item_product_code="AmazonS3")
+    assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
+
+
+@pytest.mark.parametrize(
+    ("service", "said", "line"),
+    [
+        ("Amazon Simple Storage Service", "$0.005 per 1,000 PUT, COPY, POST, or LIST requests", "S3-requests"),
+        ("Amazon Simple Storage Service", "$0.004 per 10,000 GET and all other requests to Intelligent-Tiering", "S3-requests"),
+        ("Amazon Simple Storage Service", "$0.023 per GB - first 50 TB / month of storage used", "S3"),
+        ("Amazon Simple Storage Service", "$0.02 per GB - US West (Oregon) data transfer to EU (Ireland)", "data-transfer"),
+        ("Amazon Simple Queue Service", "$0.40 per million Amazon SQS standard requests in Tier1", "other"),
+    ],
+)
+def test_a_focus_export_without_usage_types_tells_requests_by_their_description(exports, november, keyed, service, said, line):
+    """Descriptions of a real FOCUS 1.0 export, whose rows name no usage type."""
+    row = exports.focus(ServiceName=service, ChargeDescription=said)
+    assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
 
 
 @pytest.mark.parametrize(

@@ -46,25 +46,6 @@ def test_each_line_item_type_of_a_cur(exports, november, kind, cost, more, expec
     assert astuple(tally.total) == tuple(D(str(x)) for x in expected)
 
 
-FOCUS = {
-    "BillingAccountId": "1",
-    "SubAccountId": "2",
-    "BillingCurrency": "USD",
-    "BillingPeriodStart": "2026-11-01T00:00:00Z",
-    "ChargePeriodStart": "2026-11-02T00:00:00Z",
-    "ChargePeriodEnd": "2026-11-02T01:00:00Z",
-    "ServiceName": "Amazon Elastic Compute Cloud",
-    "RegionId": "us-west-2",
-    "ResourceId": "i-1",
-    "ChargeClass": "",
-    "ChargeDescription": "$21.50 per On Demand Linux trn1.32xlarge Instance Hour",
-    "PricingCategory": "Standard",
-    "ConsumedQuantity": "1",
-    "ConsumedUnit": "Hours",
-    "Tags": '{"user_team": "search"}',
-}
-
-
 @pytest.mark.parametrize(
     ("category", "billed", "effective", "more", "expected"),
     [
@@ -78,13 +59,17 @@ FOCUS = {
     ],
 )
 def test_each_charge_category_of_focus(exports, november, category, billed, effective, more, expected):
-    row = {**FOCUS, "ChargeCategory": category, "BilledCost": billed, "EffectiveCost": effective, **more}
+    row = exports.focus(ChargeCategory=category, BilledCost=billed, EffectiveCost=effective, **more)
     assert astuple(exports.bill(row).tally(november, ()).total) == tuple(D(str(x)) for x in expected)
 
 
 def test_focus_1_2_has_no_usage_type_column(exports, november, keyed):
-    row = {**FOCUS, "ChargeCategory": "Usage", "BilledCost": "0", "EffectiveCost": "12.5", "InvoiceId": "", "x_ServiceCode": "AmazonEC2",
-           "SkuMeter": "BoxUsage", "SkuPriceDetails": '{"InstanceType": "trn1.32xlarge"}', "CommitmentDiscountType": "Savings Plan"}  # fmt: skip
+    sku = {
+        "SkuMeter": "BoxUsage",
+        "SkuPriceDetails": '{"InstanceType": "trn1.32xlarge"}',
+        "CommitmentDiscountType": "Savings Plan",
+    }
+    row = exports.focus(BilledCost="0", EffectiveCost="12.5", InvoiceId="", x_ServiceCode="AmazonEC2", **sku)
     tally = exports.bill(row).tally(november, ("service", "usage_type", "instance_type", "purchase", "team"))
     assert keyed(tally, "amortised") == {("AmazonEC2", "BoxUsage", "trn1.32xlarge", "savings-plan", "search"): "12.50"}
     assert tally.sources == ("FOCUS 1.2",)

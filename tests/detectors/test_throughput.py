@@ -98,6 +98,7 @@ def test_what_is_provisioned_follows_the_deployment(one, mbps):
         (100.0, 8.0, "more than is needed"),
         (100.0, 2.0, "–"),
         (1000.0, 8.0, "–"),
+        (56_280.0, 2.0, "beyond its network: check its metrics"),
     ],
 )
 def test_storage_tells_who_has_too_little_and_who_too_much(reads, days, verdict):
