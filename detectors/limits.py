@@ -33,7 +33,7 @@ class Limits:
 
     @cached_property
     def _policies(self) -> list[Policy]:
-        return [self.policy.at(x.only(("cluster", "team", "region", "account"))) for x in self.roster.labels]
+        return [self.policy.at(x) for x in self.roster.labels]
 
     def number(self, key: str) -> Numbers:
         """Return a number per node, (n,)."""

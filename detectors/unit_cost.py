@@ -12,7 +12,7 @@ import numpy as np
 
 from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.arrays import Floats, Numbers, summed
 from detectors.bill.growth import HOURS
 from detectors.bill.lines import HOUR
 from detectors.features import FAR
@@ -91,7 +91,7 @@ def known_costs(spend: Frame | None, whole: Frame, roster: Roster, until: dateti
     seen, busy = _hours_of_work(whole, roster, bill)
     clusters, nodes = _by_scope(usd, bill, roster)
     cost = _rolled(clusters)[roster.scope]
-    of_scope = [_rolled(_summed(x, roster.scope, len(roster.scopes)))[roster.scope] for x in (seen, busy)]
+    of_scope = [_rolled(summed(x, roster.scope, len(roster.scopes)))[roster.scope] for x in (seen, busy)]
     node = _rolled(nodes)[roster.scope] / _some(of_scope[0])
     return np.stack([node, _some(cost) / SPAN, _some(cost) / _some(of_scope[1])], axis=2).astype(np.float32)
 
@@ -101,11 +101,8 @@ def _by_scope(usd: Numbers, bill: Frame, roster: Roster) -> tuple[Numbers, Numbe
     place = {scope: i for i, scope in enumerate(roster.scopes)}
     scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
     instances = np.array([bool(HOURS.search(thing.usage_type)) for thing in bill.things], dtype=bool)
-
-    def summed(rows: Mask) -> Numbers:
-        return _summed(usd[rows], scope[rows], len(roster.scopes))
-
-    return summed(scope >= 0), summed((scope >= 0) & instances)
+    every, nodes = (summed(usd[rows], scope[rows], len(roster.scopes)) for rows in (scope >= 0, (scope >= 0) & instances))
+    return every, nodes
 
 
 def _hours_of_work(whole: Frame, roster: Roster, bill: Frame) -> tuple[Numbers, Numbers]:
@@ -115,16 +112,8 @@ def _hours_of_work(whole: Frame, roster: Roster, bill: Frame) -> tuple[Numbers, 
     share = part.step / HOUR
     hour = ((part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9).astype(np.intp)
     cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
-    seen, busy = np.zeros((2, bill.n_steps, len(whole.things)))
-    np.add.at(seen, hour, (~np.isnan(level)).T)
-    np.add.at(busy, hour, np.nan_to_num(level).T)
-    return seen.T * share, busy.T * share * cores
-
-
-def _summed(values: Numbers, at: Rows, n: int) -> Numbers:
-    total = np.zeros((n, values.shape[1]))
-    np.add.at(total, at, values)
-    return total
+    seen, busy = (summed(x.T, hour, bill.n_steps).T for x in (~np.isnan(level), np.nan_to_num(level)))
+    return seen * share, busy * share * cores
 
 
 def _rolled(values: Numbers) -> Numbers:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
-from detectors.arrays import Floats, Mask, Numbers
+from detectors.arrays import Floats, Mask, Numbers, summed
 from detectors.roster import Roster
 
 SAMPLE = timedelta(minutes=15)
@@ -209,14 +209,12 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
 def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
     ordered = np.stack(in_order(*values.T), axis=1) if values.shape[1] == THREE else np.sort(values, axis=1)
-    counts = ordered.shape[1] - np.count_nonzero(np.isnan(ordered), axis=1)
+    if not ordered.shape[1]:
+        return tuple(np.full(len(ordered), np.nan, dtype=np.float32) for _ in ranks)
+    last = ordered.shape[1] - 1 - np.count_nonzero(np.isnan(ordered), axis=1)
+    np.maximum(last, 0, out=last)  # a row of nothing but nan gives its first
     rows = np.arange(len(ordered))
-    ranked = []
-    for rank in ranks:
-        at = np.clip((rank * (counts - 1)).round().astype(np.intp), 0, None)
-        picked = ordered[rows, at] if ordered.shape[1] else np.full(len(ordered), np.nan, dtype=np.float32)
-        ranked.append(np.where(counts > 0, picked, np.nan).astype(np.float32))
-    return tuple(ranked)
+    return tuple(ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False) for rank in ranks)
 
 
 THREE = 3
@@ -261,9 +259,7 @@ def daily_levels(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     days = int(hours[-1] // 24) - first + 1
     cell = (hours % 24) * days + hours // 24 - first
     read = ~np.isnan(level)
-    total, count = np.zeros((24 * days, len(level))), np.zeros((24 * days, len(level)))
-    np.add.at(total, cell, np.where(read, level, 0).T)
-    np.add.at(count, cell, read.T)
+    total, count = (summed(x.T, cell, 24 * days) for x in (np.where(read, level, 0), read))
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
     weekend = (np.arange(first, first + days) + 3) % 7 >= 5
     return mean.reshape(24, days, -1), weekend

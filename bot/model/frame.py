@@ -75,17 +75,21 @@ class Frame:
     def last(self, length: timedelta) -> Frame:
         """Return the newest part that covers `length` (all of it when shorter), as a view."""
         n = min(self.n_steps, self.steps(length))
-        return replace(self, start=self.end - n * self.step, values=self.values[:, self.n_steps - n :])
+        return self._cut(self.n_steps - n, self.n_steps)
 
     def until(self, end: datetime) -> Frame:
         """Return the part that was visible at `end`, as a view."""
         n = min(self.n_steps, max(0, (end - self.start) // self.step))
-        return replace(self, values=self.values[:, :n])
+        return self._cut(0, n)
 
     def since(self, start: datetime) -> Frame:
         """Return the steps that begin at or after `start`, as a view."""
         n = min(self.n_steps, max(0, -((self.start - start) // self.step)))
-        return replace(self, start=self.start + n * self.step, values=self.values[:, n:])
+        return self._cut(n, self.n_steps)
+
+    def _cut(self, first: int, last: int) -> Frame:
+        start, values = self.start + first * self.step, self.values[:, first:last]
+        return Frame(self.kind, self.things, start, self.step, self.metrics, values)
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask) -> Frame:
         """Return only the things at `rows` (indices or a mask)."""

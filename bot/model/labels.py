@@ -74,3 +74,5 @@ class Labels:
 
 
 NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))
+PLACE: tuple[str, ...] = ("cluster", "team", "region", "account")
+"""The labels of a thing's place, not those of the thing itself: what a policy may be overridden for."""

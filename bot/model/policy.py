@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.model.labels import Labels
+from bot.model.labels import PLACE, Labels
 
 Value = float | timedelta | Decimal | bool | str
 
@@ -21,16 +21,17 @@ class Policy:
     _cache: dict[Labels, Policy] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, labels: Labels) -> Policy:
-        """Return the policy that applies to `labels`: the most particular override wins, later ones win ties."""
+        """Return the policy of the place in `labels`: the most particular override wins, later ones win ties."""
         if not self.overrides:
             return self
-        if labels not in self._cache:
+        place = labels.only(PLACE)
+        if place not in self._cache:
             fitting = sorted(
-                (override for override in self.overrides if override[0].selects(labels)),
+                (override for override in self.overrides if override[0].selects(place)),
                 key=lambda override: len(tuple(override[0])),
             )
-            self._cache[labels] = Policy({**self.values, **{key: value for _, key, value in fitting}})
-        return self._cache[labels]
+            self._cache[place] = Policy({**self.values, **{key: value for _, key, value in fitting}})
+        return self._cache[place]
 
     def number(self, key: str) -> float:
         """Return a ratio, count or score."""

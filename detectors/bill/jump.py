@@ -12,7 +12,7 @@ from bot.model.policy import Policy
 from detectors.arrays import Numbers
 from detectors.bill.growth import HOURS, Jump
 from detectors.bill.lines import LEAST_DAYS, BillLines
-from detectors.bill.use import SCOPES, grew_with_use, used
+from detectors.bill.use import grew_with_use, used
 from detectors.view import View
 
 _ROUTE = re.compile(r"NatGateway-Bytes|DataTransfer-Regional|DataTransfer-xAZ|AWS-Out-Bytes|DataTransfer-Out", re.IGNORECASE)
@@ -36,7 +36,7 @@ def policy_of(bill: BillLines, row: int, view: View) -> Policy:
     """Return the policy of a line: that of the tags which all of it shares."""
     if not view.policy.overrides:
         return view.policy
-    return view.policy.at(Labels.shared(bill.things[i] for i in np.flatnonzero(bill.line_of == row)).only(SCOPES))
+    return view.policy.at(Labels.shared(bill.things[i] for i in np.flatnonzero(bill.line_of == row)))
 
 
 def _judge(bill: BillLines, row: int, last: int, view: View) -> tuple[int, Jump, bool] | None:
@@ -166,7 +166,7 @@ def _covered(one: Jump, bill: BillLines, rows: list[int]) -> bool:
 
 
 def _add_up(bill: BillLines, where: Labels, rows: list[int], last: int, view: View) -> Jump | None:
-    policy = view.policy.at(where.only(SCOPES))
+    policy = view.policy.at(where)
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     series = bill.parts[rows].sum(axis=0)
     first = None if np.isnan(series[last]) or not policy.on("spend_jump.on") else _onset(series, last, share, least)

@@ -9,14 +9,13 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.labels import Labels
+from bot.model.labels import PLACE, Labels
 from detectors.arrays import Numbers
 from detectors.bill.growth import HOURS, MOST, Jump
 from detectors.bill.lines import DAY, BillLines
 from detectors.usual import utilization_of
 from detectors.view import View
 
-SCOPES = ("cluster", "team", "region", "account")
 DEAREST = 2.5
 """More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
 
@@ -120,7 +119,7 @@ def _type(thing: Labels) -> str:
 
 
 def _place(things: Sequence[Labels]) -> Labels:
-    return Labels.shared(things).only(SCOPES)
+    return Labels.shared(things).only(PLACE)
 
 
 def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:

@@ -44,8 +44,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
 
 def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> Anomaly | None:
     labels = frame.things[row]
-    overridden = bool(view.policy.overrides)
-    policy = view.policy.at(labels.only(("cluster", "team", "region", "account"))) if overridden else view.policy
+    policy = view.policy.at(labels)
     factor = policy.number("checkpoint_at_risk.factor")
     if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
         return None

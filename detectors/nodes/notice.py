@@ -76,7 +76,7 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
 
 
 def _in_effect(view: View, notice: Notice, labels: Labels) -> bool:
-    policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
+    policy = view.policy.at(labels)
     if not policy.on("interruption_notice.on"):
         return False
     if notice.planned and notice.due:

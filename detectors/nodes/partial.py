@@ -43,38 +43,50 @@ def part_use(view: View) -> PartUse:
 
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
-    newest = slice(-3, None)
-    if not _apart(view, newest).any():  # most ticks end here: the rest looks at every step
+    newest, every, own = slice(-3, None), slice(None), view.usual.own & ~view.roster.inference
+    apart = own & _apart(view, every, newest).any(axis=1)
+    if not apart.any():  # most ticks end here: the rest looks at every step
         return _no_use(view)
-    ratio = (view.utilization / view.levels[1][:, None]).astype(np.float32)
-    other = view.latency > (1 + AS_QUICK) * view.usual_of(LATENCY)[:, None]
-    share = view.utilization / view.metric(HIGHEST)
-    low = view.at_work & _apart(view, slice(None)) & ~other
-    low &= (view.usual.own & ~view.roster.inference)[:, None] if low.any() else low
+    # Where the newest steps are told and none of them is low, no streak goes on.
+    rows = np.flatnonzero(apart | (own & _untold(view, every, newest).all(axis=1)))
+    share = view.utilization[rows] / view.metric(HIGHEST)[rows]
+    low = view.at_work[rows] & _apart(view, rows, every) & ~_slower(view, rows, every)
     if not low[:, newest].any():
         return _no_use(view)
-    steps = trailing(low, view.gap | view.evaluating | (other & view.executing))
-    seen = seen_within(low, steps)
+    steps = trailing(low, _untold(view, rows, every))
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
-    steady = _steady(share, inside, view.roster.scope)
-    return PartUse(np.where(steady, steps, 0), np.where(steady, seen, 0), _middle(ratio, inside))
+    lasts = np.where(_steady(share, inside, view.roster.scope[rows]), steps, 0)
+    use = _no_use(view)
+    use.steps[rows], use.seen[rows] = lasts, np.where(lasts > 0, seen_within(low, steps), 0)
+    use.kept[rows] = _middle((view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32), inside)
+    return use
 
 
-def _apart(view: View, steps: slice) -> Mask:
-    """Tell where the busiest core is as busy as ever and the mean of all is low, and a low share of it, (n, steps).
+def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
+    """Tell where the busiest core is as busy as ever and the mean of all is low, and a low share of it, (len(rows), steps).
 
     No usual mean is above the usual of the busiest: where it is, the two are of different jobs.
     """
-    level, highest = view.utilization[:, steps], view.metric(HIGHEST)[:, steps]
-    below, usual = view.number("starved.below"), view.usual_of(HIGHEST)
-    low = level < (below * view.levels[1])[:, None]
+    level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
+    below, usual, middle = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows], view.levels[1][rows]
+    low = level < (below * middle)[:, None]
     low &= highest >= (BUSY * usual)[:, None]
-    return np.asarray(low & (level < (below * np.minimum(view.levels[1] / usual, 1))[:, None] * highest))
+    return np.asarray(low & (level < (below * np.minimum(middle / usual, 1))[:, None] * highest))
+
+
+def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
+    """Tell where executions take longer than usual, (len(rows), steps)."""
+    return np.asarray(view.latency[rows, steps] > (1 + AS_QUICK) * view.usual_of(LATENCY)[rows, None])
+
+
+def _untold(view: View, rows: Rows | slice, steps: slice) -> Mask:
+    """Tell where nothing is known of the work itself: no reading, an evaluation, slower executions, (len(rows), steps)."""
+    slower = _slower(view, rows, steps) & view.executing[rows, steps]
+    return np.asarray(view.gap[rows, steps] | view.evaluating[rows, steps] | slower)
 
 
 def _no_use(view: View) -> PartUse:
-    none = np.zeros(view.n, dtype=np.intp)
-    return PartUse(none, none, view.levels[1])
+    return PartUse(np.zeros(view.n, dtype=np.intp), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan, dtype=np.float32))
 
 
 def _middle(values: Floats, inside: Mask) -> Floats:

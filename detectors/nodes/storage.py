@@ -29,7 +29,7 @@ _CLIENTS = "fsx_client_connections_count"
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
-        since = _detached(view, volume)
+        since = _detached(view, volume) if _long_enough(view, volume.labels, volume.created_at) else None
         if since is not None and _long_enough(view, volume.labels, since):
             name = f"Volume of {volume.size_gib:,} GiB"
             yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing"))
@@ -57,7 +57,7 @@ class _Orphan:
 def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start or after a node left."""
     for one in view.reading.inventory.reservations:
-        policy = view.policy.at(one.labels.only(("cluster", "team", "region", "account")))
+        policy = view.policy.at(one.labels)
         running = one.starts_at + policy.duration("unused_capacity.for") <= view.now and (
             one.ends_at is None or view.now < one.ends_at
         )
@@ -145,7 +145,7 @@ def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
 
 
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
-    policy = view.policy.at(labels.only(("cluster", "team", "region", "account")))
+    policy = view.policy.at(labels)
     return policy.on("orphaned_storage.on") and view.now - since >= policy.duration("orphaned_storage.for")
 
 
@@ -162,7 +162,7 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     own = own_frame(frame, system.labels.resource)
     if own is None or not quiet_steps(own.last(_SOON))[0].all():
         return None
-    longest = view.policy.at(system.labels.only(("cluster", "team", "region", "account"))).duration("orphaned_storage.for")
+    longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = own.last(longest)
     quiet, read = quiet_steps(part)
     if part.window.length < longest or read.mean() < 0.9 or not quiet.all():

@@ -14,8 +14,9 @@ from importlib.resources import files
 
 import numpy as np
 
+from adapters.aws.metrics.batch import parallel_map
 from adapters.aws.metrics.catalogue import Catalogue
-from adapters.aws.metrics.points import Gatherer, MetricSeries, Points
+from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
 from adapters.aws.problems import Problems
 from bot.model.frame import Doubles
 
@@ -65,42 +66,63 @@ class Refused:
         )
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """Hold the distinct bounds of many series as rows of (lowest, highest, unread), in the unit of their source."""
+
+    table: Doubles
+    row_of: Ints
+    """The row of each series, by its number."""
+
+    @classmethod
+    def of(cls, series: Iterable[MetricSeries], catalogue: Catalogue) -> _Bounds:
+        """Look up the bounds of each series, once for each shape."""
+        by_shape: dict[tuple[str, str, tuple[str, ...]], int] = {}
+        table: list[tuple[float, float, float]] = []
+        rows = []
+        for one in series:
+            shape = (one.namespace, one.metric, one.names)
+            if shape not in by_shape:
+                by_shape[shape] = len(table)
+                table.append(_bounds_of(shape, catalogue))
+            rows.append(by_shape[shape])
+        return cls(np.array(table, dtype=np.float64).reshape(-1, 3), np.array(rows, dtype=np.int64))
+
+    def at(self, series: Ints) -> Doubles:
+        """Return the bounds of each point, (3, n_points), or (3, 1) where they are the same for all of them."""
+        rows = self.row_of[series]
+        return self.table[rows[:1] if (rows == rows[:1]).all() else rows].T
+
+
 def believe(gatherer: Gatherer, problems: Problems) -> None:
     """Leave out of what was gathered all that is no reading, and name each metric that had values beyond belief."""
-    if gatherer.parts:
-        points, refused = believed(Points.joined(gatherer.parts), list(gatherer.numbers), gatherer.catalogue)
-        gatherer.parts[:] = [points] if len(points.series) else []
-        for one in refused:
-            problems.add("metrics", str(one))
+    series = list(gatherer.numbers)
+    bounds = _Bounds.of(series, gatherer.catalogue)
+    judged = parallel_map(lambda part: _judged(part, bounds), gatherer.parts)  # a part at a time: all would fit no cache
+    gatherer.parts[:] = [kept for kept, _ in judged if len(kept.series)]
+    for one in _refused(Points.joined([beyond for _, beyond in judged]), series, gatherer.catalogue):
+        problems.add("metrics", str(one))
 
 
 def believed(points: Points, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Points, tuple[Refused, ...]]:
-    """Return the points that are readings, and those metrics whose values were refused; `series` are numbered by the points.
+    """Return the points that are readings, and those metrics whose values were refused; `series` are numbered by the points."""
+    kept, beyond = _judged(points, _Bounds.of(series, catalogue))
+    return kept, _refused(beyond, series, catalogue)
+
+
+def _judged(points: Points, bounds: _Bounds) -> tuple[Points, Points]:
+    """Return the points that are readings, and those that are beyond belief.
 
     A largest sample beyond belief is only forgotten: the mean of the set was believed.
     """
-    lowest, highest, unread = (bounds[points.series] for bounds in _bounds(series, catalogue))
+    lowest, highest, unread = bounds.at(points.series)
     mean = points.total / np.maximum(points.count, 1)
-    slack = _ROUNDING * np.abs(highest)
-    beyond = (mean < lowest) | (mean > highest + slack)
+    most = highest + _ROUNDING * np.abs(highest)
+    beyond = (mean < lowest) | (mean > most)
     left_out = beyond | (mean == unread)
-    loud = points.peak > highest + slack
+    loud = points.peak > most
     kept = replace(points, peak=np.where(loud, np.nan, points.peak)) if loud.any() else points
-    refused = _refused(points.take(beyond), mean[beyond], series, catalogue) if beyond.any() else ()
-    return (kept.take(~left_out) if left_out.any() else kept), refused
-
-
-def _bounds(series: Iterable[MetricSeries], catalogue: Catalogue) -> tuple[Doubles, Doubles, Doubles]:
-    """Return the lowest, the highest and the unread value of each series, in the unit of its source."""
-    by_shape: dict[tuple[str, str, tuple[str, ...]], tuple[float, float, float]] = {}
-    rows = []
-    for one in series:
-        shape = (one.namespace, one.metric, one.names)
-        if shape not in by_shape:
-            by_shape[shape] = _bounds_of(shape, catalogue)
-        rows.append(by_shape[shape])
-    table = np.array(rows, dtype=np.float64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
+    return (kept.take(~left_out) if left_out.any() else kept), points.take(beyond)
 
 
 def _bounds_of(shape: tuple[str, str, tuple[str, ...]], catalogue: Catalogue) -> tuple[float, float, float]:
@@ -111,8 +133,9 @@ def _bounds_of(shape: tuple[str, str, tuple[str, ...]], catalogue: Catalogue) ->
     return one.lowest / scale, one.highest / scale, one.unread / scale
 
 
-def _refused(points: Points, values: Doubles, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Refused, ...]:
-    """Return one for each metric, by its first point."""
+def _refused(points: Points, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Refused, ...]:
+    """Return one for each metric whose points are beyond belief, by its first point."""
+    values = points.total / np.maximum(points.count, 1)
     first: dict[str, tuple[MetricSeries, float]] = {}
     times: Counter[str] = Counter()
     for number, value in zip(points.series.tolist(), values.tolist(), strict=True):
