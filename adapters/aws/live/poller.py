@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,6 +14,7 @@ import orjson
 
 from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.history import KEPT
+from adapters.aws.api.limits import DatapointPace
 from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.requests import (
     MOST_QUERIES,
@@ -31,7 +33,6 @@ from bot.model.reading import Gap
 BACKFILL_PERIOD = 300
 """History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
 RECENT_SECONDS = 6 * 3600
-_DAY = 86_400
 _SILENT_SECONDS = 3 * 3600
 
 
@@ -66,11 +67,16 @@ class MetricPoller:
     """Tell what a metric stream brings: only its history from before the stream is asked for."""
     elsewhere_seconds: int = 0
     """How far back the stream is read itself."""
+    pause: Callable[[float], None] = time.sleep
     most_queries: int = MOST_QUERIES
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _older: list[MetricRequest] = field(default_factory=list)
     _pinned: dict[int, int] = field(default_factory=dict)
     _watching: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with the quotas unused."""
+        self._pace = DatapointPace(self.stopwatch, self.pause)
 
     def enter(self, place: Place, listed: Iterable[MetricSeries], now: int) -> None:
         """Take in the series discovered at a place; the first time, their history is queued too."""
@@ -84,9 +90,8 @@ class MetricPoller:
         self.book.active -= set(self._places[place])
         self.book.active |= numbers
         if first:
-            for end in range(recent, now - self.history, -_DAY):
-                start = max(end - _DAY, now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
-                self._older += self._history_requests(place, new, start, end)
+            start = (now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
+            self._older += self._history_requests(place, new, start, recent)
             streamed = [number for number in new if self.elsewhere(self.book.series[number])]
             until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
             if streamed and recent < until:
@@ -171,7 +176,7 @@ class MetricPoller:
             return []
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
         waiting: dict[Future[list[SeriesValues]], MetricRequest] = {
-            pool.submit(fetch, self.calls, self.book, request): request for request in wanted
+            pool.submit(self._paced, request, deadline): request for request in wanted
         }
         done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
         # A call that is under way may end after its tick: nobody takes its answer, and the next tick asks again.
@@ -184,6 +189,13 @@ class MetricPoller:
                 except Unavailable:
                     failed.append(request)
         return failed
+
+    def _paced(self, request: MetricRequest, deadline: float) -> list[SeriesValues]:
+        """Make a call when CloudWatch's quota of points has room for it; raise `Unavailable` where that is not in time."""
+        age = self.calls.clock().timestamp() - request.start
+        if not self._pace.wait(request.place, request.points, age, deadline):
+            raise Unavailable("The time of this tick was used up before.")
+        return fetch(self.calls, self.book, request)
 
 
 _RECENT = f"{RECENT_SECONDS // 3600} hours"

@@ -1,4 +1,4 @@
-"""Plan and make GetMetricData calls: watermarks of every series, at most 500 queries a call, all pages or nothing."""
+"""Plan and make GetMetricData calls: watermarks of every series, no more queries or points a call than one page holds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.limits import limit_of
 from adapters.aws.metrics.catalogue import Catalogue, Statistic, Target, standard
 from adapters.aws.metrics.points import Ints, MetricSeries, Points, sound
 from bot.model.frame import Doubles
@@ -94,8 +95,8 @@ class SeriesBook:
         return self._numbers[series]
 
 
-MOST_QUERIES = 500
-"""GetMetricData takes so many queries a call."""
+MOST_QUERIES = limit_of("cloudwatch", "get_metric_data", "queries")
+MOST_POINTS = limit_of("cloudwatch", "get_metric_data", "datapoints")
 ALL = ("SampleCount", "Sum", "Maximum", "Minimum")
 _NEEDED = {
     Statistic.LEVEL: ("SampleCount", "Sum"),
@@ -117,6 +118,11 @@ class MetricRequest:
     period: int
     numbers: tuple[int, ...]
     statistics: tuple[tuple[str, ...], ...]
+
+    @property
+    def points(self) -> int:
+        """Return how many points the answer may have."""
+        return sum(map(len, self.statistics)) * _points(self.start, self.end, self.period)
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,8 @@ class RequestScope:
 def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope: RequestScope) -> Iterator[MetricRequest]:
     """Yield the calls that read some series of a place.
 
-    All statistics of a series stand in one call: then it is billed as one metric.
+    All statistics of a series stand in one call: then it is billed as one metric. What a call may answer fits into one page:
+    each page is billed anew.
     """
     by_start: dict[int, list[int]] = defaultdict(list)
     for number in numbers:
@@ -172,9 +179,15 @@ def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope:
             by_start[start].append(number)
     for start, together in sorted(by_start.items(), reverse=True):
         wanted = [(n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in together]
-        for chunk in _chunks(wanted, scope.most_queries):
+        fitting = MOST_POINTS // _points(start, scope.end, scope.period)
+        for chunk in _chunks(wanted, min(scope.most_queries, fitting)):
             series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
             yield MetricRequest(place, start, scope.end, scope.period, series, statistics)
+
+
+def _points(start: int, end: int, period: int) -> int:
+    """Return how many points one query may have in a time; CloudWatch rounds its begin down."""
+    return -(-end // period) - start // period
 
 
 def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
@@ -182,7 +195,7 @@ def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterato
     chunk: list[tuple[int, tuple[str, ...]]] = []
     queries = 0
     for number, statistics in wanted:
-        if queries + len(statistics) > most:
+        if chunk and queries + len(statistics) > most:
             yield chunk
             chunk, queries = [], 0
         chunk.append((number, statistics))

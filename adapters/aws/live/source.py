@@ -79,10 +79,10 @@ class Live:
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
         self._lister = SeriesLister(calls, catalogue)
-        book, first = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds())
+        book, first, history = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds()), reading.history_seconds
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
-        self.metrics = MetricPoller(calls, reading.history_seconds, timing.stopwatch, book, self.streams.brings, first)
-        self._buffer = FrameBuffer(self._grid, reading.history_seconds, self.metrics.book.series, catalogue)
+        self.metrics = MetricPoller(calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause)
+        self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
         self.details = DetailPoller(self._lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
