@@ -22,6 +22,11 @@ BILL, PRICE, AGAIN = "bill", "price", "again"
 IF_AGREES = "try "
 """Begins an expression that is a recomputation where it makes the number, and says nothing where it does not: its terms may
 be of another time than the number."""
+ROW = "row "
+"""Begins an expression that names one row, asked for anew, in which the number stands."""
+MEASURED = "about "
+"""Begins an expression over measurements, which are kept in single precision: it makes the number to four digits."""
+PREFIXES = (IF_AGREES, ROW, MEASURED)
 BOTH = " & "
 """Joins the ways of a number that is recomputed in several."""
 
@@ -61,13 +66,14 @@ class Terms:
     term: Callable[[str], str | None] = lambda _: None
 
     def scopes(self, path: Path) -> list[Mapping[str, Any]]:
-        """Return the objects around a number, the innermost first, then the names outside of the data."""
+        """Return the objects around a number, the innermost first, then its own name and place, then the names outside."""
         value: Any = self.data
         around = [value]
         for part in path[:-1]:
             value = value[part]
             around.append(value)
-        return [*(each for each in reversed(around) if isinstance(each, Mapping)), self.outside]
+        here = {"this": str(path[-1]), "place": 1 + next((part for part in reversed(path) if isinstance(part, int)), 0)}
+        return [*(each for each in reversed(around) if isinstance(each, Mapping)), here, self.outside]
 
     def compute(self, how: str, path: Path) -> Decimal:
         """Return the number that the formula makes at a path; raise `UnknownTerm` where a term is missing."""
@@ -98,6 +104,8 @@ class _Evaluation:
                 return self._arithmetic(node)
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self.value(body if self._holds(test) else other)
+            case ast.Tuple(elts=every):
+                return tuple(self.value(each) for each in every)
             case ast.Call(func=ast.Name(id=name), args=given):
                 called = _FUNCTIONS.get(name) or self._named(name)
                 return called(*(self._listed(each) for each in given))
@@ -164,6 +172,10 @@ def _member(value: Any, name: Any) -> Any:
         if name not in value:
             raise UnknownTerm(str(name))
         return value[name]
+    if isinstance(value, list | tuple) and isinstance(name, Decimal | int):
+        if not -len(value) <= name < len(value):
+            raise UnknownTerm(str(name))
+        return value[int(name)]
     if isinstance(value, list | tuple):
         return [part for each in value if (part := _member(each, name)) is not None]
     if value is None:
@@ -175,6 +187,24 @@ def _member(value: Any, name: Any) -> Any:
 
 def _sum(values: Sequence[Any]) -> Decimal:
     return sum((exact(value) for value in values if value is not None), Decimal(0))
+
+
+def _each(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of a call: those of its one list, or its own; raise `UnknownTerm` for none."""
+    every = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+    if not every:
+        raise UnknownTerm("no value")
+    return every
+
+
+def _mean(values: Sequence[Any]) -> Decimal:
+    return _sum(_each((values,))) / len(values)
+
+
+def _spread(values: Sequence[Any]) -> Decimal:
+    """Return the standard deviation of all values."""
+    middle = _mean(values)
+    return _mean([(exact(value) - middle) * (exact(value) - middle) for value in values]).sqrt()
 
 
 def _rounded(value: Any, digits: Any) -> Decimal:
@@ -203,15 +233,21 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda one, every: one in every,
+    ast.NotIn: lambda one, every: one not in every,
     ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
 }
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sum": _sum,
     "count": lambda values: Decimal(len(values)),
     "cents": lambda value: cents(exact(value)),
     "round": _rounded,
-    "least": lambda *values: min(map(exact, values)),
-    "most": lambda *values: max(map(exact, values)),
+    "mean": _mean,
+    "spread": _spread,
+    "least": lambda *values: min(map(exact, _each(values))),
+    "most": lambda *values: max(map(exact, _each(values))),
     "up": lambda value: exact(value).to_integral_value(ROUND_CEILING),
     "down": lambda value: exact(value).to_integral_value(ROUND_FLOOR),
     "stood": _stood,

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, PRICE, Formulas, Terms, UnknownTerm
+from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, MEASURED, PREFIXES, PRICE, ROW, Formulas, Terms, UnknownTerm
 from bot.costs.pieces import MEASURES, mismatches
 from bot.costs.witness import Witness
 from bot.model.fleet import Market
@@ -35,6 +35,8 @@ from bot.ports import Billing
 
 UNSTATED = "no formula is stated for it"
 _MILLIONTH = Decimal("0.000001")
+_DIGITS = Decimal("0.0001")
+"""How far a measurement may be from what its formula makes."""
 
 
 @dataclass(frozen=True)
@@ -173,13 +175,15 @@ class _Check:
             return (Checked.LOOKED_UP if self._priced(path, amount) else Checked.AGAIN), amount
         if how == AGAIN:
             return Checked.AGAIN, amount
+        prefix = next((each for each in PREFIXES if how.startswith(each)), "")
         try:
-            computed = self._answer.terms.compute(how.removeprefix(IF_AGREES), path)
+            computed = self._answer.terms.compute(how.removeprefix(prefix), path)
         except UnknownTerm:
             return Checked.AGAIN, amount
-        if how.startswith(IF_AGREES) and not agree(amount, computed):
+        if prefix == IF_AGREES and not agree(amount, computed):
             return Checked.AGAIN, amount
-        return Checked.RECOMPUTED, computed
+        alike = prefix == MEASURED and abs(amount - computed) <= _DIGITS * max(1, abs(amount))
+        return (Checked.LOOKED_UP if prefix == ROW else Checked.RECOMPUTED), amount if alike else computed
 
     def _billed(self, path: Path, amount: Decimal) -> str | None:
         """Return the terms of the sum of the bill that states this amount: in the row of its key, else in a total."""

@@ -9,7 +9,6 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from bot.model.money import cents
 from bot.model.price import Price
 from bot.model.spend import Filter, Money
 from bot.model.window import Window
@@ -171,8 +170,15 @@ def pointer(path: Path) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
+_HALF_A_CENT, _MILLIONTH = Decimal("0.005001"), Decimal("0.000001")
+
+
 def agree(one: Decimal, other: Decimal) -> bool:
-    """Return whether two amounts are the same to the cent; below a dollar, to six digits."""
+    """Return whether an amount is the other one to the cent; below a dollar, where it is not itself of cents, to six digits.
+
+    Rounded or not they lie half a cent apart at most: which way a half was rounded is no difference.
+    """
     if not (one.is_finite() and other.is_finite()):
         return str(one) == str(other)
-    return cents(one) == cents(other) if max(abs(one), abs(other)) >= 1 else abs(one - other) < Decimal("0.000001")
+    cents = max(abs(one), abs(other)) >= 1 or one.as_tuple().exponent == -2
+    return abs(one - other) <= (_HALF_A_CENT if cents else _MILLIONTH)

@@ -102,7 +102,7 @@ async def answered(ports: Ports, request: Request, read: CommandLine) -> Watched
     call, witness = typed(read, request.at), Witness()
     asking = replace(request, line=read.text)
     card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)
-    terms = Terms(card.data, outside_of(call, card, ports, witness), partial(_formulas().term, call.command.name))
+    terms = Terms(card.data, outside_of(call, card, ports, witness, request.at), partial(_formulas().term, call.command.name))
     return WatchedAnswer(
         read.text, request.at, ports.site.facts.get("source", ""), call.command.name, terms, witness, drawn_alone(card)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any
 
 from bot.answers.line import Call
 from bot.cards.card import Card
+from bot.answers.receipt.bill_rows import BillRows
+from bot.answers.receipt.readings import Readings
+from bot.answers.receipt.run_rows import RunRows
 from bot.costs.formulas import UnknownTerm
 from bot.costs.pricing import Pricing
 from bot.costs.tally import settled_until
@@ -23,17 +27,28 @@ from bot.model.window import Window, month_of
 from bot.ports import Ports
 
 
-def outside_of(call: Call, card: Card, ports: Ports, witness: Witness) -> Mapping[str, Any]:
+def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datetime) -> Mapping[str, Any]:
     """Return the names that stand outside of the data."""
     knowledge = ports.world.knowledge
     claims, waste = knowledge.claims(), _Waste(ports, witness)
+    readings = Readings(ports, at)
     return {
+        **readings.names(),
+        **RunRows(ports, readings, at).names(),
+        **BillRows(ports, at).names(),
+        "now": at,
+        "efforts": {effort.name: effort for effort in claims.efforts},
+        "written": written,
+        "shares": lambda text: [x / 100 if x > 1 else x for x in written(text)],
+        "words": lambda text: [word for word in re.split(r"[\s,]+", text) if word],
+        "joined": lambda *texts: "".join(map(str, texts)),
         "wasted": waste.per_hour,
         "wasted_by_month_end": waste.month_end,
         "arg": {name.rstrip("_"): value for name, value in call.arguments.items()},
         "types": knowledge.types(),
         "chips": {chip.name: chip for chip in claims.chips},
         "powers": {power.accelerator: power for power in claims.powers},
+        "pues": {pue.provider: pue for pue in claims.pues},
         "grids": {grid.region: grid for grid in claims.grids},
         "transfers": {transfer.route: transfer for transfer in claims.transfers},
         "known_alerts": list(witness.alerts.values()),
@@ -99,3 +114,13 @@ def _spot_steps(witness: Witness, window: Any) -> Mapping[str, list[Mapping[str,
             )
             ends[price.zone] = begun
     return steps
+
+
+_LETTERS = {"k": 3, "m": 6, "b": 9, "t": 12}
+
+
+def written(text: str) -> list[Decimal]:
+    """Return the numbers of typed words: `7B` is 7,000,000,000, `30-40%` is 0.30 and 0.40, and 35 as a share is 0.35."""
+    found = re.findall(r"(-?[\d.]+)\s*([kmbt])?", text.lower())
+    numbers_ = [Decimal(digits).scaleb(_LETTERS.get(letter, 0)) for digits, letter in found]
+    return [number / 100 for number in numbers_] if "%" in text else numbers_
