@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from bot.model.money import cents
 from bot.model.receipt import FigureFormula, Path, exact
@@ -107,7 +107,7 @@ class _Evaluation:
             case ast.Tuple(elts=every):
                 return tuple(self.value(each) for each in every)
             case ast.Call(func=ast.Name(id=name), args=given):
-                called = _FUNCTIONS.get(name) or self._named(name)
+                called = _FUNCTIONS.get(name) or self._function(name)
                 return called(*(self._listed(each) for each in given))
         return self._referred(node)
 
@@ -130,6 +130,13 @@ class _Evaluation:
         if how is None:
             raise UnknownTerm(name)
         return self.value(_parsed(how))
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        """Return what takes arguments under this name; a number of the data may have the same one."""
+        found = next((scope[name] for scope in self.scopes if callable(scope.get(name))), None)
+        if found is None:
+            raise UnknownTerm(name)
+        return cast(Callable[..., Any], found)
 
     def _arithmetic(self, node: ast.BinOp | ast.UnaryOp) -> Decimal:
         if isinstance(node, ast.UnaryOp):

@@ -21,7 +21,7 @@ from bot.ports import Billing, Documents, DocumentStore, Ports
 
 MIDDLE = timedelta(days=15)
 """When in a month its estimate is taken: late enough for settled days, early enough to act on."""
-_LAG = timedelta(days=1)
+LAG = timedelta(days=1)
 """How far behind the clock the bill is taken to have been, where the estimate is made again afterwards."""
 
 
@@ -99,7 +99,7 @@ class Reconciled:
 def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None:
     """Make a month's estimate again as it would have been in its middle, or now where that is still to come; may block."""
     at = min(month.start + MIDDLE, now)
-    forecast = forecast_month(BilledBy(billing, at, _LAG), at)
+    forecast = forecast_month(BilledBy(billing, at, LAG), at)
     return of_nowcast(forecast, at, remembered=False) if forecast else None
 
 

@@ -36,11 +36,11 @@ _ODDS = 0.3
 """Odds of a week, and of growth, before the series is seen."""
 _LASTS = 0.99
 """Share of a growth that is left the day after."""
-_LEAST = 0.0005
+LEAST = 0.0005
 """The noise of a day that a series has at least, as a share of its mean."""
-_EVENTS = 0.012
+EVENTS = 0.012
 """How far the level may move in a day by what no day before shows, as a share of the mean: fleets change of a sudden."""
-_JOINS = 0.2
+JOINS = 0.2
 """How much dearer the coming days may be by what joins of a sudden, as a share of them: fleets grow faster than they shrink."""
 
 
@@ -72,9 +72,9 @@ def project(values: Sequence[float], ahead: int) -> Projection | None:
         return Projection(0.0, 0.0, 0.0)
     means, variances, odds = _fits(series / scale, _models(len(series), ahead))
     mean = float(odds @ means)
-    events = _EVENTS**2 * ahead * (ahead + 1) * (2 * ahead + 1) / 6  # a walk's sum
-    reach = sqrt(float(odds @ (variances + (means - mean) ** 2)) + events) * _quantile(len(series) - 1)
-    high = mean + sqrt(reach**2 + (_JOINS * mean) ** 2)
+    events = EVENTS**2 * ahead * (ahead + 1) * (2 * ahead + 1) / 6  # a walk's sum
+    reach = sqrt(float(odds @ (variances + (means - mean) ** 2)) + events) * quantile(len(series) - 1)
+    high = mean + sqrt(reach**2 + (JOINS * mean) ** 2)
     return Projection((mean - reach) * scale, mean * scale, high * scale)
 
 
@@ -101,7 +101,7 @@ def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
     weight = ones.sum(axis=1)
     level = solved.sum(axis=1) / weight
     rest = solved - level[:, None] * ones
-    squares = (rest * series).sum(axis=1) + _LEAST**2 * n
+    squares = (rest * series).sum(axis=1) + LEAST**2 * n
     noise = squares / (n - 1)
     means = models.ahead * level + (models.cross * rest).sum(axis=1)
     explained = np.einsum("mi,mij,mj->m", models.cross, models.inverse, models.cross)
@@ -115,16 +115,7 @@ def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
 @lru_cache(maxsize=32)
 def _models(n: int, ahead: int) -> _Models:
     """Return every model of the grid, over `n` days seen and `ahead` to come."""
-    days = np.arange(n + ahead)
-    same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
-    growth = _growth(n, ahead)
-    grown = np.outer(growth, growth)
-    covariances, odds = [], []
-    for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
-        if (weekly and n < 2 * _WEEK) or (growing and n < _WEEK):
-            continue
-        covariances.append(np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown)
-        odds.append((_ODDS if weekly else 1.0) * (_ODDS if growing else 1.0))
+    covariances, odds = zip(*priors(n, ahead), strict=True)
     whole = np.stack(covariances)
     seen = whole[:, :n, :n]
     return _Models(
@@ -135,6 +126,21 @@ def _models(n: int, ahead: int) -> _Models:
         np.array(odds),
         ahead,
     )
+
+
+def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
+    """Return every model of the grid before a series is seen: the covariance of all its days, beside a day's noise, and its odds."""
+    days = np.arange(n + ahead)
+    same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
+    growth = _growth(n, ahead)
+    grown = np.outer(growth, growth)
+    models = []
+    for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
+        if (weekly and n < 2 * _WEEK) or (growing and n < _WEEK):
+            continue
+        covariance = np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown
+        models.append((covariance, (_ODDS if weekly else 1.0) * (_ODDS if growing else 1.0)))
+    return models
 
 
 def _wander(days: NDArray[np.int_], back: float) -> Doubles:
@@ -149,7 +155,7 @@ def _growth(n: int, ahead: int) -> Doubles:
     return np.concatenate([np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))])
 
 
-def _quantile(freedom: int) -> float:
+def quantile(freedom: int) -> float:
     """Return Student's quantile at `_Z`, by Fisher's expansion: within 2 % from two degrees of freedom on."""
     powers = _Z + (_Z**3 + _Z) / (4 * freedom) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * freedom**2)
     return powers + (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / (384 * freedom**3)

@@ -13,6 +13,8 @@ from typing import Any
 from bot.answers.line import Call
 from bot.cards.card import Card
 from bot.answers.receipt.bill_rows import BillRows
+from bot.answers.receipt.compile_rows import CompileRows
+from bot.answers.receipt.forecast_rows import ForecastRows
 from bot.answers.receipt.readings import Readings
 from bot.answers.receipt.run_rows import RunRows
 from bot.costs.formulas import UnknownTerm
@@ -36,8 +38,12 @@ def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datet
         **readings.names(),
         **RunRows(ports, readings, at).names(),
         **BillRows(ports, at).names(),
+        **ForecastRows(ports, at).names(),
+        **CompileRows(ports, readings, at).names(),
         "now": at,
         "efforts": {effort.name: effort for effort in claims.efforts},
+        "later": max,
+        "month_named": lambda text: month_of(datetime.fromisoformat(f"{text}-01T00:00:00+00:00")),
         "written": written,
         "shares": lambda text: [x / 100 if x > 1 else x for x in written(text)],
         "words": lambda text: [word for word in re.split(r"[\s,]+", text) if word],
