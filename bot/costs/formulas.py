@@ -26,7 +26,7 @@ ROW = "row "
 """Begins an expression that names one row, asked for anew, in which the number stands."""
 MEASURED = "about "
 """Begins an expression over measurements, which are kept in single precision: it makes the number to four digits."""
-PREFIXES = (IF_AGREES, ROW, MEASURED)
+_PREFIXES = (IF_AGREES, ROW, MEASURED)
 BOTH = " & "
 """Joins the ways of a number that is recomputed in several."""
 
@@ -81,6 +81,12 @@ class Terms:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise UnknownTerm(how)
         return exact(value)
+
+
+def prefixed(how: str) -> tuple[str, str]:
+    """Return the beginning of a way that says how its expression counts, "" for none, and the expression."""
+    prefix = next((each for each in _PREFIXES if how.startswith(each)), "")
+    return prefix, how.removeprefix(prefix).strip()
 
 
 @cache

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, MEASURED, PREFIXES, PRICE, ROW, Formulas, Terms, UnknownTerm
+from bot.costs.formulas import AGAIN, BILL, BOTH, IF_AGREES, MEASURED, PRICE, ROW, Formulas, Terms, UnknownTerm, prefixed
 from bot.costs.pieces import MEASURES, mismatches
 from bot.costs.witness import Witness
 from bot.model.fleet import Market
@@ -175,14 +175,14 @@ class _Check:
             return (Checked.LOOKED_UP if self._priced(path, amount) else Checked.AGAIN), amount
         if how == AGAIN:
             return Checked.AGAIN, amount
-        prefix = next((each for each in PREFIXES if how.startswith(each)), "")
+        prefix, expression = prefixed(how)
         try:
-            computed = self._answer.terms.compute(how.removeprefix(prefix), path)
+            computed = self._answer.terms.compute(expression, path)
         except UnknownTerm:
             return Checked.AGAIN, amount
         if prefix == IF_AGREES and not agree(amount, computed):
             return Checked.AGAIN, amount
-        alike = prefix == MEASURED and abs(amount - computed) <= _DIGITS * max(1, abs(amount))
+        alike = prefix == MEASURED and abs(amount - computed) <= _DIGITS * max(Decimal(1), abs(amount))
         return (Checked.LOOKED_UP if prefix == ROW else Checked.RECOMPUTED), amount if alike else computed
 
     def _billed(self, path: Path, amount: Decimal) -> str | None:

@@ -16,6 +16,15 @@ from bot.model.request import SignedBy
 
 
 @dataclass(frozen=True)
+class WastedHours:
+    """State the hours that things of one price wasted, each by its share, and the shares that they waste now."""
+
+    usd_per_hour: Decimal
+    hours: Decimal
+    share: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True)
 class Waste:
     """State an alert's waste: USD an hour now, so far, and by month end if nothing changes (with a range)."""
 
@@ -29,6 +38,8 @@ class Waste:
     priced_at: date | None = None
     unpriced: int = 0
     """Things of which no price is known: their waste is not in it."""
+    hours: tuple[WastedHours, ...] = ()
+    """The hours that `so_far` is made of, by price; empty of a cause of the bill, and where they were not kept."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _models(n: int, ahead: int) -> _Models:
 
 
 def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
-    """Return every model of the grid before a series is seen: the covariance of all its days, beside a day's noise, and its odds."""
+    """Return every model of the grid before a series is seen: the covariance of all its days beside a day's noise, its odds."""
     days = np.arange(n + ahead)
     same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
     growth = _growth(n, ahead)

@@ -145,5 +145,7 @@ def _newest(alert: Alert) -> Peak:
 def _ended(alert: Alert) -> Alert:
     if alert.peak is None:
         return alert
-    ended = replace(alert, anomaly=replace(alert.peak.anomaly, window=alert.anomaly.window, billed=alert.anomaly.billed))
+    newest = alert.anomaly
+    anomaly = replace(alert.peak.anomaly, window=newest.window, billed=newest.billed, at_risk=newest.at_risk)
+    ended = replace(alert, anomaly=anomaly)
     return replace(ended, waste=replace(alert.waste, per_hour=alert.peak.usd_per_hour)) if alert.waste else ended

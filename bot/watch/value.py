@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cache
 
-from bot.model.alert import Alert, Waste
+from bot.model.alert import Alert, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess
 from bot.model.fleet import Inventory
 from bot.model.money import CENT, cents
@@ -17,14 +18,14 @@ from bot.model.window import month_of
 
 PriceOf = Callable[[str, Inventory], Price | None]
 """Return the price of an hour of a thing: an instance, a volume, a file system, what a reservation leaves unused."""
+PriceOfThing = Callable[[str], Price | None]
+_BILLIONTH = Decimal("0.000000001")
 _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
 """How far the true price may lie from the quoted one, as a share; our own estimate, shown as a range on the card."""
 _UNSURE_ELSE = Decimal("0.25")
 
 
-def value(
-    alert: Alert, before: Alert | None, price: Callable[[str], Price | None], now: datetime, onset: datetime | None = None
-) -> Alert:
+def value(alert: Alert, before: Alert | None, price: PriceOfThing, now: datetime, onset: datetime | None = None) -> Alert:
     """Return the alert with its waste and its risk at `now`; `before` is the same alert as last saved, None when it just opened.
 
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
@@ -33,6 +34,7 @@ def value(
     so far + waste an hour x hours left in the UTC month; what was lost before it was told counts at once. Of an alert that
     fires again, what lies between its end and the new `onset` is not counted.
     """
+    price = cache(price)
     alert = replace(alert, at_risk_usd=_at_risk(alert.anomaly, price)) if alert.seen == now else alert
     earlier = before.waste if before else None
     priced = _per_hour(alert.anomaly, price)
@@ -41,9 +43,10 @@ def value(
     per_hour, weakest, unpriced = priced
     shares = alert.anomaly.shares_since
     lately = _per_hour(replace(alert.anomaly, wasted_shares=shares), price) if shares else None
-    so_far = _so_far(alert, before, (lately or priced)[0], onset)
-    waste = _waste(alert.anomaly, per_hour, max(so_far, _lost(alert.anomaly, price)), weakest, now)
-    return replace(alert, waste=replace(waste, unpriced=unpriced))
+    so_far, lost = _so_far(alert, before, (lately or priced)[0], onset), _lost(alert.anomaly, price)
+    waste = _waste(alert.anomaly, per_hour, max(so_far, lost), weakest, now)
+    hours = _lost_hours(alert.anomaly, price) if lost > so_far else _wasted_hours(alert, before, price, onset)
+    return replace(alert, waste=replace(waste, unpriced=unpriced, hours=hours))
 
 
 def _so_far(alert: Alert, before: Alert | None, per_hour: Decimal, onset: datetime | None) -> Decimal:
@@ -51,10 +54,46 @@ def _so_far(alert: Alert, before: Alert | None, per_hour: Decimal, onset: dateti
     if billed := alert.anomaly.billed:
         return billed.usd + per_hour * _unbilled(billed, alert.seen)
     earlier = before.waste if before else None
-    since = before.seen if before and earlier else alert.anomaly.window.start
-    if before and before.closed and onset:
-        since = max(since, onset)
-    return (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(since, alert.seen)
+    return (earlier.so_far if earlier else Decimal(0)) + per_hour * _hours(_since(alert, before, onset), alert.seen)
+
+
+def _since(alert: Alert, before: Alert | None, onset: datetime | None) -> datetime:
+    """Return from when on its waste is not counted yet."""
+    since = before.seen if before and before.waste else alert.anomaly.window.start
+    return max(since, onset) if before and before.closed and onset else since
+
+
+_MOST_PRICES = 200
+"""Prices by which the hours of an alert are kept; of more, none are."""
+
+
+def _wasted_hours(alert: Alert, before: Alert | None, price: PriceOfThing, onset: datetime | None) -> tuple[WastedHours, ...]:
+    """Return the hours of `so_far` by price: those known, and those since; none where some of them were not kept."""
+    anomaly, earlier = alert.anomaly, before.waste if before else None
+    if anomaly.usd_per_hour is not None or (earlier and earlier.so_far and not earlier.hours):
+        return ()
+    length = _hours(_since(alert, before, onset), alert.seen)
+    hours = {each.usd_per_hour: each.hours for each in (earlier.hours if earlier else ())}
+    for usd, share in _shares(anomaly, anomaly.shares_since or anomaly.wasted_shares, price).items():
+        hours[usd] = hours.get(usd, Decimal(0)) + (share * length).quantize(_BILLIONTH)
+    now = _shares(anomaly, anomaly.wasted_shares, price)
+    kept = tuple(WastedHours(usd, each, now.get(usd, Decimal(0))) for usd, each in hours.items())
+    return kept if len(kept) <= _MOST_PRICES else ()
+
+
+def _lost_hours(anomaly: Anomaly, price: PriceOfThing) -> tuple[WastedHours, ...]:
+    now = _shares(anomaly, anomaly.wasted_shares, price)
+    lost = _shares(anomaly, anomaly.lost_hours, price)
+    return tuple(WastedHours(usd, lost.get(usd, Decimal(0)), now.get(usd, Decimal(0))) for usd in {**now, **lost})
+
+
+def _shares(anomaly: Anomaly, shares: Sequence[float], price_of: PriceOfThing) -> dict[Decimal, Decimal]:
+    """Return the sum of the things' shares by their price."""
+    sums: dict[Decimal, Decimal] = {}
+    for thing, share in zip(anomaly.things, shares, strict=False):
+        if price := price_of(thing):
+            sums[price.usd_per_hour] = sums.get(price.usd_per_hour, Decimal(0)) + Decimal(str(round(share, 6)))
+    return sums
 
 
 def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
@@ -99,7 +138,7 @@ def _month_end(
     return so_far + low * left, so_far + per_hour * left, so_far + high * left
 
 
-def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tuple[Decimal, Price | None, int] | None:
+def _per_hour(anomaly: Anomaly, price_of: PriceOfThing) -> tuple[Decimal, Price | None, int] | None:
     """Return USD an hour, the least sure price it rests on and how many things have none; None when nothing has a price."""
     if anomaly.usd_per_hour is not None:
         return anomaly.usd_per_hour, None, 0
@@ -114,13 +153,13 @@ def _per_hour(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> tupl
     return (total, weakest, unpriced) if weakest else None
 
 
-def _lost(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal:
+def _lost(anomaly: Anomaly, price_of: PriceOfThing) -> Decimal:
     """Return the USD of the hours that were lost before the alert opened."""
     priced = ((price_of(thing), hours) for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False))
     return sum((price.usd_per_hour * Decimal(str(round(hours, 6))) for price, hours in priced if price), Decimal(0))
 
 
-def _at_risk(anomaly: Anomaly, price_of: Callable[[str], Price | None]) -> Decimal | None:
+def _at_risk(anomaly: Anomaly, price_of: PriceOfThing) -> Decimal | None:
     """Return the USD of the work that would be lost; None where there is none, or no price is known."""
     if anomaly.at_risk is None:
         return None

@@ -26,7 +26,7 @@ from bot.answers.registry import COMMANDS, Command, Needs, commands_by_name
 from bot.app import App, equal_of
 from bot.cards.card import Tone
 from bot.costs.asof import as_of
-from bot.costs.formulas import BOTH, IF_AGREES, Formulas
+from bot.costs.formulas import BOTH, Formulas, prefixed
 from bot.costs.verify import UNSTATED, receipt_of, verify
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
@@ -384,4 +384,4 @@ def test_every_formula_can_be_read_and_names_a_command() -> None:
         assert row.command == "*" or row.command in COMMANDS, row
         assert row.words
         for how in row.how.split(BOTH):
-            ast.parse(how.removeprefix(IF_AGREES).strip(), mode="eval")
+            ast.parse(prefixed(how)[1], mode="eval")

@@ -23,7 +23,7 @@ class CompileRows:
         """Return the terms by name."""
         return {"compiles": self.compiles}
 
-    def compiles(self, start: datetime, end: datetime, where: Sequence[Filter]) -> list[Mapping[str, Any]]:
+    def compiles(self, start: datetime, end: datetime, where: Sequence[Filter]) -> Sequence[Mapping[str, Any]]:
         """Return the compiles within a time: those of a scope that ended alike and share minutes together, node by node."""
         reading, pricing = self._readings.reading, Pricing(self._ports).at(self._at)
         together: list[dict[str, Any]] = []

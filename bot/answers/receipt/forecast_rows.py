@@ -30,27 +30,28 @@ _DAY, _BACK = timedelta(days=1), timedelta(days=62)
 _LINE = ("service", "usage_type")
 _ALIKE = 3
 Amounts = Mapping[date, Decimal]
+Row = Mapping[str, Any]
 
 
 class ForecastRows:
-    """Name what a forecast is made of."""
+    """Name the terms of forecasts."""
 
     def __init__(self, ports: Ports, at: datetime) -> None:
         self._ports, self._at = ports, at
-        self._made: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+        self._made: dict[tuple[Any, ...], Row] = {}
 
-    def names(self) -> Mapping[str, Any]:
+    def names(self) -> Row:
         """Return the terms by name."""
         return {"month_bill": self.month_bill, "month_then": self.month_then, "kept_estimate": self.kept_estimate}
 
-    def month_bill(self, where: Sequence[Filter]) -> Mapping[str, Any]:
-        """Return what this month's forecast is made of now."""
+    def month_bill(self, where: Sequence[Filter]) -> Row:
+        """Return the terms of this month's forecast, as of now."""
         allocation = Allocation(self._ports, self._at)
         running = running_of(self._ports, allocation.reading) if allocation.reading and not where else {}
         return self._once(("now", tuple(where)), allocation, self._at, tuple(where), running)
 
-    def month_then(self, at: datetime) -> Mapping[str, Any]:
-        """Return what a month's forecast would have been made of at an earlier time, over the bill as it stood."""
+    def month_then(self, at: datetime) -> Row:
+        """Return the terms of a month's forecast at an earlier time, over the bill as it stood."""
         return self._once((at,), BilledBy(self._ports.world.billing, at, LAG), at, (), {})
 
     def kept_estimate(self, at: datetime) -> MonthForecast:
@@ -60,13 +61,13 @@ class ForecastRows:
             raise UnknownTerm("no forecast was kept")
         return kept
 
-    def _once(self, key: tuple[Any, ...], billing: Tallies, at: datetime, where: Sequence[Filter], running: Amounts) -> Any:
+    def _once(self, key: tuple[Any, ...], billing: Tallies, at: datetime, where: Sequence[Filter], running: Amounts) -> Row:
         if key not in self._made:
             self._made[key] = _month(billing, at, where, running)
         return self._made[key]
 
 
-def _month(billing: Tallies, at: datetime, where: Sequence[Filter], running: Amounts) -> Mapping[str, Any]:
+def _month(billing: Tallies, at: datetime, where: Sequence[Filter], running: Amounts) -> Row:
     month = month_of(at)
     tally = _lines_of(billing, Window(month.start - _BACK, min(month.end, at)), where)
     settled = settled_by(tally, at)
@@ -107,10 +108,8 @@ def _by_day(tally: Tally) -> dict[date, Decimal]:
     return dict(sums)
 
 
-def _fees(
-    billing: Tallies, tally: Tally, until: date, where: Sequence[Filter]
-) -> Mapping[tuple[tuple[str, ...], date], Decimal]:
-    """Return by line and day what was charged at once: on few of its days, and within one hour of them."""
+def _fees(billing: Tallies, tally: Tally, until: date, where: Sequence[Filter]) -> Mapping[tuple[tuple[str, ...], date], Decimal]:
+    """Return by line and day the charges at once: on few of its days, and within one hour of them."""
     lines: defaultdict[tuple[str, ...], dict[date, Decimal]] = defaultdict(dict)
     for row in tally.rows:
         if name := tuple(row.key.get(part, "") for part in _LINE):

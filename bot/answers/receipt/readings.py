@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bot.model.frame import Doubles, Frame
 from bot.model.reading import Reading
 from bot.ports import Ports
 
+T = TypeVar("T")
 _LAUNCHED = ("pending", "running")
 
 
@@ -62,8 +63,8 @@ class Readings:
         rows = self._rows("file_system", (resource,))
         read, written = (self._newest(rows, hours, name, kind="file_system")[0] for name in ("fsx_read_bytes", "fsx_write_bytes"))
         seconds = float(self.seconds_a_step("file_system"))
-        pairs = zip(read.tolist(), written.tolist(), strict=True)
-        return [sum(x for x in pair if x == x) / seconds for pair in pairs if any(x == x for x in pair)]
+        known = ~np.isnan(read) | ~np.isnan(written)
+        return [float(x) / seconds for x in (np.nan_to_num(read) + np.nan_to_num(written))[known]]
 
     def seconds_a_step(self, kind: str) -> Decimal:
         """Return the length of a step of a frame."""
@@ -84,7 +85,7 @@ class Readings:
 
     def ran(self, start: datetime, end: datetime) -> list[Mapping[str, Any]]:
         """Return each instance with the hours that it ran within a time."""
-        rows = []
+        rows: list[Mapping[str, Any]] = []
         for x in self.reading.inventory.instances.values():
             seconds = (min(x.ended_at or end, end, self._at) - max(x.launched_at, start)).total_seconds()
             if seconds > 0:
@@ -128,7 +129,7 @@ class Readings:
         return values
 
 
-def _only(rows: Sequence[Any], name: str) -> Any:
+def _only(rows: Sequence[T], name: str) -> T:
     """Return the one row; raise `UnknownTerm` where there is none, or several."""
     if len(rows) != 1:
         raise UnknownTerm(name)

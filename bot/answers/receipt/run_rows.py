@@ -1,4 +1,4 @@
-"""Cost a training run anew from rows: hours of the bill, prices of its nodes, and its own reports, by time instead of by steps."""
+"""Cost a training run anew from rows: hours of the bill, prices of its nodes, and its own reports; by time, not by steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from itertools import pairwise
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ _RESTORE = 60.0
 
 @dataclass(frozen=True)
 class _Part:
-    """State what a node cost in a part of the run's time: by the bill's row of the hour, else by the price of its hour."""
+    """State the cost of a node in a part of the run's time: by the bill's row of the hour, else by the price of its hour."""
 
     start: datetime
     end: datetime
@@ -54,12 +56,20 @@ class RunRows:
 
     def names(self) -> Mapping[str, Any]:
         """Return the terms by name."""
-        return {"run_nodes": self.nodes, "run_hours": self.hours, "run_until": self.until, "report": self.report, "epoch": self.epoch, "speeds": self.speeds}
+        return {
+            "run_nodes": self.nodes,
+            "run_hours": self.hours,
+            "run_until": self.until,
+            "report": self.report,
+            "epoch": self.epoch,
+            "speeds": self.speeds,
+        }
 
     def nodes(self, name: str) -> list[Mapping[str, Any]]:
-        """Return each part of a node's time in the run: its hours, and what the bill's row or the price of an hour makes of it."""
+        """Return each part of a node's time in the run with its hours, and their cost by the bill's row or the price."""
         return [
-            {"hours": x.hours, "billed_usd": x.billed_usd, "usd_per_hour": x.usd_per_hour, "usd": x.usd} for x in self._parts(name)
+            {"hours": x.hours, "billed_usd": x.billed_usd, "usd_per_hour": x.usd_per_hour, "usd": x.usd}
+            for x in self._parts(name)
         ]
 
     def hours(self, name: str) -> Decimal:
@@ -74,7 +84,7 @@ class RunRows:
         return before + (after - before) * (step - whole)
 
     def report(self, name: str) -> Mapping[str, Any]:
-        """Return what a run reports, and what its series of reports say: tokens gained, checkpoints written."""
+        """Return the report of a run, and the outcome of all its reports: tokens gained, checkpoints written."""
         run = self._run(name)
         tokens = self._series(run, "run_tokens_count")
         gained = tokens and max(tokens) - (0 if self._whole(run) else tokens[0])
@@ -113,12 +123,15 @@ class RunRows:
     def _gained(self, instance_type: str) -> Mapping[float, Decimal]:
         """Return by the size of a model the tokens that a node-hour of a type gained."""
         rows = self.gained(instance_type)
-        sums = {size: [sum((x[of] for x in rows if x["size"] == size), Decimal(0)) for of in ("tokens", "hours")] for size in {x["size"] for x in rows}}
+        sums = {
+            size: [sum((x[of] for x in rows if x["size"] == size), Decimal(0)) for of in ("tokens", "hours")]
+            for size in {x["size"] for x in rows}
+        }
         return {size: tokens / hours for size, (tokens, hours) in sums.items() if hours}
 
     def gained(self, instance_type: str) -> list[Mapping[str, Any]]:
         """Return each run that had nodes of this type to itself: its size to two digits, tokens gained and node-hours."""
-        rows = []
+        rows: list[Mapping[str, Any]] = []
         for run in self._readings.reading.runs:
             nodes, sharing = self._charged(run) if self._row(run) is not None and self._reported(run) else ([], [])
             alone = len(sharing) == 1 and {x.labels.instance_type for x in nodes} == {instance_type}
@@ -167,12 +180,12 @@ class RunRows:
         if steps is None:
             return []
         values = self._frame.of(metric)[row, slice(*steps)].astype(float).tolist()
-        known = [x for x in values if x == x]
+        known = [x for x in values if not isnan(x)]
         if not gaps or not known:
             return known
         stands, filled = known[0], []
         for value in values:
-            stands = value if value == value else stands
+            stands = stands if isnan(value) else value
             filled.append(stands)
         return filled
 
@@ -184,10 +197,12 @@ class RunRows:
         """Count the times that the newest checkpoint became another one, but by a restore."""
         steps, row = self._reported(run), self._row(run)
         assert steps
-        ages, done = (self._frame.of(x)[row, slice(*steps)].astype(float) for x in ("run_checkpoint_age_seconds", "run_step_count"))
+        ages, done = (
+            self._frame.of(x)[row, slice(*steps)].astype(float) for x in ("run_checkpoint_age_seconds", "run_step_count")
+        )
         seconds = self._frame.step.total_seconds()
-        written = [(n * seconds - age, step) for n, (age, step) in enumerate(zip(ages, done, strict=True)) if age == age]
-        pairs = list(zip(written, written[1:], strict=False))
+        written = [(n * seconds - age, step) for n, (age, step) in enumerate(zip(ages, done, strict=True)) if not isnan(age)]
+        pairs = list(pairwise(written))
         return sum(bool(b[0] - a[0] > _RESTORE and not b[1] < a[1]) for a, b in pairs) if pairs else None
 
     def _charged(self, run: Run) -> tuple[list[Instance], list[Run]]:
@@ -214,12 +229,14 @@ class RunRows:
         span, (nodes, sharing) = self._span(run), self._charged(run)
         spans = [self._span(x) for x in sharing if self._row(x) is not None and self._reported(x)]
         bill = self._bill(span, nodes)
-        cuts = sorted({*self._hours_of(span), *(at for x in spans for at in (x.start, x.end) if at in span), span.start, span.end})
+        cuts = sorted(
+            {*self._hours_of(span), *(at for x in spans for at in (x.start, x.end) if at in span), span.start, span.end}
+        )
         for node in nodes:
             price = self._pricing.instance(node)
             if price is None:
                 continue
-            for start, end in zip(cuts, cuts[1:], strict=False):
+            for start, end in pairwise(cuts):
                 up = _overlap(node, start, end) / max(1, sum(x.start <= start < x.end for x in spans))
                 if up:
                     hour = start.replace(minute=0, second=0, microsecond=0)
@@ -243,7 +260,9 @@ class RunRows:
             rows = self._ports.world.billing.tally(window, ("hour", "resource"), (Filter("instance_type", types),)).rows
         except TrnbotError:
             return {}
-        every = ((row.key["resource"].split("/")[-1], datetime.fromisoformat(row.key["hour"]), row.money.amortised) for row in rows)
+        every = (
+            (row.key["resource"].split("/")[-1], datetime.fromisoformat(row.key["hour"]), row.money.amortised) for row in rows
+        )
         return {(node, hour): usd for node, hour, usd in every if usd > 0}
 
     def _usd_until(self, name: str, at: datetime) -> Decimal:
