@@ -1,6 +1,8 @@
 """Watch an account that misbehaves for hours of its time, and print how it fared: `python -m benchmarks.soak [HOURS] [SEED...]`.
 
 `python -m benchmarks.soak record` watches a whole day, records it, and compares the backtest of the recording with the watch.
+`python -m benchmarks.soak ends RECORDING [DAYS]` serves days of a recording in which nodes come and go, and counts ghosts: nodes
+that the watch takes for running though their place was described without them, and silence told of one that had ended.
 
 Every kind of fault alone and all together, then outages of the whole endpoint. Each must leave no gap, open no alert that
 was not there, miss none, and say each change of state once. Retries are the product's own, so this takes minutes a kind.
@@ -13,8 +15,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
@@ -22,13 +24,16 @@ from pathlib import Path
 import numpy as np
 
 from adapters.aws.live.record import record
+from adapters.aws.live.source import Live
 from adapters.simulator.generate import generate
 from bot.model.causes import Cause
 from bot.model.reading import Reading
 from bot.model.state import ReplayResult
 from bot.model.window import Window
+from bot.settings.settings import read_settings
 from bot.watch.replay import replay, ticking
 from bot.watch.tick import drill_targets, grid
+from bot.wiring.source import OpenedSource, memory_stores
 from tests.aws_live.conftest import World, open_tiny
 from tests.aws_live.days import DAY
 from tests.aws_live.faults import Faults
@@ -85,6 +90,9 @@ def _outage(hours: float) -> Callable[[Faults, datetime, Window], None]:
 
 def main() -> None:
     """Print a line for each trial."""
+    if sys.argv[1:2] == ["ends"]:
+        _ends(Path(sys.argv[2]).resolve(), float(sys.argv[3]) if sys.argv[3:] else 7.0)
+        return
     recorded = sys.argv[1:2] == ["record"]
     hours, seeds = float(sys.argv[1]) if sys.argv[1:2] and not recorded else 6.0, [int(x) for x in sys.argv[2:]] or [7]
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
@@ -174,6 +182,68 @@ def _record(folder: Path, scratch: Path) -> None:
     closer = [(a.anomaly.cause, b.anomaly.evidence) for a, b in zip(before.alerts.values(), after.alerts.values(), strict=False)
               if a.anomaly.evidence != b.anomaly.evidence]  # fmt: skip
     print(f"evidence that differs: {closer or 'none'}")
+    world.standin.stop()
+
+
+@dataclass
+class Ghosts:
+    """Count the nodes that a live source takes for running though AWS no longer names them, tick by tick."""
+
+    live: Live
+    standin: StandIn
+    seen: dict[str, datetime] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+
+    def read(self, now: datetime) -> Reading:
+        """Read, and note each ghost once."""
+        reading = self.live.read(now)
+        named = {x: state for place in self.live.places() for x, state in _named(self.standin, place.region).items()}
+        for instance in reading.inventory.instances.values():
+            state = named.get(instance.id, "gone")
+            if state in _OVER:
+                self.ended.add(instance.id)
+                if instance.running:
+                    self.seen.setdefault(instance.id, now)
+        return reading
+
+    def problems(self) -> Sequence[str]:
+        """Return the source's."""
+        return self.live.problems()
+
+
+_OVER = frozenset({"gone", "terminated", "stopped", "shutting-down", "stopping"})
+
+
+def _named(standin: StandIn, region: str) -> dict[str, str]:
+    """Return the state of each instance that EC2 names at the world's time."""
+    answer = standin.answer("ec2", "DescribeInstances", region, "", {})
+    every = [instance for group in answer["Reservations"] for instance in group["Instances"]]
+    return {one["InstanceId"]: one["State"]["Name"] for one in every}
+
+
+def _ends(folder: Path, days: float) -> None:
+    """Watch days of a recording through its stand-in, and print the ghosts and the silence told of nodes that had ended."""
+    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+    recording = OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy).world.source
+    extent = recording.extent()
+    assert extent
+    world = World(StandIn(folder, lambda: world.now), extent, extent.start)
+    os.environ |= {"AWS_ENDPOINT_URL": world.standin.start(), "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    live = world.live(regions=sorted(world.standin.cloudwatch.series))
+    ghosts = Ghosts(live, world.standin)
+    start = extent.start + timedelta(hours=1)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
+        watched = Watched(world, ghosts, Window(start, min(extent.end, start + timedelta(days=days))))
+        result = watch(watched, Path(scratch) / "bill")
+    silent = [alert for alert in result.alerts.values() if alert.cause is Cause.NO_DATA]
+    false = [alert for alert in silent if ghosts.ended & set(alert.anomaly.things)]
+    late = {name: f"{at:%d %H:%M}" for name, at in ghosts.seen.items()}
+    print(
+        f"{folder.name}: {result.ticks} ticks of {(time.monotonic() - began) / max(1, result.ticks):.2f} s, "
+        f"{len(ghosts.ended)} nodes ended, {len(late)} ghosts {late or ''}, "
+        f"{len(silent)} times no_data, {len(false)} of nodes that had ended; {len(result.alerts)} alerts"
+    )
     world.standin.stop()
 
 

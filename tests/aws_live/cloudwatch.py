@@ -16,6 +16,15 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 PAGE = 500
 
 
+_PARQUET = "read_parquet('{}/metrics/**/*.parquet', union_by_name=true)"
+_COLUMNS = {
+    **dict.fromkeys(("region", "namespace", "metric_name"), "VARCHAR"),
+    "dimensions": "JSON",
+    "timestamp": "BIGINT",
+    "value": "STRUCT(count DOUBLE, sum DOUBLE, max DOUBLE, min DOUBLE)",
+}
+
+
 @dataclass
 class Stored:
     """Hold one series: columns seconds, count, sum, max, min."""
@@ -28,11 +37,13 @@ class Stored:
 def _read(folder: Path) -> dict[str, dict[Key, Stored]]:
     """Return the series of each region; a recording that is served does not change, so it is read once a process."""
     found: dict[str, dict[Key, Stored]] = {}
+    lines = next(folder.glob("metrics/**/*.jsonl*"), None)
+    told = f"read_ndjson('{folder}/metrics/**/*.jsonl*', columns={_COLUMNS})" if lines else _PARQUET.format(folder)
     rows = duckdb.connect().execute(
         "SELECT region, namespace, metric_name, CAST(to_json(dimensions) AS VARCHAR) d,"
         ' list(CAST("timestamp" AS BIGINT) // 1000 ORDER BY "timestamp"), list(value.count ORDER BY "timestamp"),'
         ' list(value.sum ORDER BY "timestamp"), list(value.max ORDER BY "timestamp"), list(value.min ORDER BY "timestamp")'
-        f" FROM read_parquet('{folder}/metrics/**/*.parquet', union_by_name=true) GROUP BY ALL"
+        f" FROM {told} GROUP BY ALL"
     )
     for region, namespace, metric, dimensions, *columns in rows.fetchall():
         pairs = tuple(sorted((k, v) for k, v in json.loads(dimensions).items() if v is not None))

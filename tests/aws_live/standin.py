@@ -147,7 +147,7 @@ class StandIn:
             or sorted(folder.glob("*.json"))[:1]
         )
         if not files:
-            return {_list_member(service, operation): []}
+            return {name: {} if operation == "DescribeCluster" else [] for name in [_outer_member(service, operation)]}
         text = files[-1].read_text()
         if account != ACCOUNT:
             text = re.sub(r'"(i|vol|fs|cr)-0?', rf'"\1-{account[:4]}', text.replace(ACCOUNT, account))
@@ -171,9 +171,10 @@ def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str,
     return found
 
 
-def _list_member(service: str, operation: str) -> str:
-    shape = model(service).operation_model(operation).output_shape
-    return next(name for name, of in shape.members.items() if of.type_name == "list")
+def _outer_member(service: str, operation: str) -> str:
+    """Return what an empty answer holds: an empty list, or one thing of which nothing is told."""
+    members = model(service).operation_model(operation).output_shape.members
+    return next((name for name, of in members.items() if of.type_name == "list"), next(iter(members)))
 
 
 def _snake(operation: str) -> str:

@@ -150,12 +150,11 @@ function listen() {
 
 // -- asking --------------------------------------------------------------------------------------
 
+const UNREACHED = "The console does not answer; nothing was sent. Press again when the dot above is green.";
+
 async function send(form) {
-  const response = await fetch(form.action, {
-    method: "POST",
-    body: new URLSearchParams(new FormData(form)),
-    headers: { "X-Trnbot": "console" },
-  });
+  const asked = { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Trnbot": "console" } };
+  const response = await fetch(form.action, asked).catch(() => { throw new Error(UNREACHED); });
   if (!response.ok) throw new Error((await response.text()).slice(0, 300));
   return {
     html: response.status === 204 ? "" : await response.text(),
@@ -167,14 +166,14 @@ async function send(form) {
 function failure(error) {
   const note = document.createElement("p");
   note.className = "failure";
-  note.textContent = error instanceof TypeError ? "The console does not answer; it tries again by itself." : error.message;
+  note.textContent = error.message;
   return note;
 }
 
 function answersFor(form) {
   const slot = form.closest(".slot");
   const named = form.elements.where?.value && document.getElementById(form.elements.where.value);
-  return $(".answers", slot ?? named ?? document) ?? $("#answers");
+  return $(".answers", slot || named || document) ?? $("#answers");
 }
 
 function place(where, content) {
