@@ -80,12 +80,12 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def nearest(word: str, known: Iterable[str], *, most: int = 20) -> str:
-    """Return the tail of an error sentence: the closest known word, or all of them when few, or ""."""
+def nearest(word: str, known: Iterable[str], *, most: int = 20, otherwise: str = "") -> str:
+    """Return the tail of an error sentence: the closest known word, or all of them when few, or what is said `otherwise`."""
     every = list(known)
     close = get_close_matches(word.lower(), every, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
     if 0 < len(every) <= most:
         return f"; known: {', '.join(every)}"
-    return ""
+    return f"; {otherwise}" if otherwise else ""

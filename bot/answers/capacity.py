@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.commitments import commitment_blocks, commitment_data, commitments_of
+from bot.answers.names import known_region, known_type
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
 from bot.cards.notes import PriceAge, note_lines
 from bot.costs.commitments import Commitments
@@ -203,6 +203,7 @@ async def capacity(
 def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
     name = demand.instance_type
     known_type(name, ports.world.knowledge.types())
+    region = known_region(region, ports)
     offers = Offers(Pricing(ports).at(request.at))
     prices = offers.each(name, region)
     if not prices:

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.names import refuse_unseen
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.costed import Costed, costed_runs, find_run
 from bot.cards.card import Align, Block, Card, Column, Table, Tone, quiet, text
@@ -228,7 +229,9 @@ async def carbon(
 def _answer(ports: Ports, request: Request, window: Window, only: tuple[str, str], given: tuple[float | None, ...]) -> Card:
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     cluster, run = only
-    instances = ports.world.source.read(request.at).inventory.instances.values()
+    reading = ports.world.source.read(request.at)
+    refuse_unseen(cluster, reading)
+    instances = reading.inventory.instances.values()
     hours = _hours([x for x in instances if cluster in ("", x.labels.cluster)], window, request.at)
     if run:
         costed = find_run(costed_runs(ports, request.at), run)

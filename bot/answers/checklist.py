@@ -163,7 +163,8 @@ def _stored(ports: Ports, name: str, kind: str) -> Checklist:
 def _ticked(ports: Ports, name: str, number: int, kind: str, tick: StepTick | None) -> Card:
     documents = ports.stores.documents
     if tick is None and CHECKLISTS.get(documents, name) is None:
-        raise WrongInput(f"There is no checklist '{name}' with a tick{nearest(name, CHECKLISTS.keys(documents, _MOST))}.")
+        hint = nearest(name, CHECKLISTS.keys(documents, _MOST), otherwise="set one by 'checklist done NAME STEP'")
+        raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
     stored = _stored(ports, name, kind)
     count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
     if not 1 <= number <= count:

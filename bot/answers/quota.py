@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.answers.names import known_type
 from bot.answers.registry import Needs, arg, command
-from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Card, Column, Link, Table, Text, Tone, quiet
 from bot.cards.words import day
 from bot.errors import Unavailable

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bot.answers.names import noting_unseen
 from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.errors import WrongInput
@@ -84,6 +85,7 @@ async def routes(ports: Ports, request: Request) -> Card:
     "routes test",
     "Where an alert with given labels would go.",
     needs=Needs.STATE,
+    may=Needs.METRICS,
     examples=("routes test cluster=llama cause=idle severity=critical",),
 )
 async def routes_test(
@@ -100,13 +102,15 @@ async def routes_test(
     heard = (*ports.site.channels, *route(alert, table))
     escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((candidate for candidate in alert.owners if table.owner(candidate)), owner)
-    return tried_card(str(tried), heard, escalated, (name, table.owner(name)), money=alert.cause.facts.is_bought)
+    card = tried_card(str(tried), heard, escalated, (name, table.owner(name)), money=alert.cause.facts.is_bought)
+    return await noting_unseen(card, ports, request, tried.selector)
 
 
 @command(
     "subscribe",
     "Notify this channel of alerts: all, or those with some labels.",
     needs=Needs.STATE,
+    may=Needs.METRICS,
     examples=("subscribe", "subscribe cluster=llama severity=critical"),
     who=Role.ADMIN,
     changes=True,
@@ -119,7 +123,7 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     if any(str(each) == str(wanted) for each in standing):
         raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
-    return subscribed_card(channel, (*standing, wanted))
+    return await noting_unseen(subscribed_card(channel, (*standing, wanted)), ports, request, wanted.selector)
 
 
 @command(

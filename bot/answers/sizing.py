@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from bot.answers.cluster_use import usages
 from bot.answers.decide import SMALL_PARAMETERS, parameter_count
+from bot.answers.names import no_cluster
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.rightsize import leaner_of, right_size_card
-from bot.answers.values import no_cluster
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import PriceAge, note_lines
 from bot.costs.offers import Offers

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from bot.answers.names import refuse_unseen
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.words import day, period
@@ -224,14 +225,16 @@ _HOUR = timedelta(hours=1)
 )
 async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
-    things, loads = await asyncio.to_thread(_look, ports, request.at)
     s3 = await asyncio.to_thread(buckets_of, ports.world.billing, request.at, cluster)
+    things, loads = await asyncio.to_thread(_look, ports, request.at, "" if s3 and s3.buckets else cluster)
     mine = [load for load in loads if cluster in ("", load.system.labels.cluster)]
     return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], mine, cluster, s3)
 
 
-def _look(ports: Ports, at: datetime) -> tuple[list[Unused], list[Throughput]]:
+def _look(ports: Ports, at: datetime, cluster: str) -> tuple[list[Unused], list[Throughput]]:
+    """Return what is unused and what moves; raise `WrongInput` where nothing carries the cluster."""
     reading = ports.world.source.read(at)
+    refuse_unseen(cluster, reading)
     pricing = Pricing(ports).at(at)
     systems, frame = reading.inventory.file_systems, reading.frame("file_system")
     loads = [load for system in systems if (load := throughput_of(system, frame, _WEEK))]

@@ -11,9 +11,9 @@ from typing import Any
 
 from bot.answers.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.migrate.comparison import SpeedRange, speed_range
+from bot.answers.names import known_region, known_type
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.speeds import measured_speeds
-from bot.answers.values import known_type
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
 from bot.cards.notes import PriceAge, cited
 from bot.costs.offers import Offers
@@ -177,7 +177,8 @@ async def tco(
     if not 1 <= nodes <= 100_000 or not 1 <= months <= 120 or (speed is not None and not 0 < speed <= 100):
         raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
-    return await asyncio.to_thread(_answer, ports, request, (old, new), work, speed, region, Market(buy))
+    where = known_region(region, ports)
+    return await asyncio.to_thread(_answer, ports, request, (old, new), work, speed, where, Market(buy))
 
 
 def _answer(

@@ -1,10 +1,10 @@
-"""Turn the text of an argument into the type its signature asks for, and refuse a name that is unknown."""
+"""Turn the text of an argument into the type its signature asks for."""
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -13,7 +13,6 @@ from typing import Any
 from bot.answers.registry import Parameter
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.durations import parse_duration
-from bot.model.fleet import InstanceType
 from bot.model.hours import read_moment
 from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
 from bot.model.spend import Filter
@@ -48,11 +47,11 @@ def convert(parameter: Parameter, text: str, now: datetime) -> Any:
     read = _READERS.get(kind)
     if read is None:
         raise TypeError(f"no reader for {kind} of '{parameter.name}'")
-    value = read(text, parameter.name, now)
+    value = read(text, parameter.word, now)
     choices = parameter.arg.choices
     for word in value if isinstance(value, tuple) else (value,):
         if choices and word not in choices:
-            raise WrongInput(f"'{word}' does not fit {parameter.name}{nearest(str(word), choices)}.")
+            raise WrongInput(f"'{word}' does not fit {parameter.word}{nearest(str(word), filter(None, choices))}.")
     return value
 
 
@@ -159,16 +158,3 @@ _NAMES: Mapping[Any, str] = {
     WORDS: "list",
     FILTERS: "filters",
 }
-
-
-def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
-    """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
-    kind = types.get(name.lower())
-    if kind is None:
-        raise WrongInput(f"'{name}' is not an instance type known here{nearest(name, types, most=0)}.")
-    return kind
-
-
-def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
-    """Return the refusal of a cluster that does not run."""
-    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(clusters))}.")

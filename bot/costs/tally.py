@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.spend import Money, Spend, Tally
-from bot.model.window import Window
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import EVER, Window
 
 SETTLE = timedelta(days=2)
 """AWS rewrites the newest days of a bill: figures younger than this behind its end are not compared."""
@@ -28,6 +28,15 @@ class Change:
     def ratio(self) -> Decimal | None:
         """Return the growth (0.12 = 12 % more), None when there was nothing before."""
         return (self.now - self.then) / self.then if self.then > 0 else None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Name a value that a filter asks for and no charge has, beside the values that there are."""
+
+    dimension: str
+    value: str
+    known: Sequence[str]
 
 
 def settled_until(billed_through: datetime) -> datetime:
@@ -70,6 +79,39 @@ def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int
 def share(part: Decimal, whole: Decimal) -> Decimal | None:
     """Return part / whole, None where the whole is not positive."""
     return part / whole if whole > 0 else None
+
+
+Ask = Callable[[Window, Sequence[str], Sequence[Filter]], Tally]
+_TIMES = {"hour", "day", "month"}
+_TAG = "tag:"
+
+
+def unknown_value(ask: Ask, tally: Tally, where: Sequence[Filter]) -> Unknown | None:
+    """Return the first value of a filter that no charge has, the answer being `tally`; None where each has some.
+
+    The bill is asked again only for what the answer does not show: its window first, then every charge that there is.
+    """
+    currency = [condition for condition in where if condition.dimension == "currency"]
+    for condition in where:
+        name, values = condition.dimension, {value for value in condition.values if value}
+        if name.strip().lower() in _TIMES or (tally.rows and not condition.negated and len(condition.values) == 1):
+            continue
+        for window in (tally.window, EVER):
+            if values:
+                values -= _values(ask(window, (name,), [Filter(name, tuple(sorted(values))), *currency]))
+        if values:
+            return Unknown(name, min(values), sorted(_values(ask(EVER, (name,), currency)) - {""}))
+    return None
+
+
+def unknown_tag(ask: Ask, tally: Tally) -> str:
+    """Return the first tag that an answer is grouped by and no charge carries, "" for none."""
+    tags = [name for name in tally.by if name.startswith(_TAG) and tally.rows and not any(row.key[name] for row in tally.rows)]
+    return next((name.removeprefix(_TAG) for name in tags if not _values(ask(EVER, (name,), ())) - {""}), "")
+
+
+def _values(tally: Tally) -> set[str]:
+    return {value for row in tally.rows for value in row.key.values()}
 
 
 def untagged(tally: Tally, dimension: str) -> Money:

@@ -60,6 +60,10 @@ class KnowledgeFiles:
         """Return speed-ups, savings and contradictions as others state them."""
         return self._claims
 
+    def regions(self) -> tuple[str, ...]:
+        """Return the name of every region of AWS, by name."""
+        return self._regions
+
     def services(self) -> Mapping[str, str]:
         """Return the product code of each service by the name that AWS's cost tools show."""
         return self._services
@@ -75,6 +79,10 @@ class KnowledgeFiles:
     @cached_property
     def _services(self) -> Mapping[str, str]:
         return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
+
+    @cached_property
+    def _regions(self) -> tuple[str, ...]:
+        return tuple(sorted(_each("regions.csv", lambda row: row["region"])))
 
     @cached_property
     def _types(self) -> Mapping[str, InstanceType]:

@@ -194,7 +194,9 @@ def kept_draft(ports: Ports, name: str) -> Draft:
     """Return a preview that can still be applied; raise `WrongInput` for any other."""
     stored = PREVIEWS.get(ports.stores.documents, name)
     if stored is None:
-        raise WrongInput(f"There is no preview '{name}' to apply; it was cancelled, is too old, or never was. Preview it again.")
+        raise WrongInput(
+            f"There is no preview '{name}'; it was applied or cancelled, is too old, or never was. Preview it again."
+        )
     return stored
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from importlib.resources import files
 
+import botocore.session
 import pytest
 
 from bot.knowledge import load_knowledge
@@ -41,6 +42,13 @@ def test_factors_of_the_usa_are_egrids_pounds_a_megawatt_hour() -> None:
         region: round(lb * 0.45359237 / 1000, 3) for region, lb in pounds.items()
     }
     assert all(f" {lb} lb CO2e a MWh" in found[region].source for region, lb in pounds.items())
+
+
+def test_regions_are_those_that_botocore_has_endpoints_of() -> None:
+    session = botocore.session.get_session()
+    partitions = ("aws", "aws-cn", "aws-us-gov", "aws-eusc")
+    every = {(region, name) for name in partitions for region in session.get_available_regions("ec2", partition_name=name)}
+    assert every <= {(row["region"], row["partition"]) for row in rows("regions.csv")}
 
 
 # notes and speed-ups

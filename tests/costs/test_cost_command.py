@@ -83,7 +83,7 @@ async def test_gross_credits_and_net_stand_apart(ask):
 
 
 async def test_rows_are_the_total_for_any_grouping(ask):
-    for by in ("service", "team,service", "day", "tag:nothing", "instance_type"):
+    for by in ("service", "team,service", "day", "tag:team", "instance_type"):
         data = (await ask(f"cost 30d by {by}")).data
         assert sum(row["net_usd"] for row in data["rows"]) == data["total"]["net_usd"]
 
@@ -127,7 +127,7 @@ async def test_the_chart_has_a_bar_a_day_for_each_team(ask):
 
 
 @pytest.mark.parametrize(
-    "words", ["cost 7d by team", "cost 2026-11-13..2026-11-19 by service", "cost last-month by team team!=x", "cost 5h"]
+    "words", ["cost 7d by team", "cost 2026-11-13..2026-11-19 by service", "cost last-month by team team!=search", "cost 5h"]
 )
 async def test_every_button_is_a_line_that_answers(ask, words):
     for button in only(await ask(words), Buttons)[0].buttons if "5h" not in words else ():

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.alerts.why import why_card
+from bot.answers.names import refuse_unseen
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, muted_words, where, worth
@@ -30,7 +31,7 @@ from bot.cards.card import (
 )
 from bot.cards.charts import alert_chart
 from bot.cards.words import period
-from bot.errors import WrongInput, nearest
+from bot.errors import TrnbotError, WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
 from bot.model.counts import counted
 from bot.model.durations import duration_text
@@ -127,6 +128,7 @@ KEPT = timedelta(days=15)
     "alerts",
     "Alerts that are open now, the most expensive first.",
     needs=Needs.STATE,
+    may=Needs.METRICS,
     topic=Topic.ALERTS,
     examples=("alerts", "alerts llama", "alerts window=7d"),
 )
@@ -142,7 +144,18 @@ async def alerts(
     else:
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
         listed = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
+    if cluster and not listed:
+        await asyncio.to_thread(_refuse_misspelt, ports, request, cluster)
     return alerts_card(listed, request.at, window)
+
+
+def _refuse_misspelt(ports: Ports, request: Request, cluster: str) -> None:
+    """Raise `WrongInput` for a cluster that nothing carries, lest "nothing is wrong" be said of it; may block."""
+    try:
+        reading = ports.world.source.read(request.at)
+    except TrnbotError:
+        return
+    refuse_unseen(cluster, reading)
 
 
 @command(
@@ -288,7 +301,8 @@ async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     matches = exact or sorted(about, key=lambda a: not a.firing)
     if not matches:
         ids = [a.id for a in history if a.firing]
-        raise WrongInput(f"No alert of the last 15 days is called '{name}'{nearest(name, ids, most=8)}.")
+        hint = nearest(name, ids, most=8, otherwise="'alerts' lists those that are open")
+        raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     return next((a for a in memory.alerts if a.id == matches[0].id), matches[0])
 

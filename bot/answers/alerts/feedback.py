@@ -161,7 +161,8 @@ async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "t
     dropped = next((silence for silence in memory.silences if silence.id == name), None)
     if dropped is None:
         ids = [silence.id for silence in memory.silences]
-        raise WrongInput(f"Nothing is muted by '{name}'{nearest(name, ids, most=8)}.")
+        hint = nearest(name, ids, most=8, otherwise="'silences' lists what is muted")
+        raise WrongInput(f"Nothing is muted by '{name}'{hint}.")
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(dropped, ended_at=request.at)]))
     return dropped_card(dropped)
 

@@ -90,7 +90,8 @@ async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(No
     standing = [silence for silence in memory.silences if silence.pattern]
     silence = next((one for one in standing if one.id == name), None)
     if silence is None:
-        raise WrongInput(f"No pattern is called '{name}'{nearest(name, [one.id for one in standing], most=8)}.")
+        hint = nearest(name, [one.id for one in standing], most=8, otherwise="'silences' lists them")
+        raise WrongInput(f"No pattern is called '{name}'{hint}.")
     judged = await asyncio.to_thread(_judged, ports, silence)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(silence, ended_at=request.at)]))
     words = f"The judgement by {silence.who} is taken back; its alerts are sent again"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from bot.answers.config.history import applied_card, cancelled_card
 from bot.answers.config.preview import preview_card
-from bot.answers.config.show import FAMILIES, SCOPES, form_card, scopes, settings_of
+from bot.answers.config.show import FAMILIES, form_card, settings_of
 from bot.answers.line import read_line
+from bot.answers.names import SCOPES, unseen
 from bot.answers.registry import Needs, arg, command
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
@@ -96,7 +97,7 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
 )
 async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Drop it; nothing changes."""
-    await asyncio.to_thread(PREVIEWS.drop, ports.stores.documents, name)
+    await asyncio.to_thread(_cancel, ports, name)
     return cancelled_card(name)
 
 
@@ -163,7 +164,8 @@ def _key(name: str) -> str:
     if f"{name}.on" in SETTINGS:
         return f"{name}.on"
     if "." not in name and name not in FAMILIES:
-        raise WrongInput(f"'{name}' is neither a setting nor a scope{nearest(name, (*SCOPES, *SETTINGS), most=0)}.")
+        hint = nearest(name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings")
+        raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
     return name
 
 
@@ -173,14 +175,7 @@ def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Lab
     policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
     effective = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
     preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
-    return preview_card(preview, seen, _unknown(ports, request, scope))
-
-
-def _unknown(ports: Ports, request: Request, scope: Labels) -> list[str]:
-    """Say which names of the scope nothing carries now, since a slip there would change nothing."""
-    values = scopes(ports, request)
-    missing = [(name, value) for name, value in scope if value not in values.get(name, (value,))]
-    return [f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}" for name, value in missing]
+    return preview_card(preview, seen, unseen(ports, request, scope))
 
 
 def _apply(ports: Ports, request: Request, name: str) -> Card:
@@ -197,6 +192,11 @@ def _apply(ports: Ports, request: Request, name: str) -> Card:
     ports.stores.versions.add(version)
     PREVIEWS.drop(ports.stores.documents, name)
     return applied_card(version)
+
+
+def _cancel(ports: Ports, name: str) -> None:
+    kept_draft(ports, name)
+    PREVIEWS.drop(ports.stores.documents, name)
 
 
 def _still_fits(ports: Ports, preview: Draft, versions: Sequence[Version]) -> None:

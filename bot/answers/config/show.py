@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from bot.answers.config.history import history_card, version_card
+from bot.answers.names import SCOPES, noting_unseen, scopes
 from bot.answers.registry import Needs, arg, command
 from bot.cards.card import (
     Align,
@@ -25,7 +26,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.errors import TrnbotError, WrongInput, nearest
+from bot.errors import WrongInput, nearest
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.request import Request, Role
@@ -36,8 +37,6 @@ from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting, SettingUnit
 from bot.ports import Ports
 
-SCOPES = ("cluster", "team", "account")
-"""What a change can be narrowed to, as it is typed."""
 _MOST = 20
 _LABEL = 140
 
@@ -135,8 +134,6 @@ _HISTORY = Button("History", "config history")
 
 FAMILIES = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
 _LISTED = 100
-_KNOWN = 90
-"""Names of a scope offered to choose from; more are typed."""
 
 
 @command(
@@ -161,15 +158,17 @@ async def config(
     policy, newest = await asyncio.to_thread(_in_force, ports)
     if chosen:
         fitting = [s for s in chosen if s.scoped or not str(scope)]
-        return form_card(rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels())
+        card = form_card(rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels())
+        return await noting_unseen(card, ports, request, scope)
     choices = await asyncio.to_thread(scopes, ports, request)
-    return chooser_card(FAMILIES, choices, _changed(policy), newest)
+    return await noting_unseen(chooser_card(FAMILIES, choices, _changed(policy), newest), ports, request, scope)
 
 
 @command(
     "config show",
     "The thresholds in force, and where each comes from.",
     needs=Needs.DATABASE,
+    may=Needs.METRICS,
     examples=("config show idle", "config show idle llama"),
 )
 async def config_show(
@@ -184,7 +183,8 @@ async def config_show(
     chosen = settings_of(rule) if rule else list(SETTINGS.values())
     scope = Labels(cluster=cluster, team=team, account=account)
     policy, newest = await asyncio.to_thread(_in_force, ports)
-    return config_card(chosen, policy.at(scope), rule, scope, newest)
+    card = config_card(chosen, policy.at(scope), rule, scope, newest)
+    return await noting_unseen(card, ports, request, scope)
 
 
 @command(
@@ -225,18 +225,8 @@ async def config_history(
 def settings_of(rule: str) -> list[Setting]:
     """Return the settings of a rule, or the one setting of that key; raise `WrongInput` with the nearest rule."""
     if rule not in FAMILIES and rule not in SETTINGS:
-        raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES)}.")
+        raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES, most=len(FAMILIES))}.")
     return [s for key, s in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")]
-
-
-def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
-    """Return the clusters, teams and accounts that are seen now; none where the source cannot be read."""
-    try:
-        instances = ports.world.source.read(request.at).inventory.instances.values()
-    except TrnbotError:
-        return {}
-    values = {name: sorted({instance.labels.get(name) for instance in instances} - {""}) for name in SCOPES}
-    return {name: words for name, words in values.items() if len(words) <= _KNOWN}
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:

@@ -13,8 +13,8 @@ import numpy as np
 from bot.answers.compiling import CompileNote
 from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card
 from bot.answers.fleet.unread import with_age
+from bot.answers.names import no_cluster
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.answers.values import no_cluster
 from bot.cards.card import Card
 from bot.costs.compiling import batches, sharing
 from bot.costs.pricing import Pricing, hours_of

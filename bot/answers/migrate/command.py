@@ -16,9 +16,9 @@ from bot.answers.migrate.card import migration_card, refused_card
 from bot.answers.migrate.comparison import Recompile, compare, default_target, speed_range
 from bot.answers.migrate.fit import fit_of
 from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
+from bot.answers.names import known_type, no_cluster
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.speeds import measured_speeds
-from bot.answers.values import known_type, no_cluster
 from bot.cards.card import Card
 from bot.cards.notes import PriceAge
 from bot.costs.offers import Offers

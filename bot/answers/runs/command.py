@@ -147,7 +147,8 @@ async def migration_close(ports: Ports, request: Request, name: str = arg(None, 
     def end() -> Card:
         names = MIGRATIONS.keys(ports.stores.documents, MOST)
         if name not in names:
-            raise WrongInput(f"No migration '{name}' is open{nearest(name, names)}.")
+            hint = nearest(name, names, otherwise="open one by 'migration open RUN baseline=NAME'")
+            raise WrongInput(f"No migration '{name}' is open{hint}.")
         MIGRATIONS.drop(ports.stores.documents, name)
         return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
 

@@ -87,7 +87,8 @@ def find_run(runs: Sequence[Costed], name: str) -> Costed:
     for run in runs:
         if run.name == name:
             return run
-    raise WrongInput(f"No run called '{name}' reports{nearest(name, [x.name for x in runs])}.")
+    hint = nearest(name, [x.name for x in runs], otherwise="'runs' lists those that do")
+    raise WrongInput(f"No run called '{name}' reports{hint}.")
 
 
 def sample(costed: Costed) -> Sample:
@@ -112,7 +113,8 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
     baseline = BASELINES.get(ports.stores.documents, name)
     if baseline is None:
         choices = [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST)
-        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{nearest(name, choices)}.")
+        hint = nearest(name, choices, otherwise="'runs' and 'baselines' list them")
+        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{hint}.")
     return baseline.named(name)
 
 

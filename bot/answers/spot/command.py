@@ -6,10 +6,10 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
+from bot.answers.names import known_region, known_type
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.spot.card import SpotAnswer, spot_card
 from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
-from bot.answers.values import known_type
 from bot.cards.card import Card
 from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
@@ -49,7 +49,7 @@ async def spot(
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
     _refuse(nodes, hours, data_gb, from_, cap)
-    job = SpotJob(nodes, hours, checkpoint, restart, data_gb, from_)
+    job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))
     return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), window, job, cap)
 
 

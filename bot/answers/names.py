@@ -1,0 +1,81 @@
+"""Refuse a name that nothing has, or say so where it may come to be: instance types, regions, clusters, teams, accounts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from bot.cards.card import Card, text
+from bot.errors import TrnbotError, WrongInput, nearest
+from bot.model.fleet import FileSystem, InstanceType, Reservation, Volume
+from bot.model.labels import Labels
+from bot.model.reading import Reading
+from bot.model.request import Request
+from bot.ports import Ports
+
+SCOPES = ("cluster", "team", "account")
+"""What a setting or a subscription can be narrowed to ahead of time."""
+_FLEET = "'fleet' lists those that run"
+_KNOWN = 90
+"""Names of a scope offered to choose from; more are typed."""
+
+
+def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
+    """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
+    kind = types.get(name.lower())
+    if kind is None:
+        hint = nearest(name, types, most=0, otherwise="write it like trn1.32xlarge")
+        raise WrongInput(f"'{name}' is not an instance type known here{hint}.")
+    return kind
+
+
+def known_region(name: str, ports: Ports) -> str:
+    """Return a region's name as AWS writes it, "" for none; raise `WrongInput` for one that AWS does not have."""
+    region, every = name.strip().lower(), ports.world.knowledge.regions()
+    if region and region not in every:
+        hint = nearest(region, every, most=0, otherwise="write it like us-east-2")
+        raise WrongInput(f"'{name}' is no region of AWS known here{hint}.")
+    return region
+
+
+def refuse_unseen(cluster: str, reading: Reading) -> None:
+    """Raise `WrongInput` for a cluster that nothing carries, running or ended; where the fleet was not read, none is refused."""
+    inventory = reading.inventory
+    stored: tuple[Volume | FileSystem | Reservation, ...] = (
+        *inventory.volumes,
+        *inventory.file_systems,
+        *inventory.reservations,
+    )
+    seen = sorted({*inventory.clusters(), *(thing.labels.cluster for thing in stored)} - {""})
+    if cluster and cluster not in seen and (seen or not reading.gaps):
+        raise WrongInput(f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.")
+
+
+def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
+    """Return the refusal of a cluster that does not run."""
+    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(clusters), otherwise=_FLEET)}.")
+
+
+def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
+    """Return the clusters, teams and accounts that are seen now; none where the source cannot be read."""
+    try:
+        instances = ports.world.source.read(request.at).inventory.instances.values()
+    except TrnbotError:
+        return {}
+    values = {name: sorted({instance.labels.get(name) for instance in instances} - {""}) for name in SCOPES}
+    return {name: words for name, words in values.items() if len(words) <= _KNOWN}
+
+
+def unseen(ports: Ports, request: Request, scope: Labels) -> list[str]:
+    """Say which names of a scope nothing carries now: they may be set up ahead, and a slip would change nothing; may block."""
+    named = [(name, value) for name, value in scope if name in SCOPES]
+    values = scopes(ports, request) if named else {}
+    missing = [(name, value) for name, value in named if value not in values.get(name, (value,))]
+    return [f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}" for name, value in missing]
+
+
+async def noting_unseen(card: Card, ports: Ports, request: Request, scope: Labels) -> Card:
+    """Return the card with a line before it for each name of a scope that nothing carries now."""
+    notes = await asyncio.to_thread(unseen, ports, request, scope)
+    return replace(card, blocks=(*(text(note) for note in notes), *card.blocks))
