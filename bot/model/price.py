@@ -120,7 +120,8 @@ class StoragePrice:
 class PlacementScore:
     """State how likely EC2 calls it that a spot request is met: 1 (least) to 10, for `target` instances in one zone."""
 
-    instance_type: str
+    instance_types: tuple[str, ...]
+    """The request takes any of them: asked for one or two, EC2 calls every request unlikely."""
     region: str
     zone_id: str
     score: int

@@ -199,12 +199,20 @@ def test_spot_chances(tmp_path):
     scores = [
         {"Region": "us-west-2", "AvailabilityZoneId": zone, "Score": score} for zone, score in (("usw2-az1", 3), ("usw2-az3", 9))
     ]
-    put(tmp_path, "ec2", "get_spot_placement_scores", {"SpotPlacementScores": scores}, f"trn1.32xlarge.{ACCOUNT}")
+    put(
+        tmp_path,
+        "ec2",
+        "get_spot_placement_scores",
+        {"SpotPlacementScores": scores},
+        f"trn1.2xlarge+trn1.32xlarge+trn1n.32xlarge.{ACCOUNT}",
+    )
+    put(tmp_path, "ec2", "get_spot_placement_scores", {"SpotPlacementScores": scores}, f"inf2.xlarge.{ACCOUNT}")
     bands = [{"index": 0, "label": "<5%"}, {"index": 2, "label": "10-15%"}]
     told = {"us-east-2": {"Linux": {"trn1.32xlarge": {"s": 90, "r": 2}}, "Windows": {}}}
     put(tmp_path, "spot-advisor", "get_data", {"ranges": bands, "spot_advisor": told})
     found = SpotScores(RecordedResponses(tmp_path / "api", Problems()))
     assert [(x.zone_id, x.score) for x in found.placement("trn1.32xlarge", NOW)] == [("usw2-az3", 9), ("usw2-az1", 3)]
+    assert found.placement("inf2.xlarge", NOW) == ()  # asked with one type: always low, so it is not shown
     (band,) = found.interruptions("trn1.32xlarge", NOW)
     assert (band.region, band.band, band.savings_ratio) == ("us-east-2", "10-15%", 0.9)
     assert found.placement("trn2.48xlarge", NOW) == found.interruptions("trn2.48xlarge", NOW) == ()

@@ -9,6 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import botocore.handlers
 import pytest
 from botocore.loaders import JSONFileLoader
 
@@ -22,6 +23,7 @@ from adapters.billing.open import open_billing
 from adapters.simulator.generate import generate
 from bot.knowledge import load_knowledge
 from bot.model.window import Window
+from tests.aws_live.requests import Requests
 from tests.aws_live.standin import StandIn
 
 FIVE = timedelta(minutes=5)
@@ -35,6 +37,17 @@ def models_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def requests() -> Iterator[Requests]:
+    """Hold every request of every test against what AWS takes."""
+    seen = Requests()
+    handlers = [*botocore.handlers.BUILTIN_HANDLERS, ("before-parameter-build", seen)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.handlers, "BUILTIN_HANDLERS", handlers)
+        yield seen
+    assert seen.faults == []
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def spot() -> Card:
     bands = tuple(
         Interruption(KIND, region, band, 0.8, NOON - 90 * _DAY) for region, band in (("us-west-2", "<5%"), ("us-east-2", ">20%"))
     )
-    scores = (PlacementScore(KIND, "us-east-2", "use2-az3", 9, NOON),)
+    scores = (PlacementScore((KIND, "trn1.2xlarge", "trn1n.32xlarge"), "us-east-2", "use2-az3", 9, NOON),)
     found = zones(changes, window)  # type: ignore[arg-type]
     route = CLAIMS.transfer("inter-region")
     offers = ranked([offer(x, job, bands, scores, price(region=x.region), route.usd_per_gb) for x in found])

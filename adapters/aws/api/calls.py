@@ -27,7 +27,12 @@ from bot.errors import Unavailable
 from bot.model.reading import Gap
 from bot.ports import Clock
 
-_GLOBAL = {"pricing": "us-east-1", "sts": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"}
+_HOMES = {
+    "aws": {"pricing": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"},
+    "aws-cn": {"pricing": "cn-northwest-1", "ce": "cn-northwest-1", "savingsplans": "cn-northwest-1"},
+    "aws-us-gov": {"ce": "us-gov-west-1"},
+}
+"""Where each partition answers for all of its regions (endpoints of botocore 1.44.5, 2026-11); STS answers in every region."""
 ATTEMPTS = 6
 CALL_TIMEOUT_SECONDS = 45.0
 """How long one call may take, retries and all."""
@@ -60,12 +65,30 @@ class Place:
         return f"{self.region} of account {self.account}" if self.account else self.region
 
 
+def home_of(service: str, region: str) -> str:
+    """Return the region where a service answers for another: its own, but for those that answer once for a partition."""
+    return _HOMES.get(partition_of(region), {}).get(service, region)
+
+
+def is_sold_in(service: str, region: str) -> bool:
+    """Return whether the partition of a region has a service that answers once for a partition; others are everywhere."""
+    return service not in _HOMES["aws"] or service in _HOMES.get(partition_of(region), {})
+
+
 class NoData(Unavailable):
     """Report that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
 
 
 class MalformedAnswer(Exception):
     """Report the member that an answer lacks: boto3 reads a broken body as an empty answer."""
+
+
+_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc"}
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region, by its name: credentials, ARNs and endpoints of one mean nothing in another."""
+    return next((partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws")
 
 
 class Calls:
@@ -127,7 +150,9 @@ class Calls:
     def pages(
         self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
     ) -> Iterator[Mapping[str, Any]]:
-        """Yield every page; raise `Unavailable` where one fails, so that a caller who takes all has all or nothing."""
+        """Yield every page, of the declared size; raise `Unavailable` where one fails: who takes all has all or nothing."""
+        page_size = operations()[service, operation].page
+        given = {**dict([page_size] if page_size else []), **given}
         token: dict[str, str] = {}
         while True:
             page = self.call(place, service, operation, units=units, optional=optional, **given, **token)
@@ -179,7 +204,7 @@ class Calls:
             )
 
     def _client(self, service: str, place: Place) -> Any:
-        region = _GLOBAL.get(service, place.region)
+        region = home_of(service, place.region)
         key = (service, region, place.role)
         with self._lock:
             client, expires = self._clients.get(key, (None, None))

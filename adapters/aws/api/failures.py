@@ -43,7 +43,7 @@ class CallState(StrEnum):
 
 _STATES = {
     CallState.WELL: ("DataUnavailable",),
-    CallState.DENIED: ("AccessDenied", "UnauthorizedOperation", "OptInRequired", "SubscriptionRequired"),
+    CallState.DENIED: ("AccessDenied", "KMS.", "UnauthorizedOperation", "OptInRequired", "SubscriptionRequired"),
     CallState.EXPIRED: (
         "ExpiredToken",
         "RequestExpired",
@@ -88,11 +88,13 @@ def code_of(error: Exception) -> str:
 
 def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
     """Return a sentence that names the failed call, its place, and the remedy."""
+    again = "within the hour" if declared.optional else "at the next tick"
+    sealed = ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS" if declared.action == "s3:GetObject" else ""
     remedy = {
-        CallState.DENIED: f"allow {declared.action} (deploy/iam-policy.json)",
+        CallState.DENIED: f"allow {declared.action} (deploy/iam-policy.json){sealed}",
         CallState.EXPIRED: "renew the credentials",
-        CallState.THROTTLED: "it is read again at the next tick",
-    }.get(state, "it is tried again at the next tick")
+        CallState.THROTTLED: f"it is read again {again}",
+    }.get(state, f"it is tried again {again}")
     return f"AWS {declared.name} in {where} is {state} ({code}); {remedy}."
 
 

@@ -27,6 +27,8 @@ class Operation:
     member: str
     optional: int
     why: str
+    page: tuple[str, int] | None = None
+    """Parameter and size of a page; None where AWS cuts the pages itself."""
 
     @property
     def name(self) -> str:
@@ -39,10 +41,17 @@ def operations() -> Mapping[tuple[str, str], Operation]:
     """Return every declared operation by (service, operation) as boto3 spells them."""
     return {
         (row["service"], row["operation"]): Operation(
-            row["service"], row["operation"], row["action"], row["resource"], row["member"], int(row["optional"]), row["why"]
+            **{name: row[name] for name in ("service", "operation", "action", "resource", "member", "why")},
+            optional=int(row["optional"]),
+            page=_page(row["page"]),
         )
         for row in _rows("operations.csv")
     }
+
+
+def _page(text: str) -> tuple[str, int] | None:
+    name, _, size = text.partition("=")
+    return (name, int(size)) if name else None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.calls import WORKERS, Calls, Place
+from adapters.aws.api.calls import WORKERS, Calls, Place, home_of, is_sold_in
 from adapters.aws.api.history import ApiCall, ResponseHistory
-from adapters.aws.prices.quoted import ADVISOR_OPERATION, ADVISOR_SERVICE
+from adapters.aws.prices.quoted import ADVISOR_OPERATION, ADVISOR_SERVICE, ANY_OF, FEWEST_TYPES
 from bot.errors import Unavailable
 
 _TIMEOUT_SECONDS = 20
@@ -46,8 +46,9 @@ _DAILY, _AGAIN = timedelta(hours=23, minutes=59), timedelta(hours=1)
 _SPOT_DAYS = timedelta(days=14)
 _BLOCKS = re.compile(r"(trn\d|p[456])")
 """Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
+_MOST_REGIONS = 10
+"""GetSpotPlacementScores takes so many; further ones stay without a score."""
 _ONE_DAY_HOURS = 24
-_PAGE = 1000
 _LISTED = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -67,15 +68,21 @@ class PricePoller:
     advisor: str = ""
     """A file or an address of the Spot Advisor's data, "" where it is not read."""
     _asked: datetime | None = None
-    _failed: bool = False
+    _tried: datetime | None = None
+    _failed: frozenset[ApiCall] = frozenset()
+    """Asked again after an hour, and nothing else: a type that AWS refuses costs no other price."""
 
     def due(self, now: datetime) -> bool:
         """Return whether it is time to ask again."""
-        return self._asked is None or now - self._asked >= (_AGAIN if self._failed else _DAILY)
+        if self._asked is None or self._tried is None or now - self._asked >= _DAILY:
+            return True
+        return bool(self._failed) and now - self._tried >= _AGAIN
 
     def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
-        """Ask for all prices of `types` and the offers of `running` ones; yield a sentence for each failure."""
-        self._asked, self._failed = now, False
+        """Ask for all prices of `types` and the offers of `running` ones, or the failed ones again; yield a sentence a failure."""
+        again = self._failed if self._asked and now - self._asked < _DAILY else frozenset()
+        self._asked, self._tried = self._asked if again else now, now
+        failed: set[ApiCall] = set()
 
         def ask(wanted: tuple[ApiCall, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | str:
             call, given = wanted
@@ -84,22 +91,23 @@ class PricePoller:
             except Unavailable as error:
                 return str(error)
 
-        every = list(_calls(places, sorted({*types, *running}), sorted(running), now))
+        wanted_calls = _calls(places, sorted({*types, *running}), sorted(running), now)
+        every = [x for x in wanted_calls if is_sold_in(x[0].service, x[0].place.region) and (not again or x[0] in again)]
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="prices") as pool:
             for (call, _), answer in zip(every, pool.map(ask, every), strict=True):
                 if isinstance(answer, str):
-                    self._failed = True
+                    failed.add(call)
                     yield answer
                 else:
                     self.responses.put(call, now, answer)
-        if self.advisor and places:
+        advised = ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])) if self.advisor and places else None
+        if advised and (not again or advised in again):
             try:
-                self.responses.put(
-                    ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])), now, [read_advisor(self.advisor)]
-                )
+                self.responses.put(advised, now, [read_advisor(self.advisor)])
             except Unavailable as error:
-                self._failed = True
+                failed.add(advised)
                 yield str(error)
+        self._failed = frozenset(failed)
 
 
 def _calls(
@@ -121,7 +129,7 @@ def _calls(
         ]
         yield ApiCall("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
         if place is regions[0]:
-            yield from (_placement(place, name, [x.region for x in regions]) for name in running)
+            yield from (_placement(place, fellows, [x.region for x in regions]) for fellows in _families(types, running))
         if running:
             yield _reserved(place, running)
         for name in filter(_BLOCKS.match, running):
@@ -133,7 +141,7 @@ def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Ma
     """Return the call for a type's rates under Savings Plans of either kind, of both terms, however they are paid."""
     wanted = {"instanceType": [name], "region": list(regions), "productDescription": ["Linux/UNIX"], "tenancy": ["shared"]}
     filters = [{"name": field, "values": values} for field, values in wanted.items()]
-    given = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters, "maxResults": _PAGE}
+    given = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters}
     return ApiCall("savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name), given
 
 
@@ -156,12 +164,26 @@ def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
     return ApiCall("pricing", "get_products", _everywhere(place), about), {"ServiceCode": service, "Filters": filters}
 
 
-def _placement(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for a type's scores: one instance, each zone of all regions; EC2 limits how many kinds are asked a day."""
-    given = {"InstanceTypes": [name], "TargetCapacity": 1, "SingleAvailabilityZone": True, "RegionNames": list(regions)}
-    return ApiCall("ec2", "get_spot_placement_scores", place, name), given
+def _families(types: Sequence[str], running: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the types of each family that runs, such as trn1; those of too few types have no score worth asking for."""
+    for family in sorted({_family(name) for name in running}):
+        fellows = tuple(name for name in types if _family(name) == family)
+        if len(fellows) >= FEWEST_TYPES:
+            yield fellows
+
+
+def _family(name: str) -> str:
+    """Return the family of a type, the same for all variants: `trn1` of trn1n.32xlarge."""
+    return re.sub(r"(\d).*", r"\1", name)
+
+
+def _placement(place: Place, fellows: Sequence[str], regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for a family's scores: one instance of any type, each zone; EC2 limits how many kinds are asked a day."""
+    wanted = {"InstanceTypes": list(fellows), "RegionNames": list(regions[:_MOST_REGIONS])}
+    given = {**wanted, "TargetCapacity": 1, "SingleAvailabilityZone": True}
+    return ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)), given
 
 
 def _everywhere(place: Place) -> Place:
     """Return the place of the one Price List, the same for every region."""
-    return Place("us-east-1", place.role, place.account)
+    return Place(home_of("pricing", place.region), place.role, place.account)

@@ -170,6 +170,12 @@ ADVISOR_SERVICE, ADVISOR_OPERATION = "spot-advisor", "get_data"
 _SYSTEM = "Linux"
 
 
+ANY_OF = "+"
+"""Joins the types of a request for placement scores in the name of its answer."""
+FEWEST_TYPES = 3
+"""Asked with one or two types EC2 always scores low (EC2 API reference, GetSpotPlacementScores, 2026-11): none is shown."""
+
+
 class SpotScores:
     """Return the scores of spot capacity by a time: placement scores and interruption bands."""
 
@@ -179,7 +185,8 @@ class SpotScores:
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return a type's scores known at `now`, the best first."""
-        scores = [x for history in self._scores for x in history[newest_at(history, now)][1] if x.instance_type == instance_type]
+        newest = [x for history in self._scores for x in history[newest_at(history, now)][1]]
+        scores = [x for x in newest if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES]
         return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
@@ -188,9 +195,10 @@ class SpotScores:
 
 
 def placement_scores(pages: Pages, answer: ResponseInfo) -> tuple[PlacementScore, ...]:
-    """Translate GetSpotPlacementScores; the answer does not name the type it was asked for."""
+    """Translate GetSpotPlacementScores; the answer does not name the types it was asked for."""
+    types = tuple(answer.argument.split(ANY_OF))
     return tuple(
-        PlacementScore(answer.argument, str(x["Region"]), str(x.get("AvailabilityZoneId", "")), int(x["Score"]), answer.at)
+        PlacementScore(types, str(x["Region"]), str(x.get("AvailabilityZoneId", "")), int(x["Score"]), answer.at)
         for x in members(pages, "SpotPlacementScores")
     )
 

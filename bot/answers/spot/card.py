@@ -151,11 +151,8 @@ def _sources(answer: SpotAnswer) -> list[Block]:
         else " No Spot Advisor band is known here, so interruptions are not counted."
     )
     scored = max((x.asof for x in answer.scores), default=None)
-    score = (
-        f" Scores: EC2 placement scores of {clock(scored)}; they need three types or more, so they say little about one."
-        if scored
-        else ""
-    )
+    any_of = ", ".join(answer.scores[0].instance_types) if answer.scores else ""
+    score = f" Scores: EC2 placement scores of {clock(scored)}, for a request that takes any of {any_of}." if scored else ""
     listed = next((x.on_demand for x in answer.offers if x.on_demand), None)
     against = f" List: {listed}, {listed.region}." if listed else " No on-demand price is known to compare with."
     route = (

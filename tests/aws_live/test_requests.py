@@ -1,0 +1,91 @@
+"""What is asked of AWS fits what AWS takes: every request of these tests is looked at, and each limit is known to be looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adapters.aws.api.operations import operations
+from tests.aws_live.requests import Limit, Requests, faults, limits
+from tests.aws_live.serialize import model
+
+SIZES = ("MaxResults", "maxResults", "MaxItems", "MaxRecords")
+WITHOUT = {
+    "get_query_results": "pages of Athena's own size, 1,000 rows, the most there is",
+    "get_savings_plans_coverage": "asked for a month's days at most",
+    "get_savings_plans_utilization": "asked for a month's days at most",
+    "get_reservation_utilization": "asked for a month's days at most",
+    "get_cost_forecast": "one answer",
+    "get_anomalies": "asked for some weeks; AWS cuts the pages",
+    "get_cost_and_usage": "AWS cuts the pages",
+}
+"""Operations that could name a page's size and do not, and why."""
+
+
+def input_of(service: str, operation: str) -> Any:
+    name = next(x for x in model(service).operation_names if x.lower() == operation.replace("_", ""))
+    return model(service).operation_model(name)
+
+
+@pytest.mark.parametrize(("service", "operation"), list(operations()), ids=[name for _, name in operations()])
+def test_every_call_that_has_pages_names_their_size(service: str, operation: str) -> None:
+    shape = input_of(service, operation).input_shape
+    sized = [name for name in SIZES if name in shape.members]
+    page = operations()[service, operation].page
+    if page is None:
+        assert not sized or operation in WITHOUT, f"{operation} takes {sized[0]}"
+        return
+    assert page[0] in sized
+    assert faults(input_of(service, operation), {page[0]: page[1]}) == [] or shape.required_members
+
+
+def broken(limit: Limit) -> Any:
+    """Return a value beyond a limit."""
+    number = int(limit.value) if limit.value.isdigit() else 0
+    return {
+        "at most": number + 1,
+        "at least": number - 1,
+        "count at most": [{}] * (number + 1),
+        "count at least": ["x"] * (number - 1),
+        "multiple of": number + 1,
+        "one of": "another",
+    }[limit.limit]
+
+
+@pytest.mark.parametrize("limit", limits(), ids=[f"{x.operation}-{x.parameter}-{x.limit}" for x in limits()])
+def test_each_limit_is_looked_for(limit: Limit) -> None:
+    assert limit.broken(broken(limit))
+    (operation,) = [declared for declared in operations() if declared[1].replace("_", "") == limit.operation.lower()]
+    shape = input_of(*operation).input_shape
+    for part in limit.parameter.split("."):
+        shape = shape.member if shape.type_name == "list" else shape
+        assert part in shape.members
+        shape = shape.members[part]
+
+
+def test_a_request_beyond_a_limit_is_told() -> None:
+    given = {
+        "InstanceTypes": ["trn1.32xlarge"],
+        "TargetCapacity": 1,
+        "RegionNames": [f"r-{n}" for n in range(11)],
+        "MaxResults": 5,
+    }
+    told = faults(input_of("ec2", "get_spot_placement_scores"), given)
+    assert len([one for one in told if "InstanceTypes" in one]) == 1
+    assert any("RegionNames" in one for one in told)
+    assert any("MaxResults" in one for one in told)
+
+
+def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(world: Any, requests: Requests) -> None:
+    before = dict(requests.asked)
+    live = world.live()
+    for at in world.ticks(2, 2):
+        live.read(at)
+    live.quotes("trn1.32xlarge", "us-west-2", world.now)
+    described = {name for name, count in requests.asked.items() if count > before.get(name, 0)}
+    declared = {
+        f"{service}:{input_of(service, name).name}" for service, name in operations() if service in ("ec2", "fsx", "pricing")
+    }
+    assert declared <= described, declared - described
+    assert requests.faults == []
