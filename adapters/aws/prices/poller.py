@@ -79,7 +79,7 @@ class PricePoller:
         return bool(self._failed) and now - self._tried >= _AGAIN
 
     def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
-        """Ask for all prices of `types` and the offers of `running` ones, or the failed ones again; yield a sentence a failure."""
+        """Ask for all prices of `types` and the offers of `running` ones, or the failed ones; yield a sentence a failure."""
         again = self._failed if self._asked and now - self._asked < _DAILY else frozenset()
         self._asked, self._tried = self._asked if again else now, now
         failed: set[ApiCall] = set()
