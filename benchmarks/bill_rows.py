@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-RESOURCES = 20_000
 MONTHS = ("2026-08", "2026-09", "2026-10")
-FILES = 10
-"""Files a month."""
 
 _ROWS = """COPY (
     WITH seen AS (
@@ -24,7 +22,8 @@ _ROWS = """COPY (
         SELECT *,
             CASE WHEN k < 1 THEN 'trn1.32xlarge'
                 WHEN k < 5 THEN 'm5.' || ['large', 'xlarge', '2xlarge', '4xlarge'][k] END AS type,
-            round(0.0004 * (1 + hash(r, 2) % 997) * (1 + hash(j) % 7 / 70.0), 10) AS cost
+            CASE WHEN k < 5 THEN 1.0 ELSE (1 + hash(j, r) % 1000000) / 300000.0 END::DOUBLE AS amount,
+            round(0.0004 * (1 + hash(r, 2) % 997) * CASE WHEN k < 5 THEN 1 + hash(j) % 7 / 70.0 ELSE amount END, 10) AS cost
         FROM kind
     )
     SELECT '111111111111' AS bill_payer_account_id,
@@ -41,7 +40,7 @@ _ROWS = """COPY (
         ['us-west-2', 'us-east-1', 'eu-central-1'][place] || zone AS line_item_availability_zone,
         CASE WHEN type IS NOT NULL THEN 'i-' ELSE 'vol-' END || printf('%016x', hash(r, 4)) AS line_item_resource_id,
         hour AS line_item_usage_start_date, hour + INTERVAL 1 HOUR AS line_item_usage_end_date,
-        1.0::DOUBLE AS line_item_usage_amount, 'Hrs' AS pricing_unit, 'OnDemand' AS pricing_term,
+        amount AS line_item_usage_amount, CASE WHEN k < 5 THEN 'Hrs' ELSE 'GB-Mo' END AS pricing_unit, 'OnDemand' AS pricing_term,
         cost AS line_item_unblended_cost,
         '$' || (1 + hash(r, 2) % 997) || ' per On Demand Linux Instance Hour' AS line_item_line_item_description,
         CASE WHEN k = 1 THEN cost * 0.7 END AS savings_plan_savings_plan_effective_cost,
@@ -52,19 +51,31 @@ _ROWS = """COPY (
 ) TO '{path}' (FORMAT parquet)"""
 
 
-def write_bill(folder: Path, rows: int, resources: int = RESOURCES) -> None:
-    """Write three months of some `rows` in thirty files, one folder a month; each resource has a tag of its own."""
+@dataclass(frozen=True)
+class BillSize:
+    """State how large a bill is: `rows` of so many resources, in so many files a month."""
+
+    rows: int
+    resources: int = 20_000
+    files: int = 10
+
+    @staticmethod
+    def of(rows: int, files: int = 0) -> BillSize:
+        """Return a bill of 500 rows a resource and a million a file at most, but 20,000 resources and ten files at least."""
+        return BillSize(rows, max(20_000, rows // 500), files or max(10, rows // 1_000_000))
+
+
+def write_bill(folder: Path, size: BillSize) -> None:
+    """Write three months, one folder each; every resource has a tag of its own."""
     db = duckdb.connect()
     for month in MONTHS:
-        for nth in range(FILES):
-            write_part(db, folder, rows, month=month, nth=nth, resources=resources)
+        for nth in range(size.files):
+            write_part(db, folder, size, month=month, nth=nth)
 
 
-def write_part(
-    db: duckdb.DuckDBPyConnection, folder: Path, rows: int, *, month: str, nth: int, resources: int = RESOURCES
-) -> None:
+def write_part(db: duckdb.DuckDBPyConnection, folder: Path, size: BillSize, *, month: str, nth: int) -> None:
     """Write one file of a month anew."""
     path = folder / f"BILLING_PERIOD={month}" / f"cur-{nth:05}.snappy.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    each, part = resources // FILES, rows // (FILES * len(MONTHS))
-    db.execute(_ROWS.format(rows=part, each=each, files=FILES, nth=nth, month=month, path=path))
+    each, part = size.resources // size.files, size.rows // (size.files * len(MONTHS))
+    db.execute(_ROWS.format(rows=part, each=each, files=size.files, nth=nth, month=month, path=path))

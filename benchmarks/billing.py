@@ -1,7 +1,7 @@
 """Time a bill of many resources and files: loading, memory and questions, beside DuckDB over the same Parquet files.
 
-python -m benchmarks.billing [ROWS]; each side is a process of its own, compare within a row. On other work of the same cores
-the times grow, the memory does not.
+python -m benchmarks.billing [ROWS [FILES]], FILES a month. Each side is a process of its own, compare within a row. On other work
+of the same cores the times grow, the memory does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 
 from adapters.billing.open import open_billing
-from benchmarks.bill_rows import FILES, MONTHS, RESOURCES, write_bill, write_part
+from benchmarks.bill_rows import MONTHS, BillSize, write_bill, write_part
 from bot.model.window import Window
 
 OCTOBER = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC))
@@ -42,12 +42,13 @@ ASKERS, EACH = 8, 24
 Ask = Callable[[Window, tuple[str, ...], str], object]
 
 
-def main(rows: int) -> None:
+def main(size: BillSize) -> None:
     """Write the files, and let both sides answer over them."""
     with tempfile.TemporaryDirectory() as name:
-        write_bill(Path(name) / "billing", rows)
-        size = sum(path.stat().st_size for path in Path(name).rglob("*.parquet")) / 2**20
-        print(f"{rows:,} rows, {RESOURCES:,} resources, {len(MONTHS) * FILES} files, {size:.0f} MiB Parquet", flush=True)
+        write_bill(Path(name) / "billing", size)
+        mib = sum(path.stat().st_size for path in Path(name).rglob("*.parquet")) / 2**20
+        files = len(MONTHS) * size.files
+        print(f"{size.rows:,} rows, {size.resources:,} resources, {files} files, {mib:.0f} MiB Parquet", flush=True)
         for side in ("trnbot", "DuckDB over Parquet"):
             subprocess.run([sys.executable, "-m", "benchmarks.billing", side, name], check=True)
 
@@ -103,9 +104,10 @@ def _answer(side: str, ask: Ask) -> None:
 def _rewrite(folder: Path, ask: Callable[[], object]) -> None:
     """Write a month's files anew, and print what others wait while one takes them in."""
     db = duckdb.connect()
-    rows = db.execute(f"SELECT count(*) FROM '{folder}/billing/*/*.parquet'").fetchall()[0][0]
-    for nth in range(FILES):
-        write_part(db, folder / "billing", rows, month=MONTHS[-1], nth=nth)
+    rows, files = db.execute(f"SELECT count(*), count(DISTINCT filename) FROM '{folder}/billing/*/*.parquet'").fetchall()[0]
+    size = BillSize.of(rows, files // len(MONTHS))
+    for nth in range(size.files):
+        write_part(db, folder / "billing", size, month=MONTHS[-1], nth=nth)
     with ThreadPoolExecutor(2) as askers:
         began = time.perf_counter()
         loading = askers.submit(ask)
@@ -130,7 +132,7 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
+    if sys.argv[1:] and not sys.argv[1].isdigit():
         (ours if sys.argv[1] == "trnbot" else theirs)(Path(sys.argv[2]))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+        main(BillSize.of(*map(int, sys.argv[1:] or ["1000000"])))

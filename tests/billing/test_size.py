@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from adapters.billing.locked import connect_locked
 from adapters.billing.open import open_billing
-from benchmarks.bill_rows import write_bill, write_part
+from benchmarks.bill_rows import BillSize, write_bill, write_part
 from bot.model.limits import BILL_MEMORY_GIB
 from bot.model.spend import Filter
 from bot.model.window import Window
@@ -21,7 +22,7 @@ from bot.model.window import Window
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a recording of 60,000 rows of 2,000 resources in 30 files."""
     folder = tmp_path_factory.mktemp("many")
-    write_bill(folder / "billing", 60_000, resources=2_000)
+    write_bill(folder / "billing", BillSize(60_000, resources=2_000))
     return folder
 
 
@@ -48,11 +49,12 @@ def test_totals_are_those_of_the_files_to_the_last_digit(many: Path, november: W
 
 
 def test_a_rewritten_file_of_a_month_takes_the_place_of_its_rows_alone(tmp_path: Path, november: Window) -> None:
-    write_bill(tmp_path / "billing", 6_000, resources=100)
+    size = BillSize(6_000, resources=100)
+    write_bill(tmp_path / "billing", size)
     bill = open_billing(tmp_path)
     window = Window(november.start - timedelta(days=100), november.end)
     before = bill.tally(window, ("month",))
-    write_part(duckdb.connect(), tmp_path / "billing", 12_000, month="2026-10", nth=3, resources=100)
+    write_part(duckdb.connect(), tmp_path / "billing", replace(size, rows=12_000), month="2026-10", nth=3)
     after = bill.tally(window, ("month",))
     months = [{row.key["month"]: row.money.net for row in tally.rows} for tally in (before, after)]
     assert months[0]["2026-08"] == months[1]["2026-08"]
