@@ -19,9 +19,10 @@ from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import canonical
 from adapters.billing.explorer import check_explorer_dimension
 from adapters.billing.files import ExplorerFiles, File, list_files
-from adapters.billing.load import GATHERED, ExportPlace, has_pods, refresh, settle_anew
-from adapters.billing.locked import connect_locked
-from adapters.billing.questions import ask, hours_frame, hours_of_week, rates, spend_frame
+from adapters.billing.load import GATHERED, ExportPlace
+from adapters.billing.locked import connect_locked, cursor_of
+from adapters.billing.questions import NO_EXTENT, ask, extent_of, hours_frame, hours_of_week, rates, spend_frame
+from adapters.billing.settle import refresh, settle_anew
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
@@ -34,7 +35,7 @@ from bot.model.window import Window
 from bot.ports.work import interruptible
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "6"
+_LAYOUT = "7"
 """Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 
@@ -77,7 +78,7 @@ class Bill:
         self._files: dict[str, File] | None = None
         self._notes: list[str] = []
         self._logged: set[str] = set()
-        self._pods = False
+        self._extent = NO_EXTENT
         self._frames: dict[tuple[datetime, int], Frame | None] = {}
         self._hour_frames: dict[datetime, Frame | None] = {}
         self._rates_of_day: dict[datetime, AccountRates] = {}
@@ -90,18 +91,17 @@ class Bill:
                 raise Unavailable(
                     f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
                 )
-            self._refuse_unread(db)
+            extent = self._extent
+            if not extent.sources:
+                self._refuse_unread(db)
             self._refuse([*by, *(condition.dimension for condition in where)])
-            return ask(db, window, by, where, pods=self._pods)
+            return ask(db, extent, window, by, where)
 
     def _refuse_unread(self, db: duckdb.DuckDBPyConnection) -> None:
-        """Raise `Unavailable` where no file could be read: $0.00 would be taken for an answer."""
-        unread = db.execute(
-            "SELECT problems FROM file WHERE NOT EXISTS (FROM file WHERE form IS NOT NULL) ORDER BY path"
-        ).fetchall()
-        if unread:
-            more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
-            raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}")
+        """Raise `Unavailable`, as no file could be read: $0.00 would be taken for an answer."""
+        unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
+        more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
+        raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}")
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that the loaded files do not hold."""
@@ -145,14 +145,14 @@ class Bill:
     def _days(self, midnight: datetime, days: int) -> Frame | None:
         cache = self._frames
         if (midnight, days) not in cache:
-            with self._db.cursor() as db:
+            with cursor_of(self._db) as db:
                 cache[midnight, days] = spend_frame(db, midnight, days) if self._files else None
         return cache[midnight, days]
 
     def _hours(self, monday: datetime) -> Frame | None:
         cache = self._hour_frames
         if monday not in cache:
-            with self._db.cursor() as db:
+            with cursor_of(self._db) as db:
                 cache[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
         return cache[monday]
 
@@ -163,7 +163,7 @@ class Bill:
     @contextmanager
     def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor of the caller's own, over tables that match the folder."""
-        with self._caught_up(), self._db.cursor() as cursor, interruptible(cursor.interrupt):
+        with self._caught_up(), cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
             yield cursor
 
     @contextmanager
@@ -191,13 +191,13 @@ class Bill:
         files = list_files(self._folder, self._answers)
         if files == self._files and not self._other_blocks():
             return
-        with self._db.cursor() as db:
-            place = ExportPlace(self._folder, self._scratch)
+        with cursor_of(self._db) as db:
+            place = ExportPlace(self._folder, self._scratch, self._names)
             if files == self._files:
                 self._unspread = settle_anew(db, self._known_blocks)
             else:
-                self._unspread = refresh(db, place, self._answers, files, self._names, self._known_blocks)
-            self._pods = has_pods(db)
+                self._unspread = refresh(db, place, self._answers, files, self._known_blocks)
+            self._extent = extent_of(db)
             self._log([*_problems(db), *self._unspread])
         self._files = files
         # New dictionaries: a reader that still works on the tables of before keeps its own.

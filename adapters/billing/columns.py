@@ -49,6 +49,11 @@ class Columns:
         """Return SQL for the first of the columns that says something, as text; NULL where none does."""
         return _first(self._text(*self._known[word]) for word in names if word in self._known)
 
+    def double(self, *names: str) -> str:
+        """Return SQL for the only one of the columns that is there if it holds numbers, else nothing."""
+        known = [self._known[word] for word in names if word in self._known]
+        return name(known[0][0]) if len(known) == 1 and known[0][1] == "DOUBLE" else ""
+
     def moment(self, word: str) -> str:
         """Return SQL for a time in UTC: as it stands where it is one, else as it reads."""
         column, kind = self._known.get(word, ("", ""))

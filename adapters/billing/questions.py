@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -27,21 +28,45 @@ _ONE_DAY = timedelta(days=1)
 _BY_POD = {"namespace", "pod"}
 
 
-def ask(db: duckdb.DuckDBPyConnection, window: Window, by: Sequence[str], where: Sequence[Filter], *, pods: bool) -> Tally:
-    """Return the tally; `pods` states whether split rows were loaded.
+@dataclass(frozen=True)
+class BillExtent:
+    """State what the loaded files hold: read once a loading, as each small query takes as long as a sum."""
 
-    Raises `WrongInput` for an unknown dimension or mixed currencies.
-    """
+    billed_through: datetime | None
+    settled: datetime | None
+    """What is used later is an estimate, as is what has no invoice in the newest month."""
+    newest_month: date | None
+    currency: str
+    sources: tuple[str, ...]
+    pods: bool
+    """Whether split rows were loaded."""
+
+
+NO_EXTENT = BillExtent(None, None, None, "USD", (), False)
+
+
+def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
+    """Read how far the loaded files reach."""
+    ((through, settled, month, currency),) = db.execute(
+        "SELECT billed_through, settled, newest_month, currency FROM extent"
+    ).fetchall()
+    forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form").fetchall()
+    ((splits,),) = db.execute("SELECT count(*) FROM split").fetchall()
+    return BillExtent(through, settled, month, currency or "USD", tuple(form for (form,) in forms), bool(splits))
+
+
+def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
+    """Return the tally; raise `WrongInput` for an unknown dimension or mixed currencies."""
     parts = QueryParts()
     by = tuple(canonical(name) for name in by)
     keys = "".join(f"{parts.key(name)}, " for name in by)
     filters = parts.where(where)
-    detail = "pod_detail" if pods and parts.used & _BY_POD else "detail"
-    pieces, values = _pieces(window, detail, parts)
-    rows = "row" if parts.over_time() else sql("piece_sums")
-    query = sql("tally", keys=keys, pieces=pieces, rows=rows, tags=parts.tags(), filters=filters)
-    groups = _groups(db, query, {**parts.values, **values})
-    return _tally(db, window, tuple(by), groups)
+    broad = not parts.names_one() and not (extent.pods and parts.used & _BY_POD)
+    pieces, values = _pieces(window, extent, parts, broad=broad)
+    rows = f"({pieces})" if parts.over_time() else sql("piece_sums", pieces=pieces)
+    things = "broad_thing" if broad else "thing"
+    query = sql("tally", keys=keys, pieces=rows, things=things, tags=parts.tags(), filters=filters)
+    return _tally(extent, window, tuple(by), _groups(db, query, {**parts.values, **values}))
 
 
 def _groups(db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
@@ -55,30 +80,33 @@ def _groups(db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]
     return groups
 
 
-def _pieces(window: Window, detail: str, parts: QueryParts) -> tuple[str, dict[str, object]]:
-    """Cut the window into whole days (rollup) and the remainders at its ends (detail)."""
+def _pieces(window: Window, extent: BillExtent, parts: QueryParts, *, broad: bool) -> tuple[str, dict[str, object]]:
+    """Cut the window into whole days (rolled up) and the remainders at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
     first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
-    hour = "date_trunc('hour', started) AS hour," if "hour" in parts.used else ""
-    if hour or detail != "detail" or first >= last:
-        return sql("piece_detail", detail=detail, hour=hour, start="$t0::TIMESTAMP", end="$t1::TIMESTAMP"), {
-            "t0": start,
-            "t1": end,
-        }
-    rollup = "rollup" if parts.names_one() else "broad"
-    spans = [("piece_detail", start, first), ("piece_rollup", first, last), ("piece_detail", last, end)]
+    by_pod = extent.pods and bool(parts.used & _BY_POD)
+    days = "piece_broad" if broad else "piece_rollup"
+    spans = [("piece_detail", start, end)]
+    if "hour" not in parts.used and not by_pod and first < last:
+        cut = [("piece_detail", start, first), (days, first, last), ("piece_detail", last, end)]
+        spans = [span for span in cut if span[1] < span[2]]
+    detail = {
+        "detail": "detail JOIN broad_of USING (thing)" if broad else "pod_detail" if by_pod else "detail",
+        "thing": "broad" if broad else "thing",
+        "hour": "date_trunc('hour', started) AS hour," if "hour" in parts.used else "",
+    }
     selects: list[str] = []
     values: dict[str, object] = {}
-    for name, low, high in spans:
-        if low < high:
-            n = len(values)
-            kind = "DATE" if name == "piece_rollup" else "TIMESTAMP"
-            selects.append(sql(name, detail=detail, rollup=rollup, hour=hour, start=f"$t{n}::{kind}", end=f"$t{n + 1}::{kind}"))
-            values |= {f"t{n}": low, f"t{n + 1}": high}
+    for n, (name, low, high) in enumerate(spans):
+        kind = "TIMESTAMP" if name == "piece_detail" else "DATE"
+        selects.append(sql(name, start=f"$a{n}::{kind}", end=f"$b{n}::{kind}", **detail))
+        values |= {f"a{n}": low, f"b{n}": high}
+        if name != "piece_broad":
+            values |= {"settled": extent.settled, "newest": extent.newest_month}
     return "\nUNION ALL ".join(selects), values
 
 
-def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> Tally:
+def _tally(extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> Tally:
     n = len(by)
     currencies = sorted({row[n] for row in groups})
     if len(currencies) > 1:
@@ -87,13 +115,9 @@ def _tally(db: duckdb.DuckDBPyConnection, window: Window, by: tuple[str, ...], g
         )
     rows = _rows(by, groups)
     rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
-    through, usual = db.execute("SELECT billed_through, currency FROM extent").fetchall()[0]
-    sources = tuple(
-        row[0] for row in db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form").fetchall()
-    )
     total = sum((row.money for row in rows), Money())
-    currency = (currencies or [usual or "USD"])[0]
-    return Tally(window, by, tuple(rows), _neat(total), currency, through and through.replace(tzinfo=UTC), sources)
+    through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
+    return Tally(window, by, tuple(rows), _neat(total), (currencies or [extent.currency])[0], through, extent.sources)
 
 
 def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
@@ -125,8 +149,8 @@ def _neat(money: Money) -> Money:
 
 def neat(amount: Decimal) -> Decimal:
     """Return the amount without trailing zeros beyond the cents; exact."""
-    short = amount.normalize()
-    return cents(short) if int(short.as_tuple().exponent) > -2 else short
+    whole = cents(amount)
+    return whole if whole == amount else amount.normalize()
 
 
 def _naive(at: datetime) -> datetime:

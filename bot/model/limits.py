@@ -39,6 +39,8 @@ BILL_COLUMNS = 1_000
 """Of an export; AWS activates at most 500 tags (AWS Billing User Guide, quotas, 2026-11), and has some 300 columns beside."""
 BILL_TAGS = 2_000_000
 """Of the distinct tag sets of one export file, added up."""
+BILL_BATCH_ROWS = 1_000_000
+"""Of an export, read at once."""
 BILL_SPILL = "8GiB"
 """Written to disk by queries of the bill that need more than their share of memory."""
 BILL_MEMORY = "50%"

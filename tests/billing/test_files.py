@@ -127,7 +127,7 @@ def test_a_left_out_copy_counts_again_when_the_better_goes(exports, november):
 
 
 def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
-    import adapters.billing.load as module
+    import adapters.billing.settle as module
 
     cache = tmp_path / "cache" / "bill.duckdb"
     first = exports.bill(exports.line(cost="3"), cache=cache)
@@ -135,7 +135,7 @@ def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
     first.close()
     loaded = []
     real = module.load
-    monkeypatch.setattr(module, "load", lambda *args: loaded.append(args[1]) or real(*args))
+    monkeypatch.setattr(module, "load", lambda *args: loaded.append(args[0]) or real(*args))
     again = open_billing(exports.folder, BillOptions(cache=cache))
     assert again.tally(november, ("team",)).rows[0].key == {"team": "search"}
     assert loaded == []

@@ -1,3 +1,3 @@
-SELECT started::DATE AS day, {hour} month, thing, kind, net, amortised,
-        CASE WHEN usage THEN ended END AS usage_ended, uninvoiced
-    FROM {detail} WHERE started >= {start} AND started < {end}
+SELECT started::DATE AS day, {hour} {thing} AS thing, kind, net, amortised,
+    coalesce(usage AND ended > $settled::TIMESTAMP, FALSE) OR (uninvoiced AND month = $newest::DATE) AS estimated
+FROM {detail} WHERE started >= {start} AND started < {end}

@@ -1,2 +1,3 @@
-SELECT day, month, thing, kind, net, amortised, usage_ended, uninvoiced
-    FROM {rollup} WHERE day >= {start} AND day < {end}
+SELECT day, thing, kind, net, amortised,
+    coalesce(usage_ended > $settled::TIMESTAMP, FALSE) OR (uninvoiced AND month = $newest::DATE) AS estimated
+FROM rollup WHERE day >= {start} AND day < {end}

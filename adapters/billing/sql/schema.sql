@@ -35,6 +35,9 @@ CREATE OR REPLACE MACRO moment(t) AS coalesce(
     try_strptime(t, ['%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M:%S %p', '%m/%d/%Y %H:%M', '%m/%d/%Y'])
 );
 CREATE OR REPLACE MACRO money(t) AS try_cast(t AS DECIMAL(38, 15));
+-- A number of at most 15 digits that the same double is written for is the one that `money` would read of its text; else NULL.
+CREATE OR REPLACE MACRO short_money(x) AS
+    CASE WHEN abs(x) < 99999 AND try_cast(x AS DECIMAL(18, 10))::DOUBLE = x THEN try_cast(x AS DECIMAL(18, 10)) END;
 CREATE OR REPLACE MACRO type_in(t) AS
     regexp_extract(t, '(?:^|[^a-z0-9.-])([a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
 CREATE OR REPLACE MACRO runs_instance(t) AS

@@ -1,0 +1,1 @@
+SELECT day, thing, kind, net, amortised, estimated FROM broad WHERE day >= {start} AND day < {end}
