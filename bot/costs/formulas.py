@@ -31,6 +31,10 @@ BOTH = " & "
 """Joins the ways of a number that is recomputed in several."""
 
 
+_CARD = "card/"
+"""Begins the name of an amount that stands in the words of a card, and in no number of its data."""
+
+
 class UnknownTerm(Exception):
     """Tell that a formula's term is not there, so that it computes nothing."""
 
@@ -46,6 +50,10 @@ class Formulas:
         names = [part for part in path if isinstance(part, str)]
         fitting = [row for row in self.rows if row.command in ("*", command) and _ends(names, row.name.split("/"))]
         return max(fitting, key=lambda row: (row.command != "*", row.name.count("/"), "*" not in row.name), default=None)
+
+    def of_card(self, command: str) -> Sequence[FigureFormula]:
+        """Return the rows of amounts that stand on the card of a command alone."""
+        return [row for row in self.rows if row.name.startswith(_CARD) and row.command in ("*", command)]
 
     def term(self, command: str, name: str) -> str | None:
         """Return the expression of a term that other formulas name."""
@@ -81,6 +89,14 @@ class Terms:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise UnknownTerm(how)
         return exact(value)
+
+    def amounts(self, how: str) -> list[Decimal]:
+        """Return the amounts that an expression over the whole answer makes, one or several; none where a term is missing."""
+        try:
+            value = _Evaluation(self.scopes(("",)), self.term).value(_parsed(prefixed(how)[1]))
+        except UnknownTerm:
+            return []
+        return [exact(each) for each in (value if isinstance(value, list) else [value])]
 
 
 def prefixed(how: str) -> tuple[str, str]:
@@ -257,6 +273,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "count": lambda values: Decimal(len(values)),
     "cents": lambda value: cents(exact(value)),
     "round": _rounded,
+    "each": lambda values: values,
     "mean": _mean,
     "spread": _spread,
     "least": lambda *values: min(map(exact, _each(values))),

@@ -141,7 +141,7 @@ class _Check:
                 wrong.append(Difference(figure.path, f"{figure.amount:f}", "not in the answer", why))
                 continue
             path = paths.get(figure.path)
-            how, computed = self._recomputed(path, new.amount) if path else (_of_drawn(new), new.amount)
+            how, computed = self._recomputed(path, new.amount) if path else (self._of_drawn(new), new.amount)
             if not agree(figure.amount, computed):
                 wrong.append(Difference(figure.path, *_shown(figure.amount, computed), why))
             elif figure.formula != new.formula:
@@ -185,6 +185,13 @@ class _Check:
         alike = prefix == MEASURED and abs(amount - computed) <= _DIGITS * max(Decimal(1), abs(amount))
         return (Checked.LOOKED_UP if prefix == ROW else Checked.RECOMPUTED), amount if alike else computed
 
+    def _of_drawn(self, figure: Figure) -> Checked:
+        """Return how an amount of the card alone was made anew: by a formula of the card, as a sum of checked numbers, or not."""
+        rows = self._formulas.of_card(self._answer.command)
+        if any(row.words == figure.formula and prefixed(row.how)[0] == ROW for row in rows):
+            return Checked.LOOKED_UP
+        return Checked.AGAIN if figure.formula == DRAWN else Checked.RECOMPUTED
+
     def _billed(self, path: Path, amount: Decimal) -> str | None:
         """Return the terms of the sum of the bill that states this amount: in the row of its key, else in a total."""
         measure = str(path[-1]).removesuffix("_usd").rpartition("_")[2]
@@ -209,11 +216,6 @@ class _Check:
         quoted = _of(kind, (price for each in self._answer.witness.questions.values() for price in each.prices))
         every = [price.usd_per_hour for price in quoted] + [mean for rows in own for mean in _means(rows)]
         return any(abs(each - amount) <= _MILLIONTH for each in every)
-
-
-def _of_drawn(figure: Figure) -> Checked:
-    """Return how an amount of the card alone was made anew: as a sum of numbers that are checked themselves, or not."""
-    return Checked.AGAIN if figure.formula == DRAWN else Checked.RECOMPUTED
 
 
 def _label(scopes: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -12,6 +12,7 @@ from bot.costs.formulas import UnknownTerm
 from bot.costs.offers import Offers
 from bot.costs.pieces import MEASURES
 from bot.costs.pricing import Pricing
+from bot.costs.tally import comparable
 from bot.errors import TrnbotError
 from bot.model.fleet import Instance
 from bot.model.price import CommitmentOffer, Price
@@ -33,6 +34,7 @@ class BillRows:
         """Return the terms by name."""
         return {
             "bill": self.bill,
+            "compared": lambda window, through: list(comparable(_window(window), min(through, self._at)) or ()),
             "offer": self.offer,
             "price_of": self.price_of,
             "price_alike": self.price_alike,
@@ -40,11 +42,11 @@ class BillRows:
             "tail": lambda text, mark: text.rpartition(mark)[2],
         }
 
-    def bill(self, start: datetime, end: datetime, by: str, *where: str) -> list[Row]:
+    def bill(self, start: datetime, end: datetime, by: str, *where: str | Sequence[Filter]) -> list[Row]:
         """Return the rows of the bill by dimensions, `day resource`, filtered by `line=S3,EC2` or `pod!=`; all of it for ""."""
         asked = (start, end, by, where)
         if asked not in self._asked:
-            filters = [_filter(text) for text in where if text]
+            filters = [x for each in where if each for x in ([_filter(each)] if isinstance(each, str) else each)]
             try:
                 rows = self._ports.world.billing.tally(Window(start, end), tuple(by.split()), filters).rows
             except TrnbotError as error:
@@ -76,6 +78,10 @@ class BillRows:
     def pricing(self) -> Pricing:
         """Return the prices of the day of the question."""
         return Pricing(self._ports).at(self._at)
+
+
+def _window(of: Window | Mapping[str, datetime]) -> Window:
+    return of if isinstance(of, Window) else Window(of["start"], of["end"])
 
 
 def _usd(price: Price | None) -> Decimal:

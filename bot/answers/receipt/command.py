@@ -102,10 +102,11 @@ async def answered(ports: Ports, request: Request, read: CommandLine) -> Watched
     call, witness = typed(read, request.at), Witness()
     asking = replace(request, line=read.text)
     card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)
-    terms = Terms(card.data, outside_of(call, card, ports, witness, request.at), partial(_formulas().term, call.command.name))
-    return WatchedAnswer(
-        read.text, request.at, ports.site.facts.get("source", ""), call.command.name, terms, witness, drawn_alone(card)
-    )
+    name, formulas = call.command.name, _formulas()
+    terms = Terms(card.data, outside_of(call, card, ports, witness, request.at), partial(formulas.term, name))
+    made = [(row.words, amount) for row in formulas.of_card(name) for amount in terms.amounts(row.how)]
+    source = ports.site.facts.get("source", "")
+    return WatchedAnswer(read.text, request.at, source, name, terms, witness, drawn_alone(card, made))
 
 
 def _read(text: str, name: str) -> AnswerReceipt:

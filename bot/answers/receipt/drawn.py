@@ -20,13 +20,17 @@ _LABELS = ("cluster", "team", "state", "instance_type", "service")
 """What rows are summed by on cards."""
 
 
-def drawn_alone(card: Card) -> tuple[Figure, ...]:
-    """Return the amounts of USD on a card that no number of its data is written as: sums of its rows, and all others."""
+def drawn_alone(card: Card, made: Sequence[tuple[str, Decimal]] = ()) -> tuple[Figure, ...]:
+    """Return the amounts of USD on a card that no number of its data is written as: sums of its rows, and all others.
+
+    `made` are the amounts that formulas of the card make, with how each is made.
+    """
     known = {written for _, amount in numbers(card.data) for written in _all_written(amount)}
     said = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
     drawn = dict.fromkeys(amount for words in _words([card.title, *said]) for amount in _USD.findall(words))
-    sums = {written: (amount, words) for words, amount in _sums(card.data) for written in _all_written(amount)}
-    alone = [(each, *sums.get(each, (_read(each), DRAWN))) for each in drawn if each not in known]
+    every = [*_sums(card.data), *made]
+    stated = {written: (amount, words) for words, amount in every for written in _all_written(amount)}
+    alone = [(each, *stated.get(each, (_read(each), DRAWN))) for each in drawn if each not in known]
     return tuple(Figure(f"/card/{each}", amount, formula) for each, amount, formula in alone)
 
 

@@ -38,6 +38,7 @@ class Readings:
             "moved": self.moved,
             "cluster_levels": self.cluster_levels,
             "nodes_of": self.nodes_of,
+            "cluster_nodes": self.cluster_nodes,
             "launched": self.launched,
             "ran": self.ran,
             "quota": self.quota,
@@ -72,11 +73,11 @@ class Readings:
 
     def nodes_of(self, cluster: str, instance_type: str) -> list[Instance]:
         """Return the running nodes of a cluster and type."""
-        return [
-            x
-            for x in self.reading.inventory.instances.values()
-            if x.running and (x.labels.cluster, x.labels.instance_type) == (cluster, instance_type)
-        ]
+        return [x for x in self.cluster_nodes(cluster) if x.labels.instance_type == instance_type]
+
+    def cluster_nodes(self, cluster: str) -> list[Instance]:
+        """Return the running nodes of a cluster."""
+        return [x for x in self.reading.inventory.instances.values() if x.running and x.labels.cluster == cluster]
 
     def launched(self, account: str, region: str, market: str) -> list[Instance]:
         """Return the instances of an account, region and market that count against quotas; "" is any."""

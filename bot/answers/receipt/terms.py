@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -38,6 +38,8 @@ def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datet
         **CompileRows(ports, readings, at).names(),
         **SplitRows(ports, readings, at).names(),
         "now": at,
+        "stated": lambda: [Decimal(x.replace(",", "")) for x in re.findall(r"\$(\d[\d,]*(?:\.\d+)?)", repr(claims))],
+        "settings": lambda: [value for value in _settings(ports) if isinstance(value, Decimal)],
         "efforts": {effort.name: effort for effort in claims.efforts},
         "later": max,
         "earlier": min,
@@ -57,6 +59,12 @@ def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datet
         "settled_days": _settled_days(witness),
         "spot_steps": _spot_steps(witness, card.data.get("window")),
     }
+
+
+def _settings(ports: Ports) -> Iterator[object]:
+    """Yield every value of the policy in force, overrides included."""
+    yield from ports.policy.values.values()
+    yield from (value for _, _, value in ports.policy.overrides)
 
 
 def _settled_days(witness: Witness) -> list[Money]:
