@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import cache
 from typing import Any, cast
 
+from bot.errors import TrnbotError
 from bot.model.money import cents
 from bot.model.receipt import FigureFormula, Path, exact
 
@@ -85,15 +86,22 @@ class Terms:
 
     def compute(self, how: str, path: Path) -> Decimal:
         """Return the number that the formula makes at a path; raise `UnknownTerm` where a term is missing."""
-        value = _Evaluation(self.scopes(path), self.term).value(_parsed(how.strip()))
+        value = self._value(how, path)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise UnknownTerm(how)
         return exact(value)
 
+    def _value(self, how: str, path: Path) -> Any:
+        """Return the value of an expression; a row that nobody can read now is a missing term."""
+        try:
+            return _Evaluation(self.scopes(path), self.term).value(_parsed(how.strip()))
+        except (TrnbotError, ArithmeticError) as error:
+            raise UnknownTerm(str(error)) from error
+
     def amounts(self, how: str) -> list[Decimal]:
         """Return the amounts that an expression over the whole answer makes, one or several; none where a term is missing."""
         try:
-            value = _Evaluation(self.scopes(("",)), self.term).value(_parsed(prefixed(how)[1]))
+            value = self._value(prefixed(how)[1], ("",))
         except UnknownTerm:
             return []
         return [exact(each) for each in (value if isinstance(value, list) else [value])]

@@ -16,6 +16,8 @@ from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
 from bot.answers.line import understand
+from bot.answers.receipt.readings import Readings
+from bot.answers.receipt.split_rows import SplitRows
 from bot.cards.card import Table, Text, plain
 from bot.costs.allocation import Allocation, owned_rows
 from bot.errors import Unavailable
@@ -25,7 +27,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.request import Request, User
-from bot.model.spend import Filter, Money, Spend
+from bot.model.spend import Derived, Filter, Money, Spend
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -110,7 +112,22 @@ def asked(ports, by, *where):
     tally = Allocation(ports, NOW).tally(DAY, by.split(","), where)
     assert sum((row.money.net for row in tally.rows), Decimal(0)) == tally.total.net
     assert all(x.money.net == x.money.gross + x.money.discounts + x.money.credits + x.money.tax for x in tally.rows)
+    split_anew(ports, tally, where)
     return tally
+
+
+def split_anew(ports, tally, where):
+    """Split the same rows by the arithmetic of receipts: each row, and its derived parts, to the cent."""
+    rows = SplitRows(ports, Readings(ports, NOW), NOW)
+    if not {*tally.by, *(x.dimension for x in where)} & {"pod", "namespace", "team"}:
+        return
+    for row in tally.rows:
+        parts = rows.allocated({"start": DAY.start, "end": DAY.end}, tally.by, where, row.key)
+        made = {name: sum((part[name] for part in parts), Decimal(0)) for name in parts[0]}
+        derived = row.derived or Derived()
+        stated = {"net": row.money.net, "amortised": row.money.amortised, "gross": row.money.gross}
+        stated |= {"derived": derived.amortised, "unused": derived.unused, "idle": derived.idle}
+        assert {name: float(made[name]) for name in stated} == pytest.approx({x: float(y) for x, y in stated.items()}, abs=1e-4)
 
 
 def amounts(tally):

@@ -53,6 +53,32 @@ def test_dollars_of_the_bill_have_no_range() -> None:
     assert waste.month_end_low == waste.month_end == waste.month_end_high
 
 
+def test_the_hours_kept_by_price_make_the_dollars() -> None:
+    """Prices change from day to day and from thing to thing, and shares from tick to tick: the hours kept tell them apart."""
+    usd = dict(zip(alert().anomaly.things, ("20.00", "13.55"), strict=False))
+    known = value(alert(), None, lambda thing: price(usd.get(thing, "7.7777")), NOON)
+    for tick in range(1, 9):
+        at = NOON + tick * timedelta(hours=3)
+        shares = tuple(round(0.1 * (tick % 4) + share / 3, 6) for share in known.anomaly.wasted_shares)
+        seen = replace(known, seen=at, anomaly=replace(known.anomaly, wasted_shares=shares, shares_since=shares[::-1]))
+        usd = {thing: str(Decimal(each) + tick // 4) for thing, each in usd.items()}
+        known = value(seen, known, lambda thing, usd=usd: price(usd.get(thing, "7.7777")), at)
+    assert known.waste
+    assert len(known.waste.hours) > 2
+    assert sum(x.hours * x.usd_per_hour for x in known.waste.hours) == pytest.approx(known.waste.so_far, abs=Decimal("0.0001"))
+    assert sum(x.share * x.usd_per_hour for x in known.waste.hours) == pytest.approx(known.waste.per_hour, abs=Decimal("0.005"))
+
+
+def test_of_dollars_whose_hours_were_not_kept_none_are_kept_later() -> None:
+    first = value(alert(), None, lambda *_: price("20.00"), NOON)
+    assert first.waste
+    unkept, hour = replace(first, waste=replace(first.waste, hours=())), NOON + timedelta(hours=1)
+    later = value(replace(unkept, seen=hour), unkept, lambda *_: price("20.00"), hour)
+    assert later.waste
+    assert later.waste.so_far > first.waste.so_far
+    assert later.waste.hours == ()
+
+
 def test_so_far_grows_by_the_hours_since_it_was_seen_and_a_repeated_tick_adds_nothing() -> None:
     first = value(alert(), None, lambda *_: price("20.00"), NOON)
     hour = NOON + timedelta(hours=1)

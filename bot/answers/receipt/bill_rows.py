@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from bot.costs.pricing import Pricing
 from bot.costs.tally import comparable
 from bot.errors import TrnbotError
 from bot.model.fleet import Instance
+from bot.model.outlook import Forecast
 from bot.model.price import CommitmentOffer, Price
 from bot.model.spend import Filter
 from bot.model.window import Window
@@ -35,7 +36,10 @@ class BillRows:
         return {
             "bill": self.bill,
             "compared": lambda window, through: list(comparable(_window(window), min(through, self._at)) or ()),
+            "provider": self.provider,
             "offer": self.offer,
+            "hour_of": hour_of,
+            "hour_after": lambda at: hour_of(at) + timedelta(hours=1),
             "price_of": self.price_of,
             "price_alike": self.price_alike,
             "hours_between": hours_between,
@@ -53,6 +57,13 @@ class BillRows:
                 raise UnknownTerm(str(error)) from None
             self._asked[asked] = [{**row.key, **{each: getattr(row.money, each) for each in MEASURES}} for row in rows]
         return self._asked[asked]
+
+    def provider(self) -> Forecast:
+        """Return the provider's own forecast of the rest of the month."""
+        forecast = self._ports.world.outlook.forecast(self._at)
+        if forecast is None:
+            raise UnknownTerm("provider")
+        return forecast
 
     def offer(self, instance_type: str, region: str, plan: str, years: Decimal, payment: str) -> CommitmentOffer:
         """Return the one offer of a commitment."""
@@ -78,6 +89,11 @@ class BillRows:
     def pricing(self) -> Pricing:
         """Return the prices of the day of the question."""
         return Pricing(self._ports).at(self._at)
+
+
+def hour_of(at: datetime) -> datetime:
+    """Return the UTC hour that a time lies in."""
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def _window(of: Window | Mapping[str, datetime]) -> Window:

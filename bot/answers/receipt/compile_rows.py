@@ -10,6 +10,7 @@ from typing import Any
 from bot.answers.receipt.readings import Readings
 from bot.costs.pricing import Pricing
 from bot.model.spend import Filter
+from bot.model.window import Window
 from bot.ports import Ports
 
 
@@ -35,7 +36,7 @@ class CompileRows:
             if begun >= ended or not (node or not where) or any(_hides(x, known) for x in where):
                 continue
             price = pricing.instance(node) if node else None
-            hours = Decimal(str((ended - begun).total_seconds())) / 3600
+            hours = Decimal(str(Window(begun, ended).hours))
             row = {"hours": hours, "usd_per_hour": price and price.usd_per_hour, "usd": price and hours * price.usd_per_hour}
             alike = (x for x in together if (x["scope"], x["ending"]) == (each.scope, each.ending) and begun < x["end"])
             batch = next(alike, None)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bot.costs.formulas import UnknownTerm
+from bot.costs.pricing import Pricing
 from bot.model.fleet import FileSystem, Instance, Quota
 from bot.model.frame import Doubles, Frame
 from bot.model.reading import Reading
@@ -43,6 +44,7 @@ class Readings:
             "ran": self.ran,
             "quota": self.quota,
             "stored": self.stored,
+            "price_of_stored": self.price_of_stored,
             "file_system": self.file_system,
             "seconds_a_step": self.seconds_a_step,
         }
@@ -107,6 +109,13 @@ class Readings:
         volumes = {x.labels.resource: x.size_gib for x in self.reading.inventory.volumes}
         sizes = volumes | {x.labels.resource: x.storage_gib for x in self.reading.inventory.file_systems}
         return {"gib": sizes[resource]} if resource in sizes else {}
+
+    def price_of_stored(self, resource: str) -> Decimal:
+        """Return the price of an hour of a volume or a file system."""
+        price = Pricing(self._ports).at(self._at)(resource, self.reading.inventory)
+        if price is None:
+            raise UnknownTerm(resource)
+        return price.usd_per_hour
 
     def _frame(self, kind: str) -> Frame:
         frame = self.reading.frame(kind)

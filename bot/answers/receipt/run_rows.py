@@ -63,6 +63,7 @@ class RunRows:
             "report": self.report,
             "epoch": self.epoch,
             "speeds": self.speeds,
+            "runs_in": self.runs_in,
         }
 
     def nodes(self, name: str) -> list[Mapping[str, Any]]:
@@ -129,6 +130,10 @@ class RunRows:
         }
         return {size: tokens / hours for size, (tokens, hours) in sums.items() if hours}
 
+    def runs_in(self, cluster: str) -> Decimal:
+        """Return how many runs of a cluster report."""
+        return Decimal(sum(x.labels.cluster == cluster and bool(self._reported(x)) for x in self._readings.reading.runs))
+
     def gained(self, instance_type: str) -> list[Mapping[str, Any]]:
         """Return each run that had nodes of this type to itself: its size to two digits, tokens gained and node-hours."""
         rows: list[Mapping[str, Any]] = []
@@ -190,13 +195,12 @@ class RunRows:
         return filled
 
     def _whole(self, run: Run) -> bool:
-        steps, epochs = self._reported(run), self._series(run, "run_epoch_count")
-        return bool(steps and steps[0] > 0 and (not epochs or epochs[0] < 0.5))
+        steps, epochs = self._reported(run) or (0, 0), self._series(run, "run_epoch_count")
+        return steps[0] > 0 and (not epochs or epochs[0] < 0.5)
 
     def _checkpoints(self, run: Run) -> int | None:
         """Count the times that the newest checkpoint became another one, but by a restore."""
-        steps, row = self._reported(run), self._row(run)
-        assert steps
+        steps, row = self._reported(run) or (0, 0), self._row(run)
         ages, done = (
             self._frame.of(x)[row, slice(*steps)].astype(float) for x in ("run_checkpoint_age_seconds", "run_step_count")
         )

@@ -116,13 +116,24 @@ class SplitRows:
                 told = self._rows(span, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]) if rows else ()
             except TrnbotError:
                 continue
-            if rows and reaches(span, self._at) and self._readings.reading.frame("pod"):
+            if rows and reaches(span, self._at) and self._pods():
                 split = {(row.key["cluster"], row.key[step]) for row in told}
                 held = self._held(length)
+                pools: dict[tuple[str, ...], list[tuple[Spend, list[_Held]]]] = defaultdict(list)
                 for row in rows:
-                    if (row.key["cluster"], row.key[step]) not in split:
-                        yield from _parts(row, held.get((row.key["cluster"], _begin(row.key[step])), []))
+                    place = row.key["cluster"], _begin(row.key[step])
+                    if (place[0], row.key[step]) not in split and place in held:
+                        pools[tuple(row.key[name] for name in (*by, *_OWNERS, "cluster"))].append((row, held[place]))
+                whose = (pool for pool in pools.values() if any(each.pod for _, every in pool for each in every))
+                yield from (part for pool in whose for row, every in pool for part in _parts(row, every))
             return
+
+    def _pods(self) -> Frame | None:
+        try:
+            return self._readings.reading.frame("pod")
+        except TrnbotError:
+            # A bill without metrics stands as it is.
+            return None
 
     def _held(self, length: timedelta) -> Mapping[tuple[str, datetime], list[_Held]]:
         """Return by cluster and hour, or day, the shares of its cores that pods held."""
@@ -138,11 +149,13 @@ class SplitRows:
             for at in sought[row]:
                 places[pod.cluster, at].append(row)
         held = {}
-        for (cluster, at), rows in places.items():
+        known = {pod.cluster for pod in pods.things}
+        for cluster, at in {*places, *(place for place in offered if place[0] in known)}:
+            rows = places.get((cluster, at), [])
             asked = sum(sought[row][at] for row in rows)
             whole = max(asked, offered.get((cluster, at), 0.0))
             taken = min(max(asked, reserved.get((cluster, at), 0.0)), whole)
-            if whole > 0 and asked > 0:
+            if whole > 0:
                 mine = [_pod_part(pods.things[row], sought[row][at], used[row].get(at), whole) for row in rows if sought[row][at]]
                 held[cluster, at] = [*mine, _Held(None, exact((whole - asked) / whole), exact((whole - taken) / whole))]
         return held
@@ -181,8 +194,6 @@ def _core_hours(levels: Doubles, frame: Frame, length: timedelta) -> list[dict[d
 
 
 def _parts(row: Spend, held: Sequence[_Held]) -> Iterator[_Part]:
-    if not held:
-        return
     yield _Part(row.key, row.money, Decimal(-1))
     for each in held:
         if each.pod is None:
