@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -42,6 +42,7 @@ class MonthBill:
     """Fees of the month before that come each month, at the day when they are expected again."""
     billed: Decimal = Decimal(0)
     """All of the month that was billed by now, unsettled days included."""
+    currency: str = "USD"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Nowcast:
     """Of it one-off charges and monthly fees, which are counted once."""
     running_since: date | None = None
     """From when on it rests on the nodes that ran, as no bill of these days has settled; None where they are not known."""
+    currency: str = "USD"
 
 
 def month_end(bill: MonthBill, month: Window, settled: datetime, running: Daily | None = None) -> Nowcast | None:
@@ -83,8 +85,8 @@ def month_end(bill: MonthBill, month: Window, settled: datetime, running: Daily 
     spent = sum((usd for day, usd in bill.daily.items() if start <= day < until), Decimal(0)) + fees
     sure = spent + due + _usd(sum(known))
     least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
-    low, about, high = (max(least, sure + _usd(usd)) for usd in (projection.low, projection.mean, projection.high))
-    return Nowcast(month, settled, spent, about, low, high, len(days), fees + due, until if known else None)
+    low, about, high = (max(least, sure + _usd(usd)) for usd in (projection.low, projection.middle, projection.high))
+    return Nowcast(month, settled, spent, about, low, high, len(days), fees + due, until if known else None, bill.currency)
 
 
 def _usd(amount: float) -> Decimal:
@@ -140,7 +142,7 @@ def month_bill(billing: Tallies, month: Window, at: datetime, where: Sequence[Fi
     for row in tally.rows:
         lines[_line(row.key)][date.fromisoformat(row.key["day"])] = row.money.amortised
     lumps = _lumps(billing, lines, settled.date(), where)
-    return _parted(lines, lumps, month, settled.date()), settled
+    return replace(_parted(lines, lumps, month, settled.date()), currency=tally.currency), settled
 
 
 Line = tuple[str, ...]

@@ -2,7 +2,8 @@
 
 A Gaussian process of few parts, averaged over a small grid of how large each part is by how well each fits: a level, a growth
 that wears off, a weekday, and what wanders about them. A week must show twice to be told from chance, and a growth over more than
-one step: neither is taken at its face value, and what is not known widens the range.
+one step: neither is taken at its face value, and what is not known widens the range. Changes that have not come yet are drawn as
+scenarios; the range is that of their sums, and the middle goes on as things are unless most of them change it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bot.model.frame import Doubles
+from bot.model.steps import scenarios, steps_of
 
 FEWEST = 3
 """Days under which nothing is projected."""
@@ -24,8 +26,6 @@ MOST = 42
 """Newest days that are looked at."""
 COVERAGE = 0.9
 """Share of the sums that lie within the range, so the range says."""
-_Z = 1.6449
-"""The quantile of the normal distribution with a twentieth above it, so that `COVERAGE` lies between."""
 _NEVER, _WEEK = 0.0, 7
 _WANDERS: tuple[tuple[float, float], ...] = ((1.0, 0.0), *product((4.0, 30.0, _NEVER), (0.3, 3.0, 30.0, 300.0)))
 """Days after which what wanders has come back, and its variance beside that of a day's noise."""
@@ -38,10 +38,6 @@ _LASTS = 0.99
 """Share of a growth that is left the day after."""
 LEAST = 0.0005
 """The noise of a day that a series has at least, as a share of its mean."""
-EVENTS = 0.012
-"""How far the level may move in a day by what no day before shows, as a share of the mean: fleets change of a sudden."""
-JOINS = 0.2
-"""How much dearer the coming days may be by what joins of a sudden, as a share of them: fleets grow faster than they shrink."""
 
 
 _SELDOM = 7
@@ -55,10 +51,10 @@ def is_seldom(charged: int, days: int) -> bool:
 
 @dataclass(frozen=True)
 class Projection:
-    """State the sum of the coming days: at least, about, and at most."""
+    """State the sum of the coming days: at least, about (as likely more as less), and at most."""
 
     low: float
-    mean: float
+    middle: float
     high: float
 
 
@@ -72,10 +68,17 @@ def project(values: Sequence[float], ahead: int) -> Projection | None:
         return Projection(0.0, 0.0, 0.0)
     means, variances, odds = _fits(series / scale, _models(len(series), ahead))
     mean = float(odds @ means)
-    events = EVENTS**2 * ahead * (ahead + 1) * (2 * ahead + 1) / 6  # a walk's sum
-    reach = sqrt(float(odds @ (variances + (means - mean) ** 2)) + events) * quantile(len(series) - 1)
-    high = mean + sqrt(reach**2 + (JOINS * mean) ** 2)
-    return Projection((mean - reach) * scale, mean * scale, high * scale)
+    reach = sqrt(float(odds @ (variances + (means - mean) ** 2)))
+    factors = scenarios(steps_of(series / scale), len(series), ahead)
+    sums = (mean + reach * noise(len(series) - 1, len(factors))) * factors
+    low, high = np.quantile(sums, ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
+    return Projection(float(low) * scale, mean * float(np.median(factors)) * scale, float(high) * scale)
+
+
+@lru_cache(maxsize=64)
+def noise(freedom: int, draws: int) -> Doubles:
+    """Draw by how many times its reach each scenario's sum is off: Student's, as the size of a day's noise is unknown."""
+    return np.random.default_rng(1).standard_t(freedom, draws)
 
 
 @dataclass(frozen=True)
@@ -153,9 +156,3 @@ def _wander(days: NDArray[np.int_], back: float) -> Doubles:
 def _growth(n: int, ahead: int) -> Doubles:
     """Return how far a growth of one a day has come by each day, from the last seen on: it wears off."""
     return np.concatenate([np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))])
-
-
-def quantile(freedom: int) -> float:
-    """Return Student's quantile at `_Z`, by Fisher's expansion: within 2 % from two degrees of freedom on."""
-    powers = _Z + (_Z**3 + _Z) / (4 * freedom) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * freedom**2)
-    return powers + (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / (384 * freedom**3)

@@ -112,7 +112,7 @@ def _month_end(parts: Numbers, spent: float, ahead: int) -> Projection | None:
         for n, at, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
     ]
     rest = project(list(parts[~np.array(fees, dtype=bool)].sum(axis=0)), ahead)
-    return Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.mean, rest.high))) if rest else None
+    return Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.middle, rest.high))) if rest else None
 
 
 def _too_fast(burn: BudgetBurn, policy: Policy, alerted: bool) -> bool:
@@ -135,7 +135,9 @@ def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
 def _ends(burn: BudgetBurn) -> tuple[str, ...]:
     """Say where the month ends as things go on."""
     end = burn.month_end
-    return (f"about {usd(end.mean, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",) if end else ()
+    return (
+        (f"about {usd(end.middle, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",) if end else ()
+    )
 
 
 def _explanation(view: View, burn: BudgetBurn) -> Explanation:

@@ -37,8 +37,26 @@ def ended(amounts, until, first=date(2026, 11, 1), **more):
 def test_a_flat_bill_goes_on_and_its_range_leaves_room_for_what_no_bill_shows():
     found = ended([100] * 20, 19)
     assert (found.spent, found.forecast) == (1800, 3000)
-    # Twelve days are left: at most a fifth dearer, as a cluster may join; fleets shrink less suddenly.
-    assert 2940 < found.low < 3000 < found.high < 3000 + Decimal("0.21") * 1200
+    # Twelve days are left: at most a fifth dearer, as a cluster may join; fleets shrink less, and more seldom.
+    assert 2980 < found.low < 3000 < found.high < 3000 + Decimal("0.21") * 1200
+
+
+def test_a_fleet_that_stepped_before_has_the_wider_range():
+    calm, stepped = (
+        ended([100] * 30, 16, first=date(2026, 10, 16)),
+        ended([60] * 10 + [80] * 10 + [100] * 10, 16, first=date(2026, 10, 16)),
+    )
+    assert (stepped.high - stepped.forecast) > 2 * (calm.high - calm.forecast)
+
+
+def test_less_history_leaves_more_room():
+    short, long = ended([100] * 5, 6), ended([100] * 25, 6, first=date(2026, 10, 12))
+    assert short.forecast == long.forecast == 3000
+    assert short.high - short.low > long.high - long.low
+
+
+def test_one_bill_has_one_forecast():
+    assert ended([3, 5, 4, 9], 5) == ended([3, 5, 4, 9], 5)
 
 
 def test_days_after_the_settled_ones_do_not_count():
@@ -80,20 +98,20 @@ def test_the_forecast_scales_with_the_bill(scale):
 def test_a_growing_fleet_goes_on_growing():
     # 100, 102 ... 138 over 20 days; ten more of 140 ... 158 are 1,490, their mean by the newest level alone 1,380.
     projection = project([100 + 2 * n for n in range(20)], 10)
-    assert projection.mean == pytest.approx(1490, rel=0.02)
+    assert projection.middle == pytest.approx(1490, rel=0.02)
     assert projection.low <= 1490 <= projection.high
 
 
 def test_one_step_is_no_growth():
     projection = project([100] * 14 + [150] * 6, 10)
-    assert projection.mean == pytest.approx(1500, rel=0.07)
+    assert projection.middle == pytest.approx(1500, rel=0.07)
     assert projection.low <= 1500 <= projection.high
 
 
 def test_a_week_is_told_from_two_of_them():
     week = [100, 100, 100, 100, 100, 20, 20]
-    assert project(week * 3, 5).mean == pytest.approx(500, rel=0.03)
-    assert project(week * 3 + week[:5], 2).mean == pytest.approx(40, rel=0.2)
+    assert project(week * 3, 5).middle == pytest.approx(500, rel=0.03)
+    assert project(week * 3 + week[:5], 2).middle == pytest.approx(40, rel=0.2)
 
 
 @pytest.mark.parametrize("wanders", [False, True], ids=["steady", "wanders"])

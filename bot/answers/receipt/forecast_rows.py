@@ -20,9 +20,10 @@ from bot.costs.running import running_of
 from bot.costs.tally import settled_by
 from bot.errors import WrongInput
 from bot.model.frame import Doubles
-from bot.model.projection import EVENTS, FEWEST, JOINS, LEAST, MOST, is_seldom, priors, quantile
+from bot.model.projection import COVERAGE, FEWEST, LEAST, MOST, is_seldom, noise, priors
 from bot.model.receipt import exact
 from bot.model.spend import Filter, Tally
+from bot.model.steps import moves_of, steps_of
 from bot.model.window import Window, month_of
 from bot.ports import Ports
 
@@ -176,16 +177,23 @@ def _coming(values: Sequence[Decimal], ahead: int) -> Mapping[str, Decimal]:
     series = np.array([float(x) for x in values[-MOST:]])
     scale, n = float(np.mean(np.abs(series))), len(series)
     if ahead <= 0 or not scale:
-        return dict.fromkeys(("low", "mean", "high"), Decimal(0))
+        return dict.fromkeys(("low", "middle", "high"), Decimal(0))
     fits = [(*_kriged(series / scale, covariance, ahead), odds) for covariance, odds in priors(n, ahead)]
     best = max(evidence + log(odds) for _, _, evidence, odds in fits)
     weights = [exp(evidence + log(odds) - best) for _, _, evidence, odds in fits]
     mean = sum(w * x for w, (x, *_) in zip(weights, fits, strict=True)) / sum(weights)
     within = sum(w * (variance + (x - mean) ** 2) for w, (x, variance, *_) in zip(weights, fits, strict=True)) / sum(weights)
-    walk = EVENTS**2 * sum(day * day for day in range(1, ahead + 1))
-    reach = sqrt(within + walk) * quantile(n - 1)
-    high = mean + sqrt(reach**2 + (JOINS * mean) ** 2)
-    return {name: exact(x * scale) for name, x in (("low", mean - reach), ("mean", mean), ("high", high))}
+    factors = [float(np.mean(np.cumprod(1 + moves))) for moves in moves_of(steps_of(series / scale), n, ahead)]
+    sums = sorted((mean + sqrt(within) * off) * x for off, x in zip(noise(n - 1, len(factors)), factors, strict=True))
+    low, high = (_at(sums, (1 + side * COVERAGE) / 2) for side in (-1, 1))
+    return {name: exact(x * scale) for name, x in (("low", low), ("middle", mean * _at(sorted(factors), 0.5)), ("high", high))}
+
+
+def _at(ranked: Sequence[float], share: float) -> float:
+    """Return the value under which a share of them lies, between its two neighbours in line."""
+    place = share * (len(ranked) - 1)
+    below = ranked[int(place)]
+    return below + (place - int(place)) * (ranked[min(int(place) + 1, len(ranked) - 1)] - below)
 
 
 def _kriged(series: Doubles, covariance: Doubles, ahead: int) -> tuple[float, float, float]:

@@ -1,0 +1,47 @@
+"""The steps of a daily series, and what later ones may do to the coming days."""
+
+import numpy as np
+import pytest
+
+from bot.model.steps import scenarios, steps_of
+
+
+def test_a_level_that_changes_is_one_step_of_its_share():
+    assert steps_of(np.array([100.0] * 14 + [130.0] * 10)) == pytest.approx([0.3])
+
+
+def test_steps_up_and_down_are_found_each():
+    assert sorted(steps_of(np.array([100.0] * 10 + [150.0] * 10 + [75.0] * 10))) == pytest.approx([-0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        [100.0] * 30,
+        [100.0, 100.0, 100.0, 100.0, 100.0, 20.0, 20.0] * 4,
+        [100.0 + 2 * n for n in range(30)],
+        list(np.random.default_rng(3).normal(100, 6, 40)),
+        [100.0] * 12 + [400.0] + [100.0] * 12,
+        [100.0, 300.0],
+        [0.0] * 20,
+    ],
+    ids=["flat", "weekends", "growth", "noise", "one day", "too short", "nothing"],
+)
+def test_what_is_no_step(series):
+    assert len(steps_of(np.array(series))) == 0
+
+
+def test_a_week_hides_no_step():
+    week = [100.0, 100.0, 100.0, 100.0, 100.0, 20.0, 20.0]
+    assert steps_of(np.array(week * 3 + [day + 50 for day in week * 2])) == pytest.approx([0.5], abs=0.25)
+
+
+def test_most_scenarios_of_a_calm_fleet_change_nothing():
+    factors = scenarios(np.zeros(0), 42, 10)
+    assert np.median(factors) == 1
+    assert np.quantile(factors, 0.95) - 1 > 3 * (1 - np.quantile(factors, 0.05)), "more steps lead up, and further"
+
+
+def test_a_fleet_that_stepped_down_may_step_down_again():
+    calm, fell = scenarios(np.zeros(0), 42, 20), scenarios(np.array([-0.3, -0.2, -0.3]), 42, 20)
+    assert np.quantile(fell, 0.05) < np.quantile(calm, 0.05) < 1
