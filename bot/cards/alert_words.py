@@ -73,15 +73,12 @@ def counted_in(anomaly: Anomaly) -> str:
 
 
 def money_line(waste: Waste) -> Text:
-    """Write dollars an hour, so far, and by month end with its range."""
-    return text(
-        "Wasting ",
-        Strong(f"{usd(waste.per_hour)} an hour"),
-        f" · {usd(waste.so_far)} so far · about ",
-        Strong(f"{about(waste.month_end)} by month end"),
-        f" ({about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')})",
-        style=Style.LEAD,
-    )
+    """Write dollars an hour, so far, and where it goes on by month end with its range."""
+    rate, so_far = Strong(f"{usd(waste.per_hour)} an hour"), f" · {usd(waste.so_far)} so far"
+    if not waste.goes_on:
+        return text("Wasting ", rate, so_far, style=Style.LEAD)
+    span = f" ({about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')})"
+    return text("Wasting ", rate, f"{so_far} · about ", Strong(f"{about(waste.month_end)} by month end"), span, style=Style.LEAD)
 
 
 def risk_texts(alert: Alert) -> list[Block]:

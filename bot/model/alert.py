@@ -12,6 +12,7 @@ from typing import Any
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
+from bot.model.money import cents
 from bot.model.request import SignedBy
 
 
@@ -26,7 +27,10 @@ class WastedHours:
 
 @dataclass(frozen=True)
 class Waste:
-    """State an alert's waste: USD an hour now, so far, and by month end if nothing changes (with a range)."""
+    """State an alert's waste: USD an hour now, so far, and by month end if nothing changes (with a range).
+
+    An alert that is over, or passes by itself, costs nothing more by month end.
+    """
 
     per_hour: Decimal
     so_far: Decimal
@@ -40,6 +44,11 @@ class Waste:
     """Things of which no price is known: their waste is not in it."""
     hours: tuple[WastedHours, ...] = ()
     """The hours that `so_far` is made of, by price; empty of a cause of the bill, and where they were not kept."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether it is to cost more by month end than it has so far."""
+        return self.month_end > cents(self.so_far)
 
 
 @dataclass(frozen=True)

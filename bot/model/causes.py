@@ -108,6 +108,8 @@ class CauseFacts:
     """Single cores may differ under it, so that its nodes are worth a closer look."""
     grows: bool = False
     """It is growth of the bill, as the provider's own findings are: both may be about the same money."""
+    passes: bool = False
+    """It ends by itself within hours, so that what it costs is never drawn out to the month's end."""
     returns: timedelta = timedelta(0)
     """How long after its end it is the same incident when it is seen again, if that is longer than `alert.reopen_within`."""
     needs_setting: bool = False
@@ -172,14 +174,14 @@ _ROWS = (
     CauseFacts(Cause.COMPILING, "tell compiling from idling", is_state=True,
         no_faster_chip="it compiles: judge it by its training"),
     CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
-        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True,
+        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True, passes=True,
         no_faster_chip="it compiles: judge it by its training",
         suggestions=(
             "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
             "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
-        family=Family.COMPILE, precedence=2, works_nothing=True, returns=timedelta(days=3),
+        family=Family.COMPILE, precedence=2, works_nothing=True, passes=True, returns=timedelta(days=3),
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(
             "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",

@@ -31,8 +31,8 @@ def value(alert: Alert, before: Alert | None, price: PriceOfThing, now: datetime
     Waste an hour = sum over things of price x wasted share. So far adds the hours since it was last seen, at the opening
     those since the onset, each by its own share; it stands still while the anomaly is not seen. Of a cause of the bill it is
     what the bill shows over the usual, and the newest rate for the hours that are not billed yet, where it goes on. Month end =
-    so far + waste an hour x hours left in the UTC month; what was lost before it was told counts at once. Of an alert that
-    fires again, what lies between its end and the new `onset` is not counted.
+    so far + waste an hour x hours left in the UTC month, so far alone where it passes by itself; what was lost before it was told
+    counts at once. Of an alert that fires again, what lies between its end and the new `onset` is not counted.
     """
     price = cache(price)
     alert = replace(alert, at_risk_usd=_at_risk(alert.anomaly, price)) if alert.seen == now else alert
@@ -128,7 +128,12 @@ def _waste(anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | 
 def _month_end(
     anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime
 ) -> tuple[Decimal, Decimal, Decimal]:
-    """Return what it will have cost by the end of the UTC month if nothing changes: at least, about, and at most."""
+    """Return what it will have cost by the end of the UTC month if nothing changes: at least, about, and at most.
+
+    An anomaly that passes by itself costs nothing more.
+    """
+    if anomaly.cause.facts.passes:
+        return so_far, so_far, so_far
     left, billed = _hours(now, month_of(now).end), anomaly.billed
     if billed:
         left, unsure = _unbilled(billed, month_of(now).end), _UNSURE[Basis.BILLED]

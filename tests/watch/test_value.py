@@ -6,8 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.cards.alert_words import price_words
+from bot.cards.alert_words import money_line, price_words
+from bot.cards.card import plain
 from bot.model.anomaly import BilledExcess
+from bot.model.causes import Cause
 from bot.model.price import Basis
 from bot.watch.value import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
@@ -165,6 +167,21 @@ def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> No
     assert later.waste is not None
     assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (0, Decimal(40), Decimal(40))
     assert later.waste.so_far == Decimal(40)
+
+
+@pytest.mark.parametrize("cause", [Cause.LONG_COMPILE, Cause.COLD_CACHE])
+def test_a_compile_has_no_month_end_as_it_passes_by_itself(cause: Cause) -> None:
+    """Drawn out from noon of the 20th, $60 an hour for 252 hours came to $15,130 by month end."""
+    waste = value(alert(replace(anomaly(), cause=cause)), None, lambda *_: price("20.00"), NOON).waste
+    assert waste is not None
+    assert (waste.per_hour, waste.month_end_low, waste.month_end, waste.month_end_high) == (60, 10, 10, 10)
+    assert "month end" not in plain(money_line(waste).spans)
+
+
+def test_what_goes_on_says_its_month_end() -> None:
+    waste = value(alert(), None, lambda *_: price("20.00"), NOON).waste
+    assert waste is not None
+    assert "about $15,100 by month end" in plain(money_line(waste).spans)
 
 
 def test_things_without_a_price_are_counted_and_named() -> None:

@@ -75,9 +75,9 @@ class AlertRows:
         return {"hours": exact(round(alert.anomaly.at_risk.hours, 6)), "usd_per_hour": prices}
 
     def left(self, name: str) -> Decimal:
-        """Return the hours of the UTC month that are left since an alert was seen; none once it has ended."""
+        """Return the hours of the UTC month that are left since an alert was seen; none once it has ended or where it passes."""
         alert = self.alert(name)
-        return Decimal(0) if alert.closed else _hours(alert.seen, month_of(alert.seen).end)
+        return Decimal(0) if alert.closed or alert.cause.facts.passes else _hours(alert.seen, month_of(alert.seen).end)
 
     def excess(self, name: str) -> Mapping[str, Any]:
         """Return an alert's excess over the usual by the bill: each step less the median of that step on like days before."""
