@@ -83,7 +83,7 @@ class App:
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
-        digests = partial(post_digests, as_of(self.ports, now), current, result.reading.inventory, now)
+        digests = partial(post_digests, as_of(self.ports, now), current, result.reading, now)
         self.health.undelivered += await self._aside.run("digests", digests) or ()
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.inbox.settle, now)

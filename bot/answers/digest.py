@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from bot.answers.cost.forecast import forecast_data, month_end_words
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
@@ -16,13 +18,15 @@ from bot.cards.alert_words import muted_words, where, worth
 from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
 from bot.cards.words import about, period
 from bot.costs.compare import RunComparison
+from bot.costs.nowcast import Nowcast
+from bot.costs.running import forecast_of
 from bot.errors import TrnbotError, WrongInput
 from bot.model.alert import Alert, Silence
 from bot.model.counts import counted
-from bot.model.fleet import Inventory
 from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.money import usd
+from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.state import State
 from bot.model.window import Window
@@ -89,25 +93,25 @@ def due(ports: Ports, now: datetime) -> list[Due]:
     return dues
 
 
-async def post_digests(ports: Ports, memory: State, inventory: Inventory, now: datetime) -> tuple[str, ...]:
+async def post_digests(ports: Ports, memory: State, reading: Reading, now: datetime) -> tuple[str, ...]:
     """Send the digests that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
     failed = []
     for weekly in await asyncio.to_thread(due, ports, now):
         try:
-            await _post(weekly, ports, memory, inventory, now)
+            await _post(weekly, ports, memory, reading, now)
         except (TrnbotError, OSError, TimeoutError) as error:
             log.warning("the digest to %s was not delivered: %s", weekly.channel, error)
             failed.append(f"{weekly.channel}: {error}")
     return tuple(failed)
 
 
-async def _post(weekly: Due, ports: Ports, memory: State, inventory: Inventory, now: datetime) -> None:
+async def _post(weekly: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
     """Write the intent, send, write the message's id; after a crash in between the message is looked for, not repeated."""
     surface, channel = surface_of(weekly.channel, ports.site.surfaces)
     message = await surface.find(channel, weekly.key) if weekly.begun else ""
     if not message:
         await _note(ports.stores.documents, weekly, "")
-        week = await asyncio.to_thread(week_of, ports, memory, inventory, Window(weekly.moment - WEEK, weekly.moment), now)
+        week = await asyncio.to_thread(week_of, ports, memory, reading, weekly.moment, now)
         message = await surface.post(channel, replace(digest_card(week), public=True), weekly.key)
     await _note(ports.stores.documents, weekly, message)
 
@@ -116,12 +120,14 @@ async def _note(store: DocumentStore, weekly: Due, message: str) -> None:
     await asyncio.to_thread(SENT.put, store, weekly.channel, SentDigest(weekly.moment, message))
 
 
-def week_of(ports: Ports, memory: State, inventory: Inventory, window: Window, now: datetime) -> Week:
-    """Return the content of a digest of the window at `now`; may block."""
-    history = ports.stores.alerts.history(window, Labels())
-    saved = saved_within(history, window, inventory.running, now)
-    firing = [alert for alert in memory.alerts if alert.firing]
-    return Week(window, saved, firing, memory.silences, parities(ports, now))
+def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
+    """Return the content of a digest of the week before `until`, as of `now`; may block."""
+    window = Window(until - WEEK, until)
+    saved = saved_within(ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now)
+    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
+    with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
+        nowcast = forecast_of(ports, now, reading)
+    return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
 
 
 def subscribe_digest(store: DocumentStore, channel: str, at: str) -> None:
@@ -148,6 +154,8 @@ class Week:
     silences: Sequence[Silence] = ()
     parities: Sequence[tuple[str, RunComparison | None]] = ()
     """Each open migration, with the comparison of its run and its baseline where both tell."""
+    nowcast: Nowcast | None = None
+    """Where the month's whole bill ends; None where too little of it is known."""
 
 
 def digest_card(week: Week) -> Card:
@@ -159,6 +167,7 @@ def digest_card(week: Week) -> Card:
     so_far = _sum(saving.usd_so_far for saving in week.saved)
     blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]
     blocks += [_parity(name, comparison) for name, comparison in week.parities]
+    blocks += [text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")] if week.nowcast else []
     title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
     data = {
         "window": week.window,
@@ -166,6 +175,7 @@ def digest_card(week: Week) -> Card:
         "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
         "migrations": [{"name": name, **(compare_data(comparison) if comparison else {})} for name, comparison in week.parities],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": _sum(map(_per_hour, muted))},
+        **forecast_data(week.nowcast, None),
     }
     tone = Tone.WARNING if speaking else Tone.GOOD
     return Card(title, tone, (*blocks, Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts")))), data)
@@ -247,8 +257,7 @@ async def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
-    window = Window(request.at - WEEK, request.at)
-    return digest_card(await asyncio.to_thread(week_of, ports, memory, reading.inventory, window, request.at))
+    return digest_card(await asyncio.to_thread(week_of, ports, memory, reading, request.at, request.at))
 
 
 @command(

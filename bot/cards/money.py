@@ -22,4 +22,9 @@ def money_data(money: Money) -> dict[str, Decimal]:
 
 def amount_of(amount: Decimal, tally: Tally) -> str:
     """Write an amount in the currency of its bill."""
-    return usd(amount) if tally.currency == "USD" else f"{amount:,.2f} {tally.currency}"
+    return amount_in(amount, tally.currency)
+
+
+def amount_in(amount: Decimal, currency: str) -> str:
+    """Write an amount in a currency."""
+    return usd(amount) if currency == "USD" else f"{amount:,.2f} {currency}"

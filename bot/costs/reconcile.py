@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.costs.asof import BilledBy
 from bot.costs.nowcast import Nowcast, forecast_month
-from bot.costs.running import running_of
+from bot.costs.running import forecast_of
 from bot.costs.tally import settled_by
 from bot.errors import TrnbotError
 from bot.model.money import cents
@@ -146,7 +146,7 @@ def remember_estimate(ports: Ports, now: datetime, reading: Reading | None = Non
 
 def _expected(ports: Ports, now: datetime, reading: Reading | None) -> MonthForecast:
     """Return the forecast of the month with its range."""
-    nowcast = forecast_month(ports.world.billing, now, running=running_of(ports, reading) if reading else None)
+    nowcast = forecast_of(ports, now, reading)
     if nowcast is None:
         return MonthForecast(now)
     return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent)

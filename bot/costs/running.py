@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
 
+from bot.costs.nowcast import Nowcast, forecast_month
 from bot.costs.pricing import Pricing
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Mask
@@ -53,6 +54,11 @@ _BACK = timedelta(days=7)
 def running_of(ports: Ports, reading: Reading) -> dict[date, Decimal]:
     """Return the cost of the nodes that ran in the last days, at the price of each; may block."""
     return running_cost(reading, Pricing(ports).at(reading.now).instance, _BACK)
+
+
+def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
+    """Forecast the month of `now` from its bill, and from the nodes that ran where a reading tells of them; may block."""
+    return forecast_month(ports.world.billing, now, running=running_of(ports, reading) if reading else None)
 
 
 _PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.cost.chart import short
-from bot.cards.money import amount_of
+from bot.cards.money import amount_in
 from bot.cards.words import about, day
 from bot.costs.nowcast import Expected, Nowcast
 from bot.model.counts import counted
@@ -16,29 +16,29 @@ from bot.model.spend import Tally
 
 def forecast_words(nowcast: Nowcast | None, theirs: Expected | None, tally: Tally) -> str:
     """Say where the month ends, how sure that is, and what it rests on; "" where nobody forecasts."""
-    return "".join(f" {words}" for words in (_ours(nowcast, tally), _theirs(theirs, tally)) if words)
+    ours = month_end_words(nowcast) if nowcast else ""
+    return "".join(f" {words}" for words in (ours[:1].upper() + ours[1:], _theirs(theirs, tally)) if words)
 
 
-def _ours(nowcast: Nowcast | None, tally: Tally) -> str:
-    if nowcast is None:
-        return ""
-    low, high = _about(nowcast.low, tally), _about(nowcast.high, tally)
+def month_end_words(nowcast: Nowcast) -> str:
+    """Say where the month ends by our own forecast: about, at least and at most, and what it rests on."""
+    low, high = (_about(amount, nowcast.currency) for amount in (nowcast.low, nowcast.high))
     between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
-    fees = f", {amount_of(nowcast.fees, tally)} of fees counted once" if nowcast.fees else ""
+    fees = f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once" if nowcast.fees else ""
     since = f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran" if nowcast.running_since else ""
     days = counted(nowcast.days_used, "settled day")
-    return f"About {_about(nowcast.forecast, tally)} by month end ({between}from {days}{fees}{since})."
+    return f"about {_about(nowcast.forecast, nowcast.currency)} by month end ({between}from {days}{fees}{since})."
 
 
 def _theirs(expected: Expected | None, tally: Tally) -> str:
     if expected is None:
         return ""
-    low, high = _about(expected.low, tally), _about(expected.high, tally)
-    return f"AWS itself expects about {_about(expected.mean, tally)} ({low} to {high}, asked {day(expected.asof)})."
+    low, mean, high = (_about(amount, tally.currency) for amount in (expected.low, expected.mean, expected.high))
+    return f"AWS itself expects about {mean} ({low} to {high}, asked {day(expected.asof)})."
 
 
-def _about(amount: Decimal, tally: Tally) -> str:
-    return about(amount) if tally.currency == "USD" else amount_of(amount, tally)
+def _about(amount: Decimal, currency: str) -> str:
+    return about(amount) if currency == "USD" else amount_in(amount, currency)
 
 
 def forecast_data(nowcast: Nowcast | None, theirs: Expected | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ForecastRows:
         """Return the terms by name."""
         return {"month_bill": self.month_bill, "month_then": self.month_then, "kept_estimate": self.kept_estimate}
 
-    def month_bill(self, where: Sequence[Filter]) -> Row:
+    def month_bill(self, where: Sequence[Filter] = ()) -> Row:
         """Return the terms of this month's forecast, as of now."""
         allocation = Allocation(self._ports, self._at)
         running = running_of(self._ports, allocation.reading) if allocation.reading and not where else {}
