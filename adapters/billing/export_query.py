@@ -174,6 +174,7 @@ FOCUS_NAMES = {
     "commitment_category": ("commitmentdiscountcategory",),
     "commitment_id": ("commitmentdiscountid",),
     "held_by": ("capacityreservationid",),
+    "held_status": ("capacityreservationstatus",),
     "status": ("commitmentdiscountstatus",),
     "quantity": ("consumedquantity",),
     "unit": ("consumedunit",),

@@ -1,6 +1,7 @@
 """One bill in every form an export takes answers alike."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -190,3 +191,45 @@ def test_times_in_the_american_form(exports, november):
 def test_a_zone_of_time_is_converted(exports, november):
     row = exports.line(line_item_usage_start_date="2026-11-02T23:30:00-08:00")
     assert exports.bill(row).tally(november, ("day",)).rows[0].key == {"day": "2026-11-03"}
+
+
+RESERVED = "arn:aws:ec2:us-west-2:222222222222:capacity-reservation/cr-0123456789abcdef0"
+
+
+@pytest.mark.parametrize("meter", ["USW2-BoxUsage:trn1.32xlarge", "BoxUsage", ""])
+def test_focus_1_2_tells_empty_reserved_capacity_by_its_status(exports, november, keyed, meter):
+    """An hour of a reservation that an instance used and one that stood empty, each $21.50; a CUR says UnusedBox."""
+    said = {
+        "SkuMeter": meter,
+        "SkuPriceDetails": '{"InstanceType": "trn1.32xlarge"}',
+        "x_ServiceCode": "AmazonEC2",
+        "InvoiceId": "",
+    }
+    held = {**said, "CapacityReservationId": RESERVED, "BilledCost": "21.50", "EffectiveCost": "21.50"}
+    used = exports.focus(**held, CapacityReservationStatus="Used")
+    empty = exports.focus(**held | {"ResourceId": RESERVED, "CapacityReservationStatus": "Unused"})
+    bill = exports.bill(used, empty)
+    by_use = keyed(bill.tally(november, ("usage_type", "line")))
+    assert by_use == {(meter, "EC2"): "21.50", (meter.replace("BoxUsage", "UnusedBox") or "UnusedBox", "EC2"): "21.50"}
+    rates = bill.rates(exports.day.replace(day=5))
+    assert [(x.usd_per_hour, x.hours) for x in rates.by_type] == [(Decimal("21.5"), 1.0)]
+    assert {name: [x.usd_per_hour for x in prices] for name, prices in rates.by_reservation.items()} == {
+        RESERVED.rpartition("/")[2]: [Decimal("21.5")]
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "purchase"), [("On-Demand Capacity Reservation", "on-demand"), ("EC2 Capacity Blocks for ML", "capacity-block")]
+)
+def test_cur_2_columns_of_capacity_reservations_are_read(exports, november, keyed, kind, purchase):
+    """`INCLUDE CAPACITY RESERVATION DATA` adds the reservation's ARN, status (used, unused, reserved, cancelled) and type."""
+    held = {f"capacity_reservation_capacity_reservation_{name}": value for name, value in (("arn", RESERVED), ("type", kind))}
+    status = "capacity_reservation_capacity_reservation_status"
+    used = exports.line(cost="21.50", **held, **{status: "Used"})
+    unused = {"line_item_usage_type": "USW2-UnusedBox:trn1.32xlarge", "line_item_resource_id": RESERVED}
+    bill = exports.bill(used, exports.line(cost="21.50", **held, **{status: "Unused"}, **unused))
+    assert keyed(bill.tally(november, ("purchase", "usage_type"))) == {
+        (purchase, "USW2-BoxUsage:trn1.32xlarge"): "21.50",
+        (purchase, "USW2-UnusedBox:trn1.32xlarge"): "21.50",
+    }
+    assert list(bill.rates(exports.day.replace(day=5)).by_reservation) == [RESERVED.rpartition("/")[2]]

@@ -8,7 +8,7 @@ SELECT
     coalesce(region, '') AS region,
     coalesce(zone, '') AS zone,
     coalesce(service_code, service, '') AS service,
-    coalesce(x_usage_type, sku_usage_type, sku_meter, '') AS usage_type,
+    held_usage_type(coalesce(x_usage_type, sku_usage_type, sku_meter, ''), held_status) AS usage_type,
     coalesce(operation, '') AS operation,
     CASE WHEN service_code = 'AmazonEC2' OR service ILIKE '%Elastic Compute Cloud%' OR x_usage_type IS NOT NULL
         THEN coalesce(sku_instance_type, nullif(type_in(coalesce(x_usage_type, sku_usage_type, sku_meter)), ''), type_in(description), '')

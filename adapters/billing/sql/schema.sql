@@ -43,6 +43,11 @@ CREATE OR REPLACE MACRO type_in(t) AS
 CREATE OR REPLACE MACRO runs_instance(t) AS
     regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)');
 CREATE OR REPLACE MACRO holds_instance(t) AS regexp_matches(t, '(^|-)(UnusedBox|UnusedDed)(:|$)');
+-- FOCUS tells by CapacityReservationStatus that reserved capacity stood empty, where a CUR has the usage type UnusedBox.
+CREATE OR REPLACE MACRO held_usage_type(t, status) AS CASE
+    WHEN coalesce(status, '') NOT ILIKE 'unused' OR holds_instance(t) THEN t
+    WHEN runs_instance(t) THEN regexp_replace(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)', '\1UnusedBox')
+    ELSE 'UnusedBox' END;
 CREATE OR REPLACE MACRO reservation_in(t) AS nullif(regexp_extract(t, '\bcr-[0-9a-z-]+'), '');
 CREATE OR REPLACE MACRO thing_id(
     payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
