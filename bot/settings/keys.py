@@ -16,6 +16,7 @@ from bot.settings.readers import (
     interval,
     metric_names,
     port,
+    role,
     roles,
     source,
     speed,
@@ -121,6 +122,13 @@ KEYS: tuple[SettingKey, ...] = (
         "",
         "the external id that the trust policies of those roles ask for; none = it is not sent",
         external_id,
+    ),
+    SettingKey(
+        "aws.billing_role",
+        "TRNBOT_AWS_BILLING_ROLE",
+        "",
+        "ARN of the role under which the export, Athena and Cost Explorer are read; none = the bot's own",
+        role,
     ),
     SettingKey("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
     SettingKey(

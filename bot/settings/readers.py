@@ -28,6 +28,14 @@ def roles(text: str) -> tuple[str, ...]:
     return named
 
 
+def role(text: str) -> str:
+    """Read the ARN of one role, "" and `self` for none; raise `WrongInput` for another text."""
+    named = roles(text)
+    if len(named) > 1:
+        raise WrongInput(f"One role reads the bill; got {len(named)}.")
+    return "" if named in ((), ("self",)) else named[0]
+
+
 def external_id(text: str) -> str:
     """Read an external id as AWS allows it; raise `WrongInput`."""
     if text and not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text):

@@ -39,7 +39,9 @@ def opened(ports: Ports) -> Window:
         extent = ports.world.source.extent()
     prepared.result()
     if extent is None:
-        raise Unavailable("A live account has no end to replay to; record it first: trnbot record DIR.")
+        raise Unavailable(
+            "A live account has no end to replay to; record it first (trnbot record DIR), or set TRNBOT_SOURCE to it."
+        )
     return extent
 
 

@@ -23,6 +23,7 @@ from bot.wiring.environment import STATE
 from bot.wiring.lazy import AtMostEvery, Once
 
 if TYPE_CHECKING:
+    from adapters.aws.api.calls import Place
     from adapters.aws.bill.answers import ExplorerAnswers
     from adapters.aws.live.source import Live
     from adapters.billing.bill import BillOptions
@@ -54,12 +55,19 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     return _by_explorer(settings, live, folder / "cost-explorer")
 
 
+def _payer(settings: Settings, live: Live) -> Place:
+    """Return where the bill is read: often by a role of the account that pays, which is another than those that run."""
+    from adapters.aws.api.calls import Place
+
+    return Place(live.home, settings["aws.billing_role"])
+
+
 def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> ExplorerAnswers:
     """Return the keeper of Cost Explorer's answers, for the bill and for AWS's own outlook."""
-    from adapters.aws.api.calls import Place
     from adapters.aws.bill.answers import ExplorerAnswers
 
-    return ExplorerAnswers(live.calls, folder / "cost-explorer", Place(live.home), settings["aws.explorer_calls"])
+    place = _payer(settings, live)
+    return ExplorerAnswers(live.calls, folder / "cost-explorer", place, settings["aws.explorer_calls"])
 
 
 def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
@@ -112,7 +120,7 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     address = settings["aws.billing"]
     if not address:
         return bill
-    cache = ExportCache(live.calls, address, folder, live.home)
+    cache = ExportCache(live.calls, address, folder, _payer(settings, live))
     return FreshBilling(bill, cache.keep_fresh, cache.problems)
 
 
@@ -122,7 +130,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.billing.open import open_billing
 
     named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
-    copy = AthenaCopy(live.calls, *named, folder, live.home, day_query)
+    copy = AthenaCopy(live.calls, *named, folder, _payer(settings, live), day_query)
     (folder / "billing").mkdir(parents=True, exist_ok=True)
     bill = open_billing(folder, replace(_bill_options(settings), by_day="Athena", blocks=live.capacity_blocks))
     return FreshBilling(bill, copy.keep_fresh, copy.problems)

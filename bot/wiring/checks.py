@@ -39,7 +39,7 @@ def _account(opened: OpenedSource) -> Sequence[Check]:
 
 def _roles(settings: Settings) -> list[Check]:
     """Look at how roles are assumed: without an external id, whoever learns an ARN may have another bot's role read here."""
-    others = [role for role in settings["aws.roles"] if role != "self"]
+    others = {role for role in (*settings["aws.roles"], settings["aws.billing_role"]) if role not in {"", "self"}}
     if not others or settings["aws.external_id"]:
         return []
     remedy = "Ask for one in their trust policies (docs/aws.md), and set TRNBOT_AWS_EXTERNAL_ID to it."

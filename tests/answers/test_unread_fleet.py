@@ -5,9 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.answers.fleet.card import fleet_card, idle_card
+from bot.answers.fleet.command import fleet, idle
 from bot.answers.fleet.unread import with_age
 from bot.cards.card import Card, Text, Tone, plain
+from bot.errors import Unavailable
 from bot.model.reading import Gap, Reading
+from bot.model.request import Request, User
+from tests.belonging import MEMBER
+from tests.builders import ports_over
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GAP = "ec2 of 111122223333 in us-west-2 did not answer (ExpiredToken)."
@@ -35,6 +40,27 @@ def test_idle_nodes_of_an_unread_fleet_are_not_known_either():
 @pytest.mark.parametrize("draw", [lambda: fleet_card([], "", Reading(AT)), lambda: idle_card([], "", Reading(AT))])
 def test_a_fleet_that_was_read_and_has_no_node_is_said_to_have_none(draw):
     assert draw().title in {"No node is running", "No node stands idle"}
+
+
+class Unwatched:
+    """Stores of an account that is named in a line: nothing watched it."""
+
+    def load(self, now):
+        raise Unavailable("A live account has no end to replay to.")
+
+
+class Dear:
+    """A source that nobody may ask."""
+
+    def read(self, now):
+        raise AssertionError("metrics were paid for")
+
+
+@pytest.mark.parametrize("answer", [fleet, idle])
+async def test_a_named_account_is_refused_before_metrics_are_paid_for(answer):
+    ports = ports_over(Dear(), Unwatched())
+    with pytest.raises(Unavailable, match="no end to replay to"):
+        await answer(ports, Request("fleet", User("u"), AT, "terminal", MEMBER), "")
 
 
 def test_more_gaps_than_fit_are_counted():

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from adapters.aws.api.calls import Calls
+from adapters.aws.api.calls import Calls, Place
 from adapters.aws.bill.athena import AthenaCopy
 from adapters.billing.bill import BillOptions
 from adapters.billing.export_query import day_query
@@ -24,7 +24,7 @@ class Desk:
         world.now = NOON
         self.calls = Calls(lambda: world.now)
         self.copy = AthenaCopy(
-            self.calls, table, "primary", "s3://results/trnbot", folder, "us-west-2", day_query, lambda _: None
+            self.calls, table, "primary", "s3://results/trnbot", folder, Place("us-west-2"), day_query, lambda _: None
         )
         folder.mkdir(exist_ok=True)
         self.bill = open_billing(folder, BillOptions(by_day="Athena"))

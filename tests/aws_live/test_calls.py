@@ -1,19 +1,26 @@
 """Count, price and cap calls; take a broken account for what it is."""
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import botocore.session
 import pytest
 
-from adapters.aws.api.calls import TOKENS, Calls, Place, instant_of
+from adapters.aws.api.calls import TOKENS, Calls, Place, home_of, instant_of, is_sold_in, partition_of
+from adapters.aws.api.failures import CallState, sentence
 from adapters.aws.api.operations import operations
 from adapters.aws.api.policy import policy
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.config import LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
+from bot.model.window import month_of
 from bot.settings.settings import read_settings
+from bot.wiring.bills import open_account_bill
 from tests.aws_live.serialize import model
+from tests.aws_live.serving import BUCKET
 
 HOME = Place("us-west-2")
 OTHER = "arn:aws:iam::444455556666:role/trnbot-reader"
@@ -109,6 +116,55 @@ def test_every_role_is_assumed_with_the_external_id(world):
     asked = world.standin.assumed
     assert asked
     assert {(given["RoleArn"], given.get("ExternalId")) for given in asked} == {(OTHER, "trnbot-1f3a")}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"TRNBOT_AWS_BILLING": f"s3://{BUCKET}/billing"}, {"TRNBOT_AWS_ATHENA": "bills.cur"}, {}],
+    ids=["export", "Athena", "Cost Explorer"],
+)
+def test_the_bill_is_read_under_the_role_that_is_named_for_it(world, tmp_path, more):
+    settings = read_settings({"TRNBOT_AWS_BILLING_ROLE": OTHER, "TRNBOT_AWS_EXTERNAL_ID": "trnbot-1f3a", **more})
+    live = world.live(external_id="trnbot-1f3a")
+    (world.now,) = world.ticks(2, 2)
+    open_account_bill(settings, live, tmp_path).tally(month_of(world.now), ())
+    assert {(given["RoleArn"], given.get("ExternalId")) for given in world.standin.assumed} == {(OTHER, "trnbot-1f3a")}
+
+
+@pytest.mark.parametrize(
+    ("region", "homes"),
+    [
+        ("us-west-2", {"pricing": "us-east-1", "ce": "us-east-1", "sts": "us-west-2", "ec2": "us-west-2"}),
+        ("cn-north-1", {"pricing": "cn-northwest-1", "ce": "cn-northwest-1", "sts": "cn-north-1", "ec2": "cn-north-1"}),
+        ("us-gov-east-1", {"ce": "us-gov-west-1", "sts": "us-gov-east-1", "ec2": "us-gov-east-1"}),
+    ],
+)
+def test_a_region_is_served_within_its_own_partition(region, homes):
+    """Each place that is asked exists: botocore has an endpoint of the service there, or the service is one of all regions."""
+    assert {service: home_of(service, region) for service in homes} == homes
+    session = botocore.session.get_session()
+    for service, home in homes.items():
+        assert home in session.get_available_regions(service, partition_of(region)) or service == "ce"
+    assert is_sold_in("pricing", region) is ("pricing" in homes)
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-us-gov", "aws-cn"])
+def test_the_policy_can_be_written_for_each_partition(partition):
+    resources = json.dumps([x["Resource"] for x in policy(partition)["Statement"]])
+    assert set(re.findall(r"arn:([\w-]+):", resources)) == {partition}
+
+
+@pytest.mark.parametrize(
+    ("operation", "state", "remedy"),
+    [
+        (("service-quotas", "list_service_quotas"), CallState.THROTTLED, "it is read again within the hour."),
+        (("service-quotas", "list_service_quotas"), CallState.BROKEN, "it is tried again within the hour."),
+        (("ec2", "describe_instances"), CallState.THROTTLED, "it is read again at the next tick."),
+        (("s3", "get_object"), CallState.DENIED, "and kms:Decrypt of the key where the bucket is sealed with SSE-KMS."),
+    ],
+)
+def test_a_failure_says_when_it_is_tried_again_and_what_to_allow(operation, state, remedy):
+    assert sentence(operations()[operation], "us-west-2", state, "X").endswith(remedy)
 
 
 def test_the_policy_names_every_role_by_its_arn():

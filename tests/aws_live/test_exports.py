@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from adapters.aws.api.calls import Calls
+from adapters.aws.api.calls import Calls, Place
 from adapters.aws.bill.exports import ExportCache
 from bot.errors import Unavailable, WrongInput
 
@@ -29,7 +29,7 @@ class Bucket:
         self.s3.put_object(Bucket="exports", Key=key, Body=text.encode())
 
     def cache(self, address: str = "s3://exports/cur") -> ExportCache:
-        return ExportCache(self.calls, address, self.folder, "us-east-1")
+        return ExportCache(self.calls, address, self.folder, Place("us-east-1"))
 
     def copied(self) -> dict[str, str]:
         files = (p for p in self.folder.rglob("*") if p.is_file() and not p.name.startswith("."))

@@ -28,8 +28,8 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     live.read(now)
     live.settle(now)
     assert all(ok for _, ok, _ in live.events.examined())
-    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", "us-east-1").refresh()
-    AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", "us-west-2", day_query).refresh(now)
+    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", Place("us-east-1")).refresh()
+    AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", Place("us-west-2"), day_query).refresh(now)
     Explorer(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
     assert OutlookPoller(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).refresh(now) == ()
     assert set(world.standin.called) == {declared.action for declared in operations().values()}

@@ -37,7 +37,7 @@ class AthenaCopy:
     workgroup: str
     output: str
     folder: Path
-    region: str
+    place: Place
     query: Query
     sleep: Callable[[float], None] = time.sleep
     _failed: datetime | None = None
@@ -50,7 +50,6 @@ class AthenaCopy:
             raise WrongInput(f"'{self.table}' names no Athena table; write DATABASE.TABLE.")
         if self.output and not self.output.startswith("s3://"):
             raise WrongInput(f"'{self.output}' is no place for Athena's results; write s3://BUCKET/PREFIX.")
-        self._place = Place(self.region)
 
     def keep_fresh(self) -> None:
         """Refresh the months that are due; a failure leaves the copy as it was and is tried again after half an hour."""
@@ -91,7 +90,7 @@ class AthenaCopy:
         """Return the table's columns with their types, and the names of its partition keys."""
         database, _, name = self.table.partition(".")
         given: dict[str, Any] = {"CatalogName": "AwsDataCatalog", "DatabaseName": database, "TableName": name}
-        table = self.calls.call(self._place, "athena", "get_table_metadata", **given)["TableMetadata"]
+        table = self.calls.call(self.place, "athena", "get_table_metadata", **given)["TableMetadata"]
         columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
         return columns, [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
@@ -100,16 +99,16 @@ class AthenaCopy:
         given: dict[str, Any] = {"QueryString": query, "WorkGroup": self.workgroup}
         if self.output:
             given["ResultConfiguration"] = {"OutputLocation": self.output}
-        named = str(self.calls.call(self._place, "athena", "start_query_execution", **given)["QueryExecutionId"])
+        named = str(self.calls.call(self.place, "athena", "start_query_execution", **given)["QueryExecutionId"])
         self._await(named)
-        for page in self.calls.pages(self._place, "athena", "get_query_results", QueryExecutionId=named):
+        for page in self.calls.pages(self.place, "athena", "get_query_results", QueryExecutionId=named):
             for row in page["ResultSet"]["Rows"]:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
 
     def _await(self, named: str) -> None:
         """Wait until the query has succeeded, and price the bytes it scanned; raise `Unavailable` if it fails or drags on."""
         for wait in _WAITS:
-            execution = self.calls.call(self._place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
+            execution = self.calls.call(self.place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
             status = execution["QueryExecution"].get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):

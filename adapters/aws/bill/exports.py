@@ -35,13 +35,13 @@ class ExportCache:
     calls: Calls
     address: str
     folder: Path
-    region: str
+    place: Place
+    """The region, and the role whose account the bucket lets in."""
 
     def __post_init__(self) -> None:
         """Read the address."""
         self._bucket, prefix = bucket_and_prefix(self.address, "a billing export")
         self._prefix = prefix.strip("/")
-        self._place = Place(self.region)
         self._next: datetime | None = None
         self._foreign: list[str] = []
 
@@ -90,7 +90,7 @@ class ExportCache:
         """Return the ETag of every file of the export that counts, by key."""
         members: dict[str, Mapping[str, Any]] = {}
         given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": f"{self._prefix}/" if self._prefix else ""}
-        for page in self.calls.pages(self._place, "s3", "list_objects_v2", **given):
+        for page in self.calls.pages(self.place, "s3", "list_objects_v2", **given):
             members |= {str(x["Key"]): x for x in page.get("Contents", ()) if not str(x["Key"]).endswith(_BESIDE)}
         before, self._foreign = self._foreign, sorted(key for key in members if not key.endswith(_ENDINGS))
         if self._foreign != before:
@@ -110,7 +110,7 @@ class ExportCache:
     def _fetch(self, key: str, number: int) -> Path:
         """Return a whole file under a name that the billing adapter does not read."""
         part = self.folder / f".part-{number}"
-        answer = self.calls.call(self._place, "s3", "get_object", Bucket=self._bucket, Key=key)
+        answer = self.calls.call(self.place, "s3", "get_object", Bucket=self._bucket, Key=key)
         try:
             with part.open("wb") as file:
                 for block in answer["Body"].iter_chunks(1 << 20):

@@ -95,8 +95,8 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     """Return every node with its state, utilization over the last hour and price; may block."""
+    memory = ports.stores.alerts.load(request.at)  # first: where nobody watches it is refused, before metrics are paid for
     reading = Watch(ports, ()).read(request.at)
-    memory = ports.stores.alerts.load(request.at)
     states = ports.world.detect(reading, ports.policy, memory.alerts).states
     pricing = Pricing(ports).at(request.at)
     used = _used(reading.frame("node"))
