@@ -1,9 +1,22 @@
-"""Name the metrics of a CloudWatch namespace that an installation chose itself, such as neuron-monitor's on plain EC2."""
+"""Name where metrics are read, and those of a CloudWatch namespace that an installation chose itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MetricsSurface(StrEnum):
+    """Name where an account's NeuronCore metrics are read."""
+
+    AUTO = "auto"
+    """Of each node where it reports: by GetMetricData first, as that is read without asking anything more."""
+    CLOUDWATCH = "cloudwatch"
+    """By GetMetricData: the classic namespace of Container Insights."""
+    PROMQL = "promql"
+    """By PromQL: CloudWatch's OTel store, or a Prometheus server."""
+
 
 UNITS: Mapping[str, Mapping[str, float]] = {
     "ratio": {"percent": 0.01, "ratio": 1.0},

@@ -14,7 +14,7 @@ import pytest
 from botocore.loaders import JSONFileLoader
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, ReadTiming
+from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, MetricsSource, ReadTiming
 from adapters.aws.live.source import Live
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
@@ -64,7 +64,7 @@ def live_config(**given: Any) -> LiveConfig:
     def of(record: type) -> Any:
         return record(**{field.name: given.pop(field.name) for field in fields(record) if field.name in given})
 
-    parts = of(ReadingConfig), of(ReadTiming), of(AccountAccess), of(CallLimits), of(ExtraSources)
+    parts = of(ReadingConfig), of(ReadTiming), of(AccountAccess), of(CallLimits), of(ExtraSources), of(MetricsSource)
     return LiveConfig(*parts, **given)
 
 
@@ -75,6 +75,7 @@ class World:
     standin: StandIn
     extent: Window
     now: datetime
+    endpoint: str = ""
 
     def live(self, **more: Any) -> Live:
         given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now, "pause": _no_pause} | more
@@ -96,7 +97,8 @@ def served(tiny: Path) -> Iterator[World]:
     made = World(None, recording.extent(), datetime(2026, 11, 17, tzinfo=UTC))  # type: ignore[arg-type] - set below
     made.standin = StandIn(tiny, lambda: made.now)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", made.standin.start())
+        made.endpoint = made.standin.start()
+        patch.setenv("AWS_ENDPOINT_URL", made.endpoint)
         patch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
         patch.setenv("AWS_CONFIG_FILE", "/nonexistent")

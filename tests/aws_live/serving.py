@@ -11,7 +11,7 @@ from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 from tests.aws_live.costs import NoData
 from tests.aws_live.faults import error_of
@@ -67,6 +67,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _serve(self, body: bytes) -> None:
         found = _SCOPE.search(self.headers.get("Authorization", ""))
+        if "/api/v1/" in self.path:
+            return self._promql(body, *(found.groups() if found else ("", "", "prometheus")))
         if not found:
             return self._send(403, b"<Error><Code>MissingAuthenticationToken</Code></Error>", "text/xml")
         key, region, signed = found.groups()
@@ -92,6 +94,23 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0")
         self._send(200, *body_of(service, operation, answer, self.world.shift))
         return None
+
+    def _promql(self, body: bytes, key: str, region: str, signed: str) -> None:
+        """Answer by PromQL: CloudWatch's OTel store where the call is signed, else a Prometheus that scrapes the exporter."""
+        url = urlsplit(self.path)
+        operation = "GetLabels" if "/label/" in url.path else "QueryMetrics"
+        action = f"{_SERVICES.get(signed, signed)}:{operation}"
+        fault = self.world.faults.of(action, key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT, region, {})
+        if fault:
+            self.world.failed[fault] += 1
+            if fault != "truncated":
+                return self._fail("promql", fault)
+            self._cut = True
+        else:
+            self.world.called[action] += 1
+        given = parse_qs(body.decode() or url.query)
+        answer = self.world.query(signed, region, url.path, given)
+        return self._send(200, json.dumps(answer).encode(), "application/json")
 
     def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
         if service == "s3":

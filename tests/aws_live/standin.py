@@ -24,8 +24,10 @@ from typing import Any
 
 from tests.aws_live.cloudwatch import CloudWatch
 from tests.aws_live.costs import Costs
+from tests.aws_live.exporter import EXPORTER, OTEL, samples
 from tests.aws_live.faults import Faults
 from tests.aws_live.grouped import LogGroups
+from tests.aws_live.promql import PromqlStore
 from tests.aws_live.queues import Queue
 from tests.aws_live.serialize import model
 from tests.aws_live.serving import ACCOUNT, BUCKET, Handler, Server
@@ -43,6 +45,9 @@ class StandIn:
         self.queue = Queue()
         self.trail: list[dict[str, Any]] = []
         """Events that are found by their name alone: they made nothing."""
+        self.published: set[str] = {"classic"}
+        """Where NeuronCore metrics are: classic, otel, prometheus."""
+        self._stores: dict[tuple[str, str], PromqlStore] = {}
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
         self.called: Counter[str] = Counter()
@@ -75,6 +80,27 @@ class StandIn:
         """Return what brings the recording's end `hours_left` after `now`, in whole steps of five minutes."""
         last = max(one.rows[-1, 0] for region in self.cloudwatch.series.values() for one in region.values())
         return timedelta(seconds=(now.timestamp() + hours_left * 3600 - last) // 300 * 300)
+
+    def publish(self, *surfaces: str) -> None:
+        """Let NeuronCore metrics be there alone: classic (GetMetricData), otel (CloudWatch by PromQL), prometheus."""
+        self.published = set(surfaces)
+        if "classic" not in surfaces:
+            for region, series in self.cloudwatch.series.items():
+                self.store("otel", region), self.store("prometheus", region)
+                self.cloudwatch.series[region] = {key: x for key, x in series.items() if key[0] != "ContainerInsights"}
+
+    def store(self, surface: str, region: str) -> PromqlStore:
+        """Return what a Prometheus has of a region."""
+        if (surface, region) not in self._stores:
+            published = self.cloudwatch.series.get(region, {})
+            self._stores[surface, region] = PromqlStore(list(samples(published, OTEL if surface == "otel" else EXPORTER)))
+        return self._stores[surface, region]
+
+    def query(self, signed: str, region: str, path: str, given: dict[str, list[str]]) -> dict[str, Any]:
+        surface = "otel" if signed == "monitoring" else "prometheus"
+        with self._lock:
+            store = self.store(surface, region or min(self.cloudwatch.series)) if surface in self.published else PromqlStore([])
+            return store.answer(path, given, self.shift.total_seconds(), self.clock().timestamp())
 
     def answer(self, service: str, operation: str, region: str, key: str, given: dict[str, Any]) -> dict[str, Any]:
         with self._lock:

@@ -17,11 +17,13 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
 from adapters.aws.api.failures import FAILURES, CallState, CallStates, TimedOut, code_of, sentence, state_of, with_timeout
 from adapters.aws.api.operations import DETAIL_RANK, Operation, operations, price_of, stops_at
+from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.usage import CallCounts, UsageMeter, exposition
 from bot.errors import Unavailable
 from bot.model.reading import Gap
@@ -103,12 +105,15 @@ class Calls:
         stopwatch: Callable[[], float] = time.monotonic,
         attempts: int = ATTEMPTS,
         external_id: str = "",
+        server: PrometheusServer = OTEL_STORE,
     ) -> None:
         self.states = CallStates(clock)
         self.meter = UsageMeter(clock, daily_usd, usage)
         self.clock, self.stopwatch, self.until = clock, stopwatch, math.inf
         """`until`: when, by the stopwatch, nothing is waited for any more."""
-        self._config = _config(attempts)
+        self.server = server
+        """What is asked by PromQL."""
+        self._config, self._attempts = _config(attempts), attempts
         self._external_id = external_id
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock = Lock()
@@ -212,9 +217,20 @@ class Calls:
                 return client
         keys, expires = self._assumed(place) if place.role else ({}, None)
         with self._lock:
-            made = _session().client(service, region_name=region, config=self._config, **keys)
+            made = self._opened(service, region, keys)
             self._clients[key] = (made, expires)
             return made
+
+    def _opened(self, service: str, region: str, keys: Mapping[str, str]) -> Any:
+        """Return a client: boto3's, or one of a server that is asked by PromQL."""
+        session = _session()
+        if service not in SERVICES:
+            return session.client(service, region_name=region, config=self._config, **keys)
+        url = self.server.url
+        if service == OTEL:
+            url = session.client("cloudwatch", region_name=region, config=self._config, **keys).meta.endpoint_url
+        credentials = Credentials(*keys.values()) if keys else session.get_credentials()
+        return PromqlClient(url.rstrip("/"), self.server.signer(region, credentials), self._attempts)
 
     def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
         own = Place(place.region)

@@ -91,7 +91,7 @@ def sentence(declared: Operation, where: str, state: CallState, code: str) -> st
     again = "within the hour" if declared.optional else "at the next tick"
     sealed = ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS" if declared.action == "s3:GetObject" else ""
     remedy = {
-        CallState.DENIED: f"allow {declared.action} (deploy/iam-policy.json){sealed}",
+        CallState.DENIED: f"allow {' and '.join(declared.allowed) or 'it there'} (deploy/iam-policy.json){sealed}",
         CallState.EXPIRED: "renew the credentials",
         CallState.THROTTLED: f"it is read again {again}",
     }.get(state, f"it is tried again {again}")

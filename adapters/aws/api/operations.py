@@ -13,6 +13,10 @@ DETAIL_RANK = 5
 """Rank of looking at the parts of one node: the first to stop, as each series costs as much as any other."""
 
 
+NO_ACTION = "NONE"
+"""Stands for the resource of an operation that IAM has no action for: what it needs stands in `grants.csv`."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """Declare one operation: `member` must be in every answer; the higher `optional`, the sooner the budget stops it.
@@ -34,6 +38,11 @@ class Operation:
     def name(self) -> str:
         """Return the operation as IAM writes it, such as `ec2:DescribeInstances`."""
         return self.action
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Return the actions that IAM must allow for it; some operations have no action of their own."""
+        return (self.action,) if self.resource != NO_ACTION else tuple(x.action for x in grants() if x.under == self.action)
 
 
 @cache

@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from adapters.aws.api.operations import grants, operations
+from adapters.aws.api.operations import NO_ACTION, grants, operations
 
 _RESOURCES: dict[str, str | list[str]] = {
     "BUCKET": ["arn:aws:s3:::YOUR-BILLING-BUCKET", "arn:aws:s3:::YOUR-STREAM-BUCKET"],
@@ -17,6 +17,7 @@ _RESOURCES: dict[str, str | list[str]] = {
     "LOGS": "arn:aws:logs:YOUR-REGION:YOUR-ACCOUNT:log-group:YOUR-LOG-GROUP:*",
     "KEYS": "arn:aws:kms:YOUR-REGION:YOUR-ACCOUNT:key/YOUR-BUCKETS-KEY",
     "QUEUES": "arn:aws:sqs:YOUR-REGION:YOUR-ACCOUNT:YOUR-EVENT-QUEUE",
+    "WORKSPACE": "arn:aws:aps:YOUR-REGION:YOUR-ACCOUNT:workspace/YOUR-PROMETHEUS-WORKSPACE",
     "ROLES": ["arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader", "arn:aws:iam::YOUR-SECOND-ACCOUNT:role/trnbot-reader"],
 }
 """What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""
@@ -24,11 +25,12 @@ _RESOURCES: dict[str, str | list[str]] = {
 
 def policy(partition: str = "aws") -> dict[str, Any]:
     """Return the policy document: one statement for each service and resource, its ARNs of a partition."""
-    actions_of: dict[tuple[str, str], list[str]] = defaultdict(list)
+    actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     for declared in operations().values():
-        actions_of[declared.action.partition(":")[0], declared.resource].append(declared.action)
+        if declared.resource != NO_ACTION:
+            actions_of[declared.action.partition(":")[0], declared.resource].add(declared.action)
     for grant in grants():
-        actions_of[grant.action.partition(":")[0], grant.resource].append(grant.action)
+        actions_of[grant.action.partition(":")[0], grant.resource].add(grant.action)
     statements = [
         {
             "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title().replace("_", "")),

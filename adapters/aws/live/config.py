@@ -11,8 +11,10 @@ from pathlib import Path
 import boto3
 
 from adapters.aws.api.calls import ATTEMPTS, Place
+from adapters.aws.api.promql import OTEL_STORE, PrometheusServer
 from adapters.aws.config import ReadingConfig
 from bot.errors import WrongInput
+from bot.model.metric_names import MetricsSurface
 from bot.ports import Clock
 
 OWN = "self"
@@ -66,6 +68,14 @@ class ExtraSources:
 
 
 @dataclass(frozen=True)
+class MetricsSource:
+    """Say where NeuronCore metrics are read, and which server answers PromQL."""
+
+    surface: MetricsSurface = MetricsSurface.AUTO
+    server: PrometheusServer = OTEL_STORE
+
+
+@dataclass(frozen=True)
 class ReadTiming:
     """Hold the clocks, and the share of an interval that a tick may take."""
 
@@ -85,5 +95,6 @@ class LiveConfig:
     access: AccountAccess = AccountAccess()
     limits: CallLimits = CallLimits()
     extra: ExtraSources = ExtraSources()
+    metrics: MetricsSource = MetricsSource()
     journal: Path | None = None
     """A folder where changed answers are kept over restarts, and for recordings."""

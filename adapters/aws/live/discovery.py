@@ -9,15 +9,22 @@ from typing import Any
 
 from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.operations import DETAIL_RANK
+from adapters.aws.live.promql import PromqlLister
 from adapters.aws.metrics.catalogue import Catalogue, Target
 from adapters.aws.metrics.points import MetricSeries, labels_of
+from adapters.aws.metrics.promql import NAMESPACE as PROMQL
+from bot.errors import Unavailable
 from bot.model.labels import Labels
+from bot.model.metric_names import MetricsSurface
 from bot.model.reading import CORE_METRICS
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
 """What the names of metrics begin with that only nodes with an accelerator have."""
 REPORTS = "neuron-monitor"
 """Stands for reports in files: no namespace of CloudWatch."""
+_ELSEWHERE = (REPORTS, PROMQL)
+CLASSIC = "ContainerInsights"
+"""The namespace of the agents that write NeuronCore metrics for GetMetricData."""
 _CLOSE = ("core", "device")
 """Kinds that are read of suspicious nodes only."""
 _Wanted = Callable[[tuple[Target, ...]], bool]
@@ -26,7 +33,7 @@ _Wanted = Callable[[tuple[Target, ...]], bool]
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
     own = {pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace}
-    return sorted({(n, m) for (n, m, _), targets in catalogue.shapes.items() if n != REPORTS and _whole(targets)} | own)
+    return sorted({(n, m) for (n, m, _), targets in catalogue.shapes.items() if n not in _ELSEWHERE and _whole(targets)} | own)
 
 
 SeriesByName = dict[tuple[str, str], set[MetricSeries]]
@@ -47,6 +54,8 @@ class SeriesLister:
 
     calls: Calls
     catalogue: Catalogue
+    promql: PromqlLister
+    surface: MetricsSurface = MetricsSurface.AUTO
 
     def discover(
         self, place: Place, fleet: PlaceFleet, *, recent: bool, partial: SeriesByName | None = None
@@ -56,8 +65,27 @@ class SeriesLister:
         Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
         for three hours, else two weeks count. `partial` keeps what was listed before a failure: only the rest is asked again.
         """
-        listed = self.listed(place, metric_names(self.catalogue), recent=recent, partial=partial)
-        return worth_reading(listed, fleet, self.catalogue)
+        names = metric_names(self.catalogue)
+        if self.surface is MetricsSurface.PROMQL:
+            names = [pair for pair in names if pair[0] != CLASSIC]
+        series = worth_reading(self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue)
+        if self.surface is MetricsSurface.CLOUDWATCH:
+            return series
+        return series | self._queried(place, fleet, _heard(series), recent=recent)
+
+    def _queried(self, place: Place, fleet: PlaceFleet, heard: frozenset[str], *, recent: bool) -> set[MetricSeries]:
+        """Return the series that are read by PromQL: of the nodes that CloudWatch's classic namespace does not hear."""
+        if fleet.instances and fleet.instances <= heard:
+            return set()
+        try:
+            reporting = self.promql.instances(place, recent=recent) - heard
+            # One server may tell of several places, and of machines that are none of this account.
+            mine = reporting & fleet.instances if self.calls.server.url and fleet.instances else reporting
+            return self.promql.discover(place, mine)
+        except Unavailable:
+            if self.surface is MetricsSurface.AUTO and not self.calls.server.url:
+                return set()
+            raise
 
     def listed(
         self, place: Place, wanted: Iterable[tuple[str, str]], *, recent: bool, partial: SeriesByName | None = None
@@ -82,6 +110,8 @@ class SeriesLister:
 
         They are optional: where the day's budget is spent they are not asked for.
         """
+        if self.promql.reads(place, instance):
+            return self.promql.details(place, instance)
         series: set[MetricSeries] = set()
         for namespace, metric, dimension in sorted(_detail_metrics(self.catalogue)):
             of = [{"Name": dimension, "Value": instance}]
@@ -94,7 +124,9 @@ class SeriesLister:
 def _detail_metrics(catalogue: Catalogue) -> set[tuple[str, str, str]]:
     """Return namespace, metric name and instance dimension of each metric that cores and devices report."""
     near = {
-        (n, m, "InstanceId") for (n, m, d), to in catalogue.shapes.items() if n != REPORTS and "InstanceId" in d and _near(to)
+        (n, m, "InstanceId")
+        for (n, m, d), to in catalogue.shapes.items()
+        if n not in _ELSEWHERE and "InstanceId" in d and _near(to)
     }
     if own := catalogue.own:
         near |= {(own.namespace, meaning.name, own.instance) for meaning in own.meanings if meaning.metric in CORE_METRICS}
@@ -123,6 +155,12 @@ def details_of(listed: Iterable[MetricSeries], instances: Collection[str], catal
     """Keep the series of cores and devices of some nodes."""
     meant = [(x, targets) for x in listed if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
     return {series for series, targets in meant if labels_of(series, targets[-1]).instance in instances}
+
+
+def _heard(series: Iterable[MetricSeries]) -> frozenset[str]:
+    """Return the instances whose NeuronCores the classic namespace tells of."""
+    mine = (x for x in series if x.namespace == CLASSIC and x.metric.startswith("node_neuron"))
+    return frozenset(dict(one.dimensions).get("InstanceId", "") for one in mine) - {""}
 
 
 def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:

@@ -10,7 +10,8 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.events.queue import EventPoller
 from adapters.aws.live.discovery import PlaceFleet, SeriesLister, worth_reading
 from adapters.aws.live.poller import MetricPoller
-from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, fetch, plan_requests
+from adapters.aws.live.promql import fetch
+from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, plan_requests
 from adapters.aws.live.stream import Streams
 from adapters.aws.logs.poller import LogPoller
 from adapters.aws.metrics.points import labels_of
@@ -37,6 +38,7 @@ class Examined(Protocol):
     calls: Calls
     streams: Streams
     metrics: MetricPoller
+    lister: SeriesLister
     logs: LogPoller
     events: EventPoller
 
@@ -102,7 +104,7 @@ def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
     """Check the metrics of the own namespace: which report, of how many instances, and whether values fit their units."""
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
     mine = [(own.namespace, meaning.name) for meaning in own.meanings]
-    listed = SeriesLister(live.calls, catalogue).listed(place, mine, recent=True)
+    listed = live.lister.listed(place, mine, recent=True)
     series = worth_reading(listed, live.fleet(place), catalogue)
     if not series:
         remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."

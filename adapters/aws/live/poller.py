@@ -16,6 +16,7 @@ from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.history import KEPT
 from adapters.aws.api.limits import DatapointPace
 from adapters.aws.live.discovery import SeriesLister
+from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import (
     MOST_QUERIES,
     MetricRequest,
@@ -23,7 +24,6 @@ from adapters.aws.live.requests import (
     SeriesBook,
     SeriesValues,
     Watermark,
-    fetch,
     plan_requests,
 )
 from adapters.aws.metrics.points import MetricSeries, Points

@@ -13,9 +13,9 @@ import orjson
 from adapters.aws.api.calls import Place
 from adapters.aws.api.history import file_of
 from adapters.aws.inventory.identities import Aliases, with_trimmed_events
-from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.poller import detail_spans
-from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, fetch, plan_requests
+from adapters.aws.live.promql import fetch
+from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
@@ -120,7 +120,7 @@ class _Recorder:
     def write_metrics(self, place: Place) -> int:
         """Write the metrics of a place, some hours a file; return how many points."""
         book = self.live.metrics.book
-        series = SeriesLister(self.live.calls, book.catalogue).discover(place, self.live.fleet(place), recent=False)
+        series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
         book.enter(series, int(self.start.timestamp()))
         numbers = sorted(book.number(one) for one in series)
         watched = list(self._watched(place))
@@ -154,7 +154,7 @@ class _Recorder:
 
     def _watched(self, place: Place) -> Iterator[tuple[int, int, list[int]]]:
         """Yield begin and end of each time that the watch read the details of a node of the place, and the series of those."""
-        book, lister = self.live.metrics.book, SeriesLister(self.live.calls, self.live.metrics.book.catalogue)
+        book, lister = self.live.metrics.book, self.live.lister
         instances = self.live.fleet(place).instances
         for instance, spans in detail_spans(self.live.responses.journal).items():
             if instance not in instances:

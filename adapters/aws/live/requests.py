@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,8 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.limits import limit_of
 from adapters.aws.metrics.catalogue import Catalogue, Statistic, Target, standard
 from adapters.aws.metrics.points import Ints, MetricSeries, Points, sound
+from adapters.aws.metrics.promql import NAMESPACE as PROMQL
+from adapters.aws.metrics.promql import SampleCounts
 from bot.model.frame import Doubles
 
 LATE_SECONDS = 900
@@ -73,6 +75,8 @@ class SeriesBook:
     marks: list[Watermark] = field(default_factory=list)
     active: set[int] = field(default_factory=set)
     catalogue: Catalogue = field(default_factory=standard)
+    samples: dict[Place, SampleCounts] = field(default_factory=dict)
+    """What queries by PromQL about each place look at."""
     _numbers: dict[MetricSeries, int] = field(default_factory=dict)
 
     def enter(self, listed: Iterable[MetricSeries], since: int) -> list[int]:
@@ -97,6 +101,8 @@ class SeriesBook:
 
 MOST_QUERIES = limit_of("cloudwatch", "get_metric_data", "queries")
 MOST_POINTS = limit_of("cloudwatch", "get_metric_data", "datapoints")
+MOST_SERIES = limit_of("promql", "query_range", "series") * 4 // 5
+"""Things asked for by PromQL at a time: an answer with as many series as there can be would not tell that it is whole."""
 ALL = ("SampleCount", "Sum", "Maximum", "Minimum")
 _NEEDED = {
     Statistic.LEVEL: ("SampleCount", "Sum"),
@@ -178,7 +184,10 @@ def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope:
         if start < scope.end:
             by_start[start].append(number)
     for start, together in sorted(by_start.items(), reverse=True):
-        wanted = [(n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in together]
+        queried = {n for n in together if book.series[n].namespace == PROMQL}
+        yield from _queries(book, sorted(queried), MetricRequest(place, start, scope.end, scope.period, (), ()))
+        polled = [n for n in together if n not in queried]
+        wanted = [(n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in polled]
         fitting = MOST_POINTS // _points(start, scope.end, scope.period)
         for chunk in _chunks(wanted, min(scope.most_queries, fitting)):
             series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
@@ -188,6 +197,16 @@ def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope:
 def _points(start: int, end: int, period: int) -> int:
     """Return how many points one query may have in a time; CloudWatch rounds its begin down."""
     return -(-end // period) - start // period
+
+
+def _queries(book: SeriesBook, numbers: Sequence[int], like: MetricRequest) -> Iterator[MetricRequest]:
+    """Yield requests by PromQL: one metric of one kind of thing each, of some hundred things."""
+    alike: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+    for number in numbers:
+        alike[book.series[number].metric, book.series[number].names].append(number)
+    for together in alike.values():
+        for first in range(0, len(together), MOST_SERIES):
+            yield replace(like, numbers=tuple(together[first : first + MOST_SERIES]))
 
 
 def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
@@ -200,10 +219,11 @@ def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterato
             chunk, queries = [], 0
         chunk.append((number, statistics))
         queries += len(statistics)
-    yield chunk
+    if chunk:
+        yield chunk
 
 
-def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
+def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
     """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is left out."""
     queries = [
         _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)

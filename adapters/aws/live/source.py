@@ -25,6 +25,7 @@ from adapters.aws.live.doctor import examine
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.last_reading import LastReading
 from adapters.aws.live.poller import DetailPoller, MetricPoller, NewPoints
+from adapters.aws.live.promql import PromqlLister
 from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, Streams
 from adapters.aws.logs.logbook import node_names
@@ -70,6 +71,7 @@ class Live:
             stopwatch=timing.stopwatch,
             attempts=config.limits.attempts,
             external_id=config.access.external_id,
+            server=config.metrics.server,
         )
         listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams]
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
@@ -78,12 +80,12 @@ class Live:
         self.events = EventPoller(calls, self.responses, tuple(map(read_event_queue, config.extra.events)))
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
-        self._lister = SeriesLister(calls, catalogue)
         book, first, history = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds()), reading.history_seconds
+        self.lister = SeriesLister(calls, catalogue, PromqlLister(calls, catalogue, book.samples), config.metrics.surface)
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
         self.metrics = MetricPoller(calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause)
         self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
-        self.details = DetailPoller(self._lister, self.metrics, config.journal)
+        self.details = DetailPoller(self.lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: _LiveReading | None = None
@@ -277,7 +279,7 @@ class Live:
             if before and now - before < wait:
                 continue
             try:
-                series = self._lister.discover(place, self.fleet(place), recent=before is not None, partial=self._partial[place])
+                series = self.lister.discover(place, self.fleet(place), recent=before is not None, partial=self._partial[place])
             except Unavailable as error:
                 yield place.gap(str(error))
             else:

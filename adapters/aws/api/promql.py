@@ -1,0 +1,136 @@
+"""Ask Prometheus's query API: CloudWatch's OTel store and Amazon Managed Prometheus signed, any other server without."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies
+
+_MANAGED = re.compile(r"https://(?:[\w-]+\.)*aps-workspaces(?:-fips)?\.([a-z0-9-]+)\.")
+OTEL, MANAGED, PLAIN = "promql", "aps", "prometheus"
+"""The services that are asked by PromQL: CloudWatch's OTel store, Amazon Managed Prometheus, any other server."""
+SERVICES = (OTEL, MANAGED, PLAIN)
+_PASSING = (429, 500, 502, 503, 504)
+_CODES = {401: "AuthFailure", 403: "AccessDenied", 429: "Throttling"}
+
+
+@dataclass(frozen=True)
+class PrometheusServer:
+    """Name the server that is asked by PromQL: CloudWatch's OTel store of each region where no address is given."""
+
+    url: str = ""
+    token: str = field(default="", repr=False)
+    """Shown as a bearer token to a server that is not AWS's, "" for none."""
+
+    @property
+    def service(self) -> str:
+        """Return the service that calls are declared and priced under."""
+        if not self.url:
+            return OTEL
+        return MANAGED if _MANAGED.match(self.url) else PLAIN
+
+    @property
+    def surface(self) -> str:
+        """Return whose names its metrics have: `otel` or `prometheus`."""
+        return "prometheus" if self.url else "otel"
+
+    def signer(self, region: str, credentials: Any) -> Callable[[AWSRequest], None]:
+        """Return what proves to the server who asks: a signature for AWS's own, a token for another."""
+        if self.service == PLAIN:
+            return self._show_token
+        if credentials is None:
+            raise NoCredentialsError
+        managed = _MANAGED.match(self.url)
+        named, where = ("aps", managed[1]) if managed else ("monitoring", region)
+        return lambda request: SigV4Auth(credentials, named, where).add_auth(request)
+
+    def _show_token(self, request: AWSRequest) -> None:
+        if self.token:
+            request.headers["Authorization"] = f"Bearer {self.token}"
+
+
+OTEL_STORE = PrometheusServer()
+
+
+@dataclass
+class PromqlClient:
+    """Ask one server; the methods are called as those of boto3's clients are, and fail as they do."""
+
+    url: str
+    sign: Callable[[AWSRequest], None]
+    attempts: int
+    pause: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        """Open a pool of connections."""
+        verify = os.environ.get("AWS_CA_BUNDLE") or True
+        self._session = URLLib3Session(
+            verify=verify, proxies=get_environ_proxies(self.url), timeout=(5, 30), max_pool_connections=16
+        )
+
+    def query_range(self, **given: Any) -> Mapping[str, Any]:
+        """Return the values of an expression at each step of a time."""
+        return self._ask("query_range", "POST", "/api/v1/query_range", given)
+
+    def query(self, **given: Any) -> Mapping[str, Any]:
+        """Return the values of an expression at one time."""
+        return self._ask("query", "POST", "/api/v1/query", given)
+
+    def label_values(self, *, label: str, **given: Any) -> Mapping[str, Any]:
+        """Return the values of a label among the series that some selectors match."""
+        return self._ask("label_values", "GET", f"/api/v1/label/{quote(label, safe='')}/values", given)
+
+    def _ask(self, operation: str, method: str, path: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        for attempt in range(self.attempts):
+            try:
+                status, headers, body = self._send(method, path, given)
+            except HTTPClientError:
+                if attempt + 1 == self.attempts:
+                    raise
+            else:
+                if status not in _PASSING or attempt + 1 == self.attempts:
+                    return _read(operation, status, headers, body, attempt)
+            self.pause(random.uniform(0, min(20.0, 2.0**attempt)))  # noqa: S311 - not for secrets
+        raise AssertionError("asked no time at all")
+
+    def _send(self, method: str, path: str, given: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        form = urlencode([(name, x) for name, value in given.items() for x in _each(value)])
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        if method == "POST":
+            request = AWSRequest(method, self.url + path, headers=kind, data=form)
+        else:
+            request = AWSRequest(method, f"{self.url}{path}?{form}")
+        self.sign(request)
+        response = self._session.send(request.prepare())
+        return response.status_code, response.headers, response.content
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _read(operation: str, status: int, headers: Mapping[str, str], body: bytes, retries: int) -> Mapping[str, Any]:
+    """Return an answer; raise `ClientError` for a refusal. A body that is no JSON is an answer without members."""
+    try:
+        read = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        read = {}
+    answer: dict[str, Any] = read if isinstance(read, dict) else {}
+    if status == 200 and answer.get("status") != "error":
+        return {**answer, "ResponseMetadata": {"RetryAttempts": retries}}
+    named = headers.get("x-amzn-errortype") or answer.get("__type") or answer.get("errorType")
+    code = str(named or "").partition(":")[0].rpartition("#")[2]
+    code = _CODES.get(status, "") if not code or code == "unauthorized" else code
+    raise ClientError({"Error": {"Code": code or f"HTTP {status}"}}, operation)

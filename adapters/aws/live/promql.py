@@ -1,0 +1,248 @@
+"""Find and read the series of a place by PromQL: CloudWatch's OTel store, or a Prometheus server."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.limits import limit_of
+from adapters.aws.api.operations import call_price
+from adapters.aws.api.promql import OTEL
+from adapters.aws.live.requests import MOST_SERIES, MetricRequest, SeriesBook, SeriesValues, fetch_metric_data
+from adapters.aws.metrics.catalogue import Catalogue
+from adapters.aws.metrics.points import Ints, MetricSeries
+from adapters.aws.metrics.promql import (
+    COARSE_SECONDS,
+    KEYS,
+    NAMESPACE,
+    Aggregate,
+    Expression,
+    Naming,
+    Query,
+    SampleCounts,
+    aggregates,
+    asked_dimension,
+    naming,
+    one_of,
+    present,
+)
+from bot.errors import Unavailable
+from bot.model.frame import Doubles
+
+MOST_SECONDS = limit_of(OTEL, "query_range", "seconds")
+"""How long a range is asked for: Prometheus answers with 11,000 points of a series at most."""
+_RECENT_SECONDS = 3 * 3600
+_COUNTED_EVERY = timedelta(days=1)
+_NODES_OF_PODS = 50
+"""Nodes whose pods are asked for at a time."""
+_GIVEN = limit_of(OTEL, "query_range", "series")
+"""Series of an answer at most."""
+_WHOLE_KINDS = ("node", "pod")
+_Key = tuple[str, ...]
+_Values = dict[_Key, dict[int, float]]
+
+
+@dataclass
+class PromqlLister:
+    """Find which nodes and pods report to the store of a place, and name the series that are read of them."""
+
+    calls: Calls
+    catalogue: Catalogue
+    samples: dict[Place, SampleCounts]
+    _dimensions: dict[tuple[Place, str, _Key], dict[str, str]] = field(default_factory=dict)
+    """As they were first seen: a label that comes later would make another series of the same thing."""
+    _counted_at: dict[Place, float] = field(default_factory=dict)
+
+    @property
+    def naming(self) -> Naming:
+        """Return the names of the store."""
+        return naming(self.calls.server.surface)
+
+    def instances(self, place: Place, *, recent: bool) -> frozenset[str]:
+        """Return the instances that report to the store; raise `Unavailable`."""
+        end = self.calls.clock().timestamp()
+        start = end - (_RECENT_SECONDS if recent else MOST_SECONDS)
+        label = self.naming.labels["InstanceId"][0]
+        asked: dict[str, Any] = {"match[]": sorted(set(_selectors(self.naming.probe))), "start": int(start), "end": int(end)}
+        answer = self.calls.call(place, self.calls.server.service, "label_values", label=label, **asked)
+        return frozenset(str(value) for value in answer["data"] if value)
+
+    def discover(self, place: Place, instances: Collection[str]) -> set[MetricSeries]:
+        """Return the series of some instances, and of the pods that hold their cores; raise `Unavailable`."""
+        if not instances:
+            return set()
+        if call_price(self.calls.server.service, "query_range"):
+            self._count(place, instances)
+        series: set[MetricSeries] = set()
+        for kind in filter(self.naming.tells, _WHOLE_KINDS):
+            found = self._things(place, kind, instances)
+            series |= {one for dimensions in found for one in self._series(place, kind, dimensions)}
+        return series
+
+    def reads(self, place: Place, instance: str) -> bool:
+        """Return whether an instance of a place is read by PromQL."""
+        return (place, "node", (instance,)) in self._dimensions
+
+    def details(self, place: Place, instance: str) -> set[MetricSeries]:
+        """Return the series of each core and device of one node; raise `Unavailable`."""
+        found = [(kind, x) for kind in ("core", "device") for x in self._things(place, kind, [instance])]
+        return {one for kind, dimensions in found for one in self._series(place, kind, dimensions)}
+
+    def _things(self, place: Place, kind: str, instances: Collection[str]) -> list[dict[str, str]]:
+        """Return the dimensions of each thing of a kind on some instances."""
+        found = {}
+        expression = next(x for (of, _), x in self.naming.expressions.items() if of == kind)
+        wanted = sorted({name for shape in self._shapes(kind) for name in shape})
+        for chunk in _chunks(sorted(instances), _NODES_OF_PODS if kind == "pod" else MOST_SERIES):
+            query = self._query(expression, wanted, "InstanceId", chunk, kind)
+            for metric in _instant(self.calls, place, query):
+                dimensions = {name: self.naming.value(metric, name) for name in wanted}
+                key = tuple(dimensions[name] for name in KEYS[kind])
+                if all(key[1:] if kind == "pod" else key):
+                    found[key] = self._dimensions.setdefault((place, kind, key), dimensions)
+        if kind == "node":  # one that was there earlier and says nothing now has a past to read
+            gone = {(instance,) for instance in instances} - set(found)
+            none = dict.fromkeys(wanted, "")
+            found |= {key: self._dimensions.setdefault((place, kind, key), none | {"InstanceId": key[0]}) for key in gone}
+        return list(found.values())
+
+    def _query(self, expression: Expression, names: Iterable[str], of: str, values: Sequence[str], kind: str) -> Query:
+        by = [label for name in names for label in self.naming.labels.get(name, ())]
+        where = one_of(self.naming.labels[of][0], values)
+        if kind == "pod":
+            where += f", {present(self.naming.labels['FullPodName'][0])}"
+        return Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
+
+    def _shapes(self, kind: str) -> set[frozenset[str]]:
+        shapes = self.catalogue.shapes.items()
+        return {names for (space, _, names), to in shapes if space == NAMESPACE and to[0].kind == kind}
+
+    def _series(self, place: Place, kind: str, dimensions: Mapping[str, str]) -> Iterator[MetricSeries]:
+        """Yield the series that are read of a thing."""
+        for (space, metric, names), targets in self.catalogue.shapes.items():
+            if space == NAMESPACE and targets[0].kind == kind and (kind, metric) in self.naming.expressions:
+                pairs = tuple(sorted((name, dimensions[name]) for name in names))
+                yield MetricSeries(NAMESPACE, metric, tuple(x for x, _ in pairs), pairs, place.region, place.account)
+
+    def _count(self, place: Place, instances: Collection[str]) -> None:
+        """Count the series behind each selector and how often they are scraped: what a query costs follows from it."""
+        now = self.calls.clock().timestamp()
+        if now - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
+            return
+        probe = _selectors(self.naming.probe)[0]
+        often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
+        selectors = {x for expression in self.naming.expressions.values() for x in _selectors(expression)}
+        series = {x: _number(self.calls, place, f"count({x})") for x in sorted(selectors)}
+        self.samples[place] = SampleCounts(series, 300 / often if often else 60.0, len(instances))
+        self._counted_at[place] = now
+
+
+def _selectors(expression: Expression) -> list[str]:
+    return Query(expression, Aggregate.COUNT, ()).selectors()
+
+
+def _instant(calls: Calls, place: Place, query: Query) -> list[Mapping[str, str]]:
+    """Return the labels of each thing that a query finds now."""
+    answer = calls.call(place, calls.server.service, "query", query=query.text(), time=int(calls.clock().timestamp()))
+    return [x["metric"] for x in _whole(answer["data"]["result"], place)]
+
+
+def _number(calls: Calls, place: Place, text: str) -> float:
+    """Return the one value of a query, 0 where there is none."""
+    answer = calls.call(place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp()))
+    return next((float(x["value"][1]) for x in answer["data"]["result"]), 0.0)
+
+
+def _chunks(values: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(values), most):
+        yield values[start : start + most]
+
+
+def _whole(found: list[Any], place: Place) -> list[Any]:
+    """Return what was found; raise `Unavailable` where it is as much as CloudWatch gives at most."""
+    if len(found) >= _GIVEN:
+        raise Unavailable(f"{place} answered PromQL with {len(found)} series, as many as it gives: some may be missing.")
+    return found
+
+
+def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
+    """Make a request, all of it; raise `Unavailable` where a part fails. A series that is not in the answer is left out."""
+    if book.series[request.numbers[0]].namespace != NAMESPACE:
+        return fetch_metric_data(calls, book, request)
+    return _PromqlReader(calls, book, request).read()
+
+
+@dataclass(frozen=True)
+class _PromqlReader:
+    """Read the series of one request: all are of one metric and one kind of thing."""
+
+    calls: Calls
+    book: SeriesBook
+    request: MetricRequest
+
+    def read(self) -> list[SeriesValues]:
+        """Return the values of each series; one of which the store has none is whole and empty."""
+        first = self.book.series[self.request.numbers[0]]
+        targets = self.book.targets(first)
+        names, kind = naming(self.calls.server.surface), targets[0].kind
+        expression = names.expressions[kind, first.metric]
+        asked = asked_dimension(kind)
+        values = {dict(self.book.series[n].dimensions)[asked] for n in self.request.numbers}
+        by = [label for name in KEYS[kind] for label in names.labels[name]]
+        where = one_of(names.labels[asked][0], values)
+        columns = {
+            statistic: self._column(Query(expression, aggregate, by, where, self.request.period), names, kind)
+            for statistic, aggregate in aggregates(targets).items()
+        }
+        return [self._values(number, KEYS[kind], columns) for number in self.request.numbers]
+
+    def _column(self, query: Query, names: Naming, kind: str) -> _Values:
+        """Return one statistic of each thing by the begin of its period, in the bot's unit."""
+        scale = 1.0 if query.aggregate is Aggregate.COUNT else query.expression.scale
+        column: _Values = defaultdict(dict)
+        for result in self._results(query):
+            key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
+            for at, value in result["values"]:
+                column[key][round(float(at)) - query.period] = float(value) * scale
+        return column
+
+    def _results(self, query: Query) -> Iterator[Mapping[str, Any]]:
+        """Yield the series of a query's answers, a day at a time; raise `Unavailable` where some were held back."""
+        place, period, service = self.request.place, query.period, self.calls.server.service
+        for start in range(self.request.start, self.request.end, MOST_SECONDS):
+            end = min(start + MOST_SECONDS, self.request.end)
+            steps = (end - start) // period
+            if not steps:
+                continue
+            times = {"start": start + period, "end": start + steps * period, "step": period}
+            answer = self.calls.call(place, service, "query_range", units=0, query=query.text(), **times)
+            found = _whole(answer["data"]["result"], place)
+            self._charge(query, sum(len(x["values"]) for x in found), steps)
+            yield from found
+
+    def _charge(self, query: Query, values: int, steps: int) -> None:
+        """Count the samples that an answer is made of: no server of AWS tells them."""
+        counted = self.book.samples.get(self.request.place)
+        if counted:
+            things = len(self.request.numbers)
+            there = min(1.0, values / (things * steps)) * min(1.0, things / counted.nodes)
+            samples = round(query.samples(counted.series, counted.spacing) * steps * there)
+            self.calls.charge(self.calls.server.service, "query_range", samples)
+
+    def _values(self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]) -> SeriesValues:
+        """Return the values of one series at the times that every statistic has."""
+        dimensions = dict(self.book.series[number].dimensions)
+        key = tuple(dimensions[name] for name in key_of)
+        read = {statistic: column.get(key, {}) for statistic, column in columns.items()}
+        shared = set.intersection(*(set(values) for values in read.values()))
+        times: Ints = np.array(sorted(shared), dtype=np.int64)
+        sets: dict[str, Doubles] = {
+            statistic: np.array([values[at] for at in times.tolist()], dtype=np.float64) for statistic, values in read.items()
+        }
+        return SeriesValues(number, times, sets, whole=True)

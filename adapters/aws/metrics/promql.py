@@ -1,0 +1,197 @@
+"""Write the PromQL that reads the bot's metrics, from the rows of `promql.csv` (expressions) and `labels.csv` (label names).
+
+`metrics.csv` says under the namespace `PromQL` how a value becomes one of a step; so a recording holds the bot's own names.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from adapters.aws.metrics.catalogue import Statistic, Target
+
+NAMESPACE = "PromQL"
+"""Stands for a namespace of CloudWatch in series that were read by PromQL."""
+COARSE_SECONDS = 300
+"""From this period on one sample speaks for a step, where each sample that is looked at costs."""
+
+
+class Aggregate(StrEnum):
+    """Name what is asked of the samples of a thing within a period."""
+
+    MEAN = "avg"
+    SUM = "sum"
+    LARGEST = "max"
+    COUNT = "count"
+    INCREASE = "increase"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Hold an expression over selectors, and the factor that brings its values into the bot's unit."""
+
+    text: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Know how one kind of store names metrics and labels."""
+
+    expressions: Mapping[tuple[str, str], Expression]
+    """By kind of thing and metric of the bot."""
+    labels: Mapping[str, tuple[str, ...]]
+    """The labels that may hold a dimension, the likeliest first."""
+
+    def tells(self, kind: str) -> bool:
+        """Return whether the store tells things of a kind apart."""
+        return set(KEYS[kind]) <= set(self.labels)
+
+    def value(self, metric: Mapping[str, str], dimension: str) -> str:
+        """Return a dimension's value among the labels of an answer, "" where none holds it."""
+        names = [name for label in self.labels.get(dimension, ()) for name in (label, f"@datapoint.{label}")]
+        found = next((metric[name] for name in names if metric.get(name)), "")
+        return _PREFIXES.get(dimension, "") + found if found else ""
+
+    @property
+    def probe(self) -> Expression:
+        """Return the expression that every node with an accelerator answers."""
+        return self.expressions["node", "neuroncore_utilization_ratio"]
+
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "node": ("InstanceId",),
+    "core": ("InstanceId", "NeuronCore"),
+    "device": ("InstanceId", "NeuronDevice"),
+    "pod": ("ClusterName", "Namespace", "FullPodName"),
+}
+"""The dimensions by which an answer is matched with its series; the last of a pod, the first of the others is asked for."""
+_PREFIXES = {"NeuronCore": "core", "NeuronDevice": "device"}
+"""Container Insights writes `core3` where exporters write `3`."""
+
+
+def asked_dimension(kind: str) -> str:
+    """Return the dimension by whose values things of a kind are asked for."""
+    return "FullPodName" if kind == "pod" else "InstanceId"
+
+
+@cache
+def naming(surface: str) -> Naming:
+    """Return the names of `otel` (CloudWatch's OTel store) or `prometheus` (a server that scrapes neuron-monitor)."""
+    expressions = {
+        (row["kind"], row["metric"]): Expression(row["expression"], float(row["scale"]))
+        for row in _rows("promql.csv")
+        if row["surface"] == surface
+    }
+    labels: dict[str, tuple[str, ...]] = {}
+    for row in _rows("labels.csv"):
+        if row["surface"] == surface:
+            labels[row["dimension"]] = (*labels.get(row["dimension"], ()), row["label"])
+    return Naming(expressions, labels)
+
+
+def aggregates(targets: Iterable[Target]) -> Mapping[str, Aggregate]:
+    """Return what is asked for each statistic of a series with these targets."""
+    wanted = {target.statistic for target in targets}
+    asked: dict[str, Aggregate] = {}
+    if wanted & {Statistic.EVENTS, Statistic.RATE}:
+        asked["Sum"] = Aggregate.INCREASE
+    elif Statistic.TOTAL in wanted:
+        asked["Sum"] = Aggregate.SUM
+        if Statistic.LEVEL in wanted:
+            asked["SampleCount"] = Aggregate.COUNT
+    elif Statistic.LEVEL in wanted:
+        asked["Sum"] = Aggregate.MEAN
+    if wanted & {Statistic.LARGEST, Statistic.LAST}:
+        asked["Maximum"] = Aggregate.LARGEST
+    return asked
+
+
+@dataclass(frozen=True)
+class Query:
+    """Ask for an expression, aggregated for each thing, over a period in seconds."""
+
+    expression: Expression
+    aggregate: Aggregate
+    by: Sequence[str]
+    """Labels."""
+    where: str = ""
+    """A matcher of labels."""
+    period: int = 60
+
+    def text(self) -> str:
+        """Return the query as PromQL."""
+        return _SELECTOR.sub(self._part, self.expression.text)
+
+    def selectors(self) -> list[str]:
+        """Return the selectors of the expression, bare."""
+        return [found["name"] + (found["matchers"] or "") for found in _SELECTOR.finditer(self.expression.text)]
+
+    def samples(self, counted: Mapping[str, float], spacing: float) -> float:
+        """Return how many samples a step looks at, by the series behind each selector and the seconds between two samples."""
+        each = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
+        each = 2.0 if self.aggregate is Aggregate.INCREASE else each
+        return each * sum(counted.get(selector, 0.0) for selector in self.selectors())
+
+    def _part(self, found: re.Match[str]) -> str:
+        """Return one selector's part: its samples within the period, aggregated for each thing."""
+        selector = _narrowed(found["name"], found["matchers"] or "", self.where)
+        by = ", ".join(map(quoted, self.by))
+        aggregate = Aggregate.COUNT if found["count"] else self.aggregate
+        if aggregate is Aggregate.INCREASE:
+            # Not increase(): it needs two samples within the period, and stretches what it sees.
+            return f"sum by ({by}) (clamp_min({selector} - ({selector} offset {self.period}s), 0))"
+        if self.period < COARSE_SECONDS:
+            selector = f"{_OVER_TIME.get(aggregate, 'avg_over_time')}({selector}[{self.period}s])"
+        return f"{aggregate} by ({by}) ({selector})"
+
+
+_OVER_TIME = {Aggregate.LARGEST: "max_over_time", Aggregate.COUNT: "count_over_time"}
+_SELECTOR = re.compile(
+    r"(?P<count>count\()?\b(?!(?:or|and|unless|on)\b)(?P<name>[A-Za-z_:][\w:]*)(?P<matchers>\{[^}]*\})?(?(count)\))"
+)
+
+
+def _narrowed(name: str, matchers: str, where: str) -> str:
+    within = ", ".join(part for part in (matchers[1:-1], where) if part)
+    return f"{name}{{{within}}}" if within else name
+
+
+def one_of(label: str, values: Iterable[str]) -> str:
+    """Return a matcher of any of some values."""
+    pattern = "|".join(re.escape(value).replace("\\-", "-") for value in sorted(values))
+    return f"{quoted(label)}=~{_text(pattern)}"
+
+
+def present(label: str) -> str:
+    """Return a matcher of series that have a label."""
+    return f"{quoted(label)}!={_text('')}"
+
+
+def quoted(label: str) -> str:
+    """Return a label as PromQL takes it: Prometheus 3 lets any name stand in quotes."""
+    return label if re.fullmatch(r"[A-Za-z_]\w*", label) else _text(label)
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@dataclass(frozen=True)
+class SampleCounts:
+    """Know how many samples queries about a place look at: series behind each selector, and seconds between their samples."""
+
+    series: Mapping[str, float]
+    spacing: float
+    nodes: int
+    """Among which the series were counted."""
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()))
