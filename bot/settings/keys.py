@@ -15,9 +15,11 @@ from bot.settings.readers import (
     external_id,
     interval,
     metric_names,
+    metrics_surface,
     port,
     role,
     roles,
+    server_address,
     source,
     speed,
     switch,
@@ -107,6 +109,21 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey(
         "metrics.lag", "TRNBOT_METRICS_LAG", "1m", "time from the end of a metric's period until it can be read", parse_duration
     ),
+    SettingKey(
+        "metrics.surface",
+        "TRNBOT_METRICS_SURFACE",
+        "auto",
+        "where NeuronCore metrics are read: cloudwatch (GetMetricData), promql, or auto = promql for nodes that the first lacks",
+        metrics_surface,
+    ),
+    SettingKey(
+        "metrics.url",
+        "TRNBOT_METRICS_URL",
+        "",
+        "a Prometheus server or a workspace of Amazon Managed Prometheus: asked by PromQL instead of CloudWatch's OTel store",
+        server_address,
+    ),
+    SettingKey("metrics.token", "TRNBOT_METRICS_TOKEN", "", "a bearer token for that server, where it asks for one", Secret),
     SettingKey(
         "billing.lag",
         "TRNBOT_BILLING_LAG",

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from bot.errors import WrongInput, nearest
 from bot.model.durations import parse_duration
-from bot.model.metric_names import UNITS, Meaning
+from bot.model.metric_names import UNITS, Meaning, MetricsSurface
 from bot.model.reading import NODE_METRICS
 
 SOURCES = "aws, recording:DIR or simulator:SEED"
@@ -49,6 +49,23 @@ def source(text: str) -> str:
     if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
         raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
     return text
+
+
+def metrics_surface(text: str) -> MetricsSurface:
+    """Read where NeuronCore metrics are read; raise `WrongInput` for another word."""
+    if text not in list(MetricsSurface):
+        raise WrongInput(f"'{text}' is none of auto, cloudwatch and promql{nearest(text, list(MetricsSurface), most=0)}.")
+    return MetricsSurface(text)
+
+
+def server_address(text: str) -> str:
+    """Read the address of a Prometheus server, with the path before `/api/v1` where it has one; raise `WrongInput`."""
+    address = text.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1")
+    if text and not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#@]*)?", address):
+        raise WrongInput(
+            "A Prometheus server is named by its address, such as http://prometheus.monitoring:9090, without a name or password."
+        )
+    return address
 
 
 def metric_names(text: str) -> tuple[Meaning, ...]:

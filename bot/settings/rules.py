@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bot.model.metric_names import MetricsSurface
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SHORTEST = 16
 """Characters of the console's token."""
@@ -19,6 +21,12 @@ def conflicts(values: Mapping[str, Any]) -> list[str]:
         sentences.append("MicrosoftAppId also needs MicrosoftAppPassword.")
     if values["aws.billing"] and values["aws.athena"]:
         sentences.append("TRNBOT_AWS_BILLING and TRNBOT_AWS_ATHENA are two ways to one export; set one of them.")
+    if values["metrics.url"] and values["metrics.surface"] is MetricsSurface.CLOUDWATCH:
+        sentences.append(
+            "TRNBOT_METRICS_URL is asked by PromQL, which TRNBOT_METRICS_SURFACE=cloudwatch leaves out; set one of them."
+        )
+    if values["metrics.token"] and not values["metrics.url"]:
+        sentences.append("TRNBOT_METRICS_TOKEN also needs TRNBOT_METRICS_URL.")
     if values["slack.client_id"]:
         needed = ("SLACK_CLIENT_SECRET", "slack.client_secret"), ("TRNBOT_SLACK_WORKSPACES", "slack.workspaces")
         sentences += [f"SLACK_CLIENT_ID also needs {variable}." for variable, name in needed if not values[name]]

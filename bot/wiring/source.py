@@ -104,7 +104,8 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
 
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
-    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, ReadTiming
+    from adapters.aws.api.promql import PrometheusServer
+    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, MetricsSource, ReadTiming
     from adapters.aws.live.source import Live
 
     return Live(
@@ -115,6 +116,9 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
             limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
             extra=ExtraSources(
                 settings["aws.stream"], settings["aws.logs"], settings["aws.events"], settings["aws.spot_advisor"]
+            ),
+            metrics=MetricsSource(
+                settings["metrics.surface"], PrometheusServer(settings["metrics.url"], settings.text("metrics.token"))
             ),
             journal=FOLDER / "journal",
         )

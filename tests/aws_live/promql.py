@@ -202,9 +202,14 @@ class _Evaluation:
     def _over(self, name: str, one: Sampled, window: float) -> np.ndarray:
         high = np.searchsorted(one.times, np.minimum(self.steps, self.now), side="right")
         low = np.searchsorted(one.times, self.steps - window, side="right")
-        how = {"avg_over_time": np.mean, "max_over_time": np.max, "count_over_time": len}[name]
-        self.store.samples += int(np.maximum(high - low, 0).sum())
-        return np.array([how(one.values[a:b]) if b > a else np.nan for a, b in zip(low, high, strict=True)], dtype=np.float64)
+        counts = np.maximum(high - low, 0)
+        self.store.samples += int(counts.sum())
+        if name == "count_over_time":
+            return np.where(counts > 0, counts, np.nan)
+        each = np.arange(int(counts.max(initial=0)) or 1)[None, :]
+        there = each < counts[:, None]
+        read = np.where(there, one.values[np.minimum(low[:, None] + each, len(one.values) - 1)], np.nan)
+        return _of({"avg_over_time": "avg", "max_over_time": "max"}[name], read.T)
 
 
 def _of(how: str, many: np.ndarray) -> np.ndarray:

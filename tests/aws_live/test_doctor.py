@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from adapters.aws.api.promql import PrometheusServer
+from bot.model.metric_names import MetricsSurface
 from bot.settings.settings import read_settings
 from tests.aws_live.cloudwatch import Stored
 
@@ -23,16 +25,51 @@ def test_container_insights_are_seen(world):
     next(world.ticks(2, 2))
     check = found(world.live(), "AWS us-west-2")
     assert check.ok
-    assert "3 accelerated instances; NeuronCore metrics of Container Insights" in check.found
+    assert "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3 nodes, read" in check.found
+    assert "a Prometheus server: TRNBOT_METRICS_URL names none" in check.found
 
 
-def test_nodes_of_eks_without_metrics_point_to_promql(world):
+def test_nodes_of_eks_without_metrics_name_the_add_on_and_the_server(world):
     hide(world)
     next(world.ticks(2, 2))
     check = found(world.live(), "AWS us-west-2")
     assert not check.ok
-    assert "only PromQL reads" in check.remedy
-    assert "enhanced observability" in check.remedy
+    assert "CloudWatch Observability add-on" in check.remedy
+    assert "TRNBOT_METRICS_URL" in check.remedy
+
+
+def test_the_otel_store_alone_is_read_and_said(world):
+    world.standin.publish("otel")
+    next(world.ticks(2, 2))
+    check = found(world.live(), "AWS us-west-2")
+    assert check.ok
+    assert "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes, read" in check.found
+
+
+def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
+    world.standin.publish("classic", "otel")
+    next(world.ticks(2, 2))
+    assert "OTel store (PromQL): 3 nodes, not read, as the former tells of them" in found(world.live(), "AWS us-west-2").found
+    check = found(world.live(surface=MetricsSurface.PROMQL), "AWS us-west-2")
+    assert "(GetMetricData): 3 nodes, not read (TRNBOT_METRICS_SURFACE=promql)" in check.found
+    assert "OTel store (PromQL): 3 nodes, read" in check.found
+
+
+def test_a_prometheus_server_is_said_by_its_address(world):
+    world.standin.publish("prometheus")
+    next(world.ticks(2, 2))
+    server = PrometheusServer(f"{world.endpoint}/prometheus")
+    check = found(world.live(server=server), "AWS us-west-2")
+    assert check.ok
+    assert f"Prometheus at {server.url} (PromQL): 3 nodes, read" in check.found
+
+
+def test_a_store_that_refuses_is_said_and_costs_the_classic_one_nothing(world):
+    world.standin.faults.denied = {"cloudwatch:GetLabels"}
+    next(world.ticks(2, 2))
+    check = found(world.live(), "AWS us-west-2")
+    assert check.ok
+    assert "allow cloudwatch:GetMetricData and cloudwatch:ListMetrics" in check.found
 
 
 @pytest.mark.parametrize(

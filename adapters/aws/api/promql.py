@@ -46,6 +46,12 @@ class PrometheusServer:
         """Return whose names its metrics have: `otel` or `prometheus`."""
         return "prometheus" if self.url else "otel"
 
+    def __str__(self) -> str:
+        """Read as what people call it."""
+        return {OTEL: "CloudWatch's OTel store", MANAGED: "Amazon Managed Prometheus"}.get(
+            self.service, f"Prometheus at {self.url}"
+        )
+
     def signer(self, region: str, credentials: Any) -> Callable[[AWSRequest], None]:
         """Return what proves to the server who asks: a signature for AWS's own, a token for another."""
         if self.service == PLAIN:
@@ -53,7 +59,7 @@ class PrometheusServer:
         if credentials is None:
             raise NoCredentialsError
         managed = _MANAGED.match(self.url)
-        named, where = ("aps", managed[1]) if managed else ("monitoring", region)
+        named, where = (MANAGED, managed[1]) if managed else ("monitoring", region)
         return lambda request: SigV4Auth(credentials, named, where).add_auth(request)
 
     def _show_token(self, request: AWSRequest) -> None:

@@ -47,6 +47,12 @@ class PlaceFleet:
     instances: frozenset[str]
     volumes: frozenset[str]
 
+    @staticmethod
+    def joined(fleets: Iterable[PlaceFleet]) -> PlaceFleet:
+        """Return the fleets of several places as one."""
+        every = list(fleets)
+        return PlaceFleet(frozenset().union(*(x.instances for x in every)), frozenset().union(*(x.volumes for x in every)))
+
 
 @dataclass(frozen=True)
 class SeriesLister:
@@ -71,14 +77,14 @@ class SeriesLister:
         series = worth_reading(self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue)
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        return series | self._queried(place, fleet, _heard(series), recent=recent)
+        return series | self._queried(place, fleet, heard(series), recent=recent)
 
-    def _queried(self, place: Place, fleet: PlaceFleet, heard: frozenset[str], *, recent: bool) -> set[MetricSeries]:
+    def _queried(self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool) -> set[MetricSeries]:
         """Return the series that are read by PromQL: of the nodes that CloudWatch's classic namespace does not hear."""
-        if fleet.instances and fleet.instances <= heard:
+        if fleet.instances and fleet.instances <= told:
             return set()
         try:
-            reporting = self.promql.instances(place, recent=recent) - heard
+            reporting = self.promql.instances(place, recent=recent) - told
             # One server may tell of several places, and of machines that are none of this account.
             mine = reporting & fleet.instances if self.calls.server.url and fleet.instances else reporting
             return self.promql.discover(place, mine)
@@ -86,6 +92,13 @@ class SeriesLister:
             if self.surface is MetricsSurface.AUTO and not self.calls.server.url:
                 return set()
             raise
+
+    def reporting(self, place: Place) -> tuple[frozenset[str], str]:
+        """Return the instances that report to the store that is asked by PromQL, or why nobody can tell."""
+        try:
+            return self.promql.instances(place, recent=True), ""
+        except Unavailable as error:
+            return frozenset(), str(error)
 
     def listed(
         self, place: Place, wanted: Iterable[tuple[str, str]], *, recent: bool, partial: SeriesByName | None = None
@@ -157,7 +170,7 @@ def details_of(listed: Iterable[MetricSeries], instances: Collection[str], catal
     return {series for series, targets in meant if labels_of(series, targets[-1]).instance in instances}
 
 
-def _heard(series: Iterable[MetricSeries]) -> frozenset[str]:
+def heard(series: Iterable[MetricSeries]) -> frozenset[str]:
     """Return the instances whose NeuronCores the classic namespace tells of."""
     mine = (x for x in series if x.namespace == CLASSIC and x.metric.startswith("node_neuron"))
     return frozenset(dict(one.dimensions).get("InstanceId", "") for one in mine) - {""}

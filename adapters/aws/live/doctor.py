@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.events.queue import EventPoller
-from adapters.aws.live.discovery import PlaceFleet, SeriesLister, worth_reading
+from adapters.aws.live.discovery import CLASSIC, PlaceFleet, SeriesLister, heard, worth_reading
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, plan_requests
@@ -16,17 +17,18 @@ from adapters.aws.live.stream import Streams
 from adapters.aws.logs.poller import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
-from bot.model.metric_names import Meaning, OwnNames
+from bot.model.counts import counted
+from bot.model.metric_names import Meaning, MetricsSurface, OwnNames
 from bot.ports import Check
 
 _REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."
-_CLASSIC = (
-    "Nodes of EKS run, but CloudWatch has no metric node_neuroncore_*: either Container Insights is off, or the add-on sends"
-    " OpenTelemetry metrics, which only PromQL reads and trnbot does not. Install the CloudWatch Observability add-on with"
-    " enhanced observability of Container Insights (accelerated compute metrics on)."
+_IN_EKS = (
+    "Nodes of EKS run, but none reports NeuronCores: install the CloudWatch Observability add-on with Container Insights"
+    " (accelerated compute metrics on), or name the Prometheus that scrapes neuron-monitor by TRNBOT_METRICS_URL."
 )
 _PLAIN = (
-    "Nodes run outside EKS: send neuron-monitor's metrics to a namespace of CloudWatch and name it by TRNBOT_MONITOR_NAMESPACE."
+    "Nodes run outside EKS: send neuron-monitor's metrics to a namespace of CloudWatch and name it by TRNBOT_MONITOR_NAMESPACE,"
+    " or name the Prometheus that scrapes neuron-monitor-prometheus.py by TRNBOT_METRICS_URL."
 )
 _SAMPLE = 20
 """Series whose values are looked at, to tell a ratio from percent."""
@@ -77,27 +79,56 @@ def examine(live: Examined) -> Sequence[Check]:
     return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), own]
 
 
+@dataclass(frozen=True)
+class Surface:
+    """State how many nodes' NeuronCores one surface of metrics tells of, None where it was not asked."""
+
+    name: str
+    nodes: int | None
+    remark: str
+
+    def __str__(self) -> str:
+        """Read as `Container Insights (GetMetricData): 3 nodes, read`."""
+        told = "" if self.nodes is None else counted(self.nodes, "node")
+        return f"{self.name}: {', '.join(x for x in (told, self.remark) if x)}"
+
+
+def surfaces(live: Examined, place: Place) -> list[Surface]:
+    """Return what each surface tells of a place, and which is read; raise `Unavailable` where the classic one is not told."""
+    choice, server = live.lister.surface, live.calls.server
+    names = [(CLASSIC, "node_neuroncore_utilization")]
+    classic = heard(live.lister.listed(place, names, recent=True))
+    queried, trouble = live.lister.reporting(place)
+    by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)" if choice is MetricsSurface.CLOUDWATCH else "read"
+    if choice is MetricsSurface.AUTO and queried and queried <= classic:
+        by_promql = "not read, as the former tells of them"
+    elsewhere = "not asked, as TRNBOT_METRICS_URL names a server" if server.url else "TRNBOT_METRICS_URL names none"
+    by_get = "not read (TRNBOT_METRICS_SURFACE=promql)" if choice is MetricsSurface.PROMQL else "read"
+    return [
+        Surface("Container Insights (GetMetricData)", len(classic), by_get if classic else ""),
+        Surface(f"{server} (PromQL)", None if trouble else len(queried), trouble or (by_promql if queried else "")),
+        Surface("CloudWatch's OTel store (PromQL)" if server.url else "a Prometheus server", None, elsewhere),
+    ]
+
+
 def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
     """Check the instances of a place and its accelerator metrics."""
     instances = live.fleet(place).instances
     name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
     own = live.metrics.book.catalogue.own
     try:
-        classic = _listed(live.calls, place, "ContainerInsights", "node_neuroncore_utilization")
+        found = surfaces(live, place)
         if own:
             yield _own(live, place, own, now)
     except Unavailable as error:
         yield Check(name, False, f"{count}; {error}", _REMEDY)
         return
-    if classic or own or not live.neuron(place):
-        yield Check(name, True, f"{count}; {'NeuronCore metrics' if classic else 'no NeuronCore metrics'} of Container Insights")
+    sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, found))}"
+    read = any(x.nodes and x.remark == "read" for x in found)
+    if read or own or not live.neuron(place):
+        yield Check(name, True, sentence)
         return
-    yield Check(name, False, f"{count}; no NeuronCore metrics in CloudWatch", _CLASSIC if live.in_eks(place) else _PLAIN)
-
-
-def _listed(calls: Calls, place: Place, namespace: str, metric: str) -> bool:
-    asked: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "RecentlyActive": "PT3H"}
-    return bool(calls.call(place, "cloudwatch", "list_metrics", **asked)["Metrics"])
+    yield Check(name, False, sentence, _IN_EKS if live.in_eks(place) else _PLAIN)
 
 
 def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:

@@ -254,11 +254,8 @@ class Live:
         regions = {place.region for place in (*self._unknown, *self._places)}
         here = [series for series in listed if series.region in regions]
         fleets = [self.fleet(place) for place in self._places]
-        whole = PlaceFleet(
-            frozenset(x for fleet in fleets for x in fleet.instances), frozenset(x for fleet in fleets for x in fleet.volumes)
-        )
         catalogue = self.metrics.book.catalogue
-        return worth_reading(here, whole, catalogue) | details_of(here, self.details.instances(), catalogue)
+        return worth_reading(here, PlaceFleet.joined(fleets), catalogue) | details_of(here, self.details.instances(), catalogue)
 
     def _identify(self) -> Iterator[Gap]:
         """Ask whose account each place is; yield a gap for each that does not answer, which is left out meanwhile."""
