@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from adapters.aws.api.calls import Place
+from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.operations import operations
+from adapters.aws.prices.poller import PricePoller
+from adapters.aws.problems import Problems
+from bot.errors import Unavailable
 from tests.aws_live.requests import Limit, Requests, faults, limits
 from tests.aws_live.serialize import model
 
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SIZES = ("MaxResults", "maxResults", "MaxItems", "MaxRecords")
 WITHOUT = {
     "get_query_results": "pages of Athena's own size, 1,000 rows, the most there is",
@@ -89,3 +97,56 @@ def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(world: Any, 
     }
     assert declared <= described, declared - described
     assert requests.faults == []
+
+
+class Counted:
+    """Stand for the calls: every page is empty, but that of one type AWS refuses."""
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+        self.asked: list[tuple[str, str, str]] = []
+        self.given: dict[str, Mapping[str, Any]] = {}
+
+    def pages(self, place: Place, service: str, operation: str, **given: Any) -> Any:
+        self.asked.append((operation, place.region, given.get("InstanceType", "")))
+        self.given[operation] = given
+        if given.get("InstanceType") == self.refused:
+            raise Unavailable(f"AWS ec2:DescribeCapacityBlockOfferings in {place} is broken (InvalidParameterValue).")
+        yield {}
+
+
+def test_a_type_that_capacity_blocks_refuse_costs_no_other_price() -> None:
+    calls = Counted("p5.bogus")
+    poller = PricePoller(calls, ResponseHistory(Problems()))  # type: ignore[arg-type]
+    places, types, running = [Place("us-west-2")], ["p5.bogus", "trn1.32xlarge"], ["p5.bogus", "trn1.32xlarge"]
+    assert len(list(poller.refresh(places, types, running, NOON))) == 1
+    blocks = [name for operation, _, name in calls.asked if operation == "describe_capacity_block_offerings"]
+    assert blocks == ["p5.bogus", "trn1.32xlarge"]
+    calls.asked.clear()
+    assert not poller.due(NOON + timedelta(minutes=59))
+    assert poller.due(NOON + timedelta(hours=1))
+    assert len(list(poller.refresh(places, types, running, NOON + timedelta(hours=1)))) == 1
+    assert calls.asked == [("describe_capacity_block_offerings", "us-west-2", "p5.bogus")]
+    assert len(list(poller.refresh(places, types, running, NOON + timedelta(days=1)))) == 1
+    assert len(calls.asked) > 5, "a day later every price is asked again"
+
+
+def test_placement_scores_are_asked_of_families_of_three_types_and_ten_regions() -> None:
+    calls = Counted("")
+    poller = PricePoller(calls, ResponseHistory(Problems()))  # type: ignore[arg-type]
+    places = [Place(f"us-west-{n}") for n in range(1, 13)]
+    types = ["trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge", "p4d.24xlarge", "p4de.24xlarge"]
+    list(poller.refresh(places, types, ["trn1.32xlarge", "p4d.24xlarge"], NOON))
+    scores = calls.given["get_spot_placement_scores"]
+    assert scores["InstanceTypes"] == ["trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge"]
+    assert len(scores["RegionNames"]) == 10
+
+
+def test_govcloud_is_asked_for_no_price_that_its_partition_has_not() -> None:
+    calls = Counted("")
+    poller = PricePoller(calls, ResponseHistory(Problems()))  # type: ignore[arg-type]
+    assert list(poller.refresh([Place("us-gov-west-1")], ["trn1.32xlarge"], ["trn1.32xlarge"], NOON)) == []
+    assert {region for _, region, _ in calls.asked} == {"us-gov-west-1"}
+    operations_asked = {operation for operation, _, _ in calls.asked}
+    assert "describe_spot_price_history" in operations_asked
+    assert not operations_asked & {"get_products", "describe_savings_plans_offering_rates"}
