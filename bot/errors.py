@@ -81,7 +81,7 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, most: int = 20, otherwise: str = "") -> str:
-    """Return the tail of an error sentence: the closest known word, or all of them when few, or what is said `otherwise`."""
+    """Return the tail of an error sentence: the closest known word, or all of them when few, else the words of `otherwise`."""
     every = list(known)
     close = get_close_matches(word.lower(), every, n=1, cutoff=0.6)
     if close:

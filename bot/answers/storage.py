@@ -232,7 +232,7 @@ async def storage(ports: Ports, request: Request, cluster: str = arg("", "only o
 
 
 def _look(ports: Ports, at: datetime, cluster: str) -> tuple[list[Unused], list[Throughput]]:
-    """Return what is unused and what moves; raise `WrongInput` where nothing carries the cluster."""
+    """Return unused storage and the load of file systems; raise `WrongInput` where nothing carries the cluster."""
     reading = ports.world.source.read(at)
     refuse_unseen(cluster, reading)
     pricing = Pricing(ports).at(at)
