@@ -86,28 +86,29 @@ _TIMES = {"hour", "day", "month"}
 _TAG = "tag:"
 
 
-def unknown_value(ask: Ask, tally: Tally, where: Sequence[Filter]) -> Unknown | None:
+def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) -> Unknown | None:
     """Return the first value of a filter that no charge has, the answer being `tally`; None where each has some.
 
-    The bill is asked again only for what the answer does not show: its window first, then every charge that there is.
+    More is asked only for values that the answer does not show: `ask` within its window, then the whole bill by `ever`.
     """
     currency = [condition for condition in where if condition.dimension == "currency"]
     for condition in where:
         name, values = condition.dimension, {value for value in condition.values if value}
         if name.strip().lower() in _TIMES or (tally.rows and not condition.negated and len(condition.values) == 1):
             continue
-        for window in (tally.window, EVER):
+        for of, window in ((ask, tally.window), (ever, EVER)):
             if values:
-                values -= _values(ask(window, (name,), [Filter(name, tuple(sorted(values))), *currency]))
+                values -= _values(of(window, (name,), [Filter(name, tuple(sorted(values))), *currency]))
         if values:
-            return Unknown(name, min(values), sorted(_values(ask(EVER, (name,), currency)) - {""}))
+            known = _values(ask(tally.window, (name,), currency)) | _values(ever(EVER, (name,), currency))
+            return Unknown(name, min(values), sorted(known - {""}))
     return None
 
 
-def unknown_tag(ask: Ask, tally: Tally) -> str:
+def unknown_tag(ever: Ask, tally: Tally) -> str:
     """Return the first tag that an answer is grouped by and no charge carries, "" for none."""
     tags = [name for name in tally.by if name.startswith(_TAG) and tally.rows and not any(row.key[name] for row in tally.rows)]
-    return next((name.removeprefix(_TAG) for name in tags if not _values(ask(EVER, (name,), ())) - {""}), "")
+    return next((name.removeprefix(_TAG) for name in tags if not _values(ever(EVER, (name,), ())) - {""}), "")
 
 
 def _values(tally: Tally) -> set[str]:

@@ -158,6 +158,32 @@ async def test_what_cannot_be_asked_names_the_nearest(ask, words, hint):
         await ask(words)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("cost 7d team=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
+        ("cost 7d team!=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
+        ("cost 7d team=search,mars", "No charge of the bill has team=mars; known: ads & co, search."),
+        ("cost 2020-01 team=mars", "No charge of the bill has team=mars; known: ads & co, search."),
+        (
+            "cost 7d by tag:nonesuch",
+            "No charge of the bill carries a tag 'nonesuch'; write it as the bill does, such as tag:team.",
+        ),
+    ],
+)
+async def test_a_value_that_no_charge_has_is_refused(ask, words, sentence):
+    with pytest.raises(WrongInput) as refused:
+        await ask(words)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "words", ["cost 2020-01 team=search", "cost 7d team=search,", "cost 7d team!=search", "cost 7d day=2030-01-01"]
+)
+async def test_a_value_that_charges_have_at_another_time_is_none_of_nonsense(ask, words):
+    assert (await ask(words)).data["rows"] is not None
+
+
 async def test_unused_commitment_is_said_apart(tmp_path):
     (tmp_path / "billing").mkdir()
     columns = [*COLUMNS, "savings_plan_total_commitment_to_date", "savings_plan_used_commitment"]

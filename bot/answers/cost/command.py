@@ -22,7 +22,7 @@ from bot.errors import WrongInput, nearest, shortened
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
-from bot.ports import Outlook, Ports
+from bot.ports import Billing, Outlook, Ports
 
 _TIME = ("hour", "day", "month")
 
@@ -53,17 +53,17 @@ def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...],
     allocation = Allocation(ports, request.at)
     running = partial(_running, ports, allocation)
     answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where).answer(request)
-    _refuse_unknown(allocation, answer.tally, where)
+    _refuse_unknown(allocation, ports.world.billing, answer.tally, where)
     if not answer.tally.rows or not may_show_compiling(window, where, request.at) or allocation.reading is None:
         return answer
     return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
 
 
-def _refuse_unknown(billing: Allocation, tally: Tally, where: Sequence[Filter]) -> None:
+def _refuse_unknown(allocation: Allocation, billing: Billing, tally: Tally, where: Sequence[Filter]) -> None:
     """Raise `WrongInput` for a value or a tag that no charge of the bill has: a slip would read as nothing spent."""
     if tally.billed_through is None:
         return
-    if slip := unknown_value(billing.tally, tally, where):
+    if slip := unknown_value(allocation.tally, billing.tally, tally, where):
         hint = nearest(slip.value, slip.known, otherwise=f"'cost by {slip.dimension}' lists those that there are")
         raise WrongInput(f"No charge of the bill has {slip.dimension}={shortened(slip.value)}{hint}.")
     if tag := unknown_tag(billing.tally, tally):
