@@ -15,8 +15,9 @@ help:  ## list the targets
 run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) faster than life, console on loopback
 	$(if $(SPEED),TRNBOT_SPEED=$(SPEED) )TRNBOT_PORT=$(PORT) $(BIN)/trnbot demo --source "$(SOURCE)" $(if $(CI)$(NO_BROWSER),--no-browser)
 
-aws: $(VENV)/dev.ready  ## a local stand-in for AWS with a fleet that idles, and `trnbot serve` against it
-	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin --run $(CURDIR)/$(BIN)/trnbot serve
+aws: $(VENV)/dev.ready  ## a stand-in for AWS: one fleet by each surface of metrics, then `trnbot serve` against one that idles (SURFACE=otel)
+	$(BIN)/python -m tests.aws_live.surfaces
+	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin $(if $(SURFACE),--surface $(SURFACE)) --run $(CURDIR)/$(BIN)/trnbot serve
 
 # twice as many workers as cores of a small machine: many tests wait for clocks and servers
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=15

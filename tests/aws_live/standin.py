@@ -218,6 +218,7 @@ def main() -> None:
     p.add_argument("--hours-left", type=float, default=2.25, help="how much of the recording lies ahead at the start")
     p.add_argument("--throttled", type=float, default=0.0, help="share of calls that are throttled")
     p.add_argument("--reset", type=float, default=0.0, help="share of connections that are reset")
+    p.add_argument("--surface", choices=["classic", "otel", "prometheus"], default="classic", help="where NeuronCore metrics are")
     p.add_argument("--run", nargs=argparse.REMAINDER, help="a command to run against it, in a folder of its own")
     said = p.parse_args()
     began = datetime.now(UTC)
@@ -225,6 +226,7 @@ def main() -> None:
         folder = said.recording.resolve() if said.recording else simulated(Path(made), began, said.hours_left)
         world = StandIn(folder, lambda: datetime.now(UTC))
         world.shift = world.shift_to(began, said.hours_left) if said.recording else timedelta(0)
+        world.publish(said.surface)
         world.faults.throttled, world.faults.reset = said.throttled, said.reset
         told = environment(world, world.start(said.port))
         print("AWS stands in; to use it:", *(f"export {name}={value}" for name, value in told.items()), sep="\n", flush=True)
@@ -240,7 +242,8 @@ def main() -> None:
 
 def environment(world: StandIn, endpoint: str) -> dict[str, str]:
     """Return what makes boto3 and trnbot use the stand-in."""
-    return {
+    server = {"TRNBOT_METRICS_URL": f"{endpoint}/prometheus"} if "prometheus" in world.published else {}
+    return server | {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "AKIASTANDIN",
         "AWS_SECRET_ACCESS_KEY": "standin",

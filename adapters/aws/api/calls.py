@@ -130,7 +130,7 @@ class Calls:
         where = str(place)
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
-            raise Unavailable(f"AWS {declared.name} in {where} was not asked: the time of this tick was used up before.")
+            raise Unavailable(f"{declared.title} in {where} was not asked: the time of this tick was used up before.")
         try:
             answer = with_timeout(lambda: self._whole(declared, place, given, units), wait)
         except TimedOut:
@@ -139,7 +139,7 @@ class Calls:
             state, code = state_of(error), code_of(error)
             if state is CallState.WELL:
                 self.states.set(declared, where, state)
-                raise NoData(f"AWS {declared.name} has nothing to tell ({code}).") from error
+                raise NoData(f"{declared.title} has nothing to tell ({code}).") from error
             if state is CallState.EXPIRED:
                 self._forget(place)
         except MalformedAnswer as error:
@@ -204,7 +204,7 @@ class Calls:
         if not self.meter.allows(declared, rank):
             share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
-                f"AWS {declared.name} in {place} is not asked: "
+                f"{declared.title} in {place} is not asked: "
                 f"{share}today's budget of ${self.meter.budget} for the bot's own AWS calls is spent."
             )
 

@@ -91,11 +91,11 @@ def sentence(declared: Operation, where: str, state: CallState, code: str) -> st
     again = "within the hour" if declared.optional else "at the next tick"
     sealed = ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS" if declared.action == "s3:GetObject" else ""
     remedy = {
-        CallState.DENIED: f"allow {' and '.join(declared.allowed) or 'it there'} (deploy/iam-policy.json){sealed}",
+        CallState.DENIED: f"allow {' and '.join(declared.allowed) or 'the bot there'} (deploy/iam-policy.json){sealed}",
         CallState.EXPIRED: "renew the credentials",
         CallState.THROTTLED: f"it is read again {again}",
     }.get(state, f"it is tried again {again}")
-    return f"AWS {declared.name} in {where} is {state} ({code}); {remedy}."
+    return f"{declared.title} in {where} is {state} ({code}); {remedy}."
 
 
 @dataclass
@@ -124,7 +124,7 @@ class CallStates:
         if state is before or {state, before} <= _PASSING:
             return
         if state is CallState.WELL:
-            log.info("AWS %s in %s has recovered (it was %s).", declared.name, where, before)
+            log.info("%s in %s has recovered (it was %s).", declared.title, where, before)
         else:
             log.warning("%s", problem)
 

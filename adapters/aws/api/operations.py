@@ -40,6 +40,11 @@ class Operation:
         return self.action
 
     @property
+    def title(self) -> str:
+        """Return the operation as a sentence names it, such as `AWS ec2:DescribeInstances`."""
+        return f"AWS {self.name}" if self.allowed else self.name
+
+    @property
     def allowed(self) -> tuple[str, ...]:
         """Return the actions that IAM must allow for it; some operations have no action of their own."""
         return (self.action,) if self.resource != NO_ACTION else tuple(x.action for x in grants() if x.under == self.action)
