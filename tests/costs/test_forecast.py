@@ -4,7 +4,7 @@ from statistics import median
 
 import pytest
 
-from benchmarks.forecast import DAYS, Asked, asked, invented
+from benchmarks.forecast import DAYS, SETS, Asked, asked, invented
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +26,13 @@ def test_the_stated_range_holds(every):
 
 def test_no_range_reaches_under_what_is_spent(every):
     assert all(one.forecast.low >= one.forecast.spent for one in every)
+
+
+def test_a_range_says_something(every):
+    assert median(one.width for one in every) <= 0.2
+
+
+def test_a_month_is_drawn_by_its_seed_alone(every, tmp_path):
+    again = list(asked("invented 301", invented(301, tmp_path)))
+    assert again == every[: len(DAYS)]
+    assert not set(SETS["tuned"]) & set(SETS["held"])

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapters.billing.open import open_billing
 from adapters.store.open import open_store
 from bot.app import App
-from bot.cards.card import Card
+from bot.cards.card import Card, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.hours import read_weekly
@@ -171,3 +173,33 @@ async def test_what_cannot_be_subscribed_says_why(store: Any) -> None:
     assert "TRNBOT_DIGEST" in str((await made.answer(named)).data["error"])
     assert "no weekly digest" in str((await made.answer(replace(named, channel="chat:x"))).data["error"])
     assert "The week" in (await made.answer(ask("digest", at=NOON))).title
+
+
+async def test_it_says_where_the_whole_bill_ends_as_cost_does(store: Any, tmp_path: Path) -> None:
+    """$10 an hour since November 1 are $7,200 by month end."""
+    hours = [MONDAY.replace(day=1, hour=0) + n * HOUR for n in range(22 * 24)]
+    rows = [f"Usage,AmazonEC2,BoxUsage:trn1.32xlarge,{at.isoformat()},{(at + HOUR).isoformat()},10" for at in hours]
+    kinds = ("line_item_type", "product_code", "usage_type", "usage_start_date", "usage_end_date", "unblended_cost")
+    (tmp_path / "bill.csv").write_text("\n".join([",".join(f"line_item_{kind}" for kind in kinds), *rows]))
+    made = bot(Chat(), store)
+    made.ports = with_parts(made.ports, billing=open_billing(tmp_path))
+    week, cost = [await made.answer(ask(line, at=MONDAY)) for line in ("digest", "cost this-month")]
+    assert week.data["forecast"] == cost.data["forecast"]
+    assert week.data["forecast"]["amortised_usd"] == 7200
+    (said,) = [plain(block.spans) for block in week.blocks if isinstance(block, Text) and "month end" in plain(block.spans)]
+    assert said.startswith("The whole bill: about $7,200 by month end ($7,200 to ")
+
+
+async def test_a_bill_that_cannot_be_read_holds_no_digest_up(store: Any) -> None:
+    class Away:
+        def tally(self, *_: Any) -> Any:
+            raise Unavailable("the bill is away")
+
+        rates = tally
+
+    chat = Chat()
+    made = bot(chat, store)
+    made.ports = with_parts(made.ports, billing=Away())
+    assert "forecast" not in (await made.answer(ask("digest", at=MONDAY))).data
+    await made.tick(MONDAY)
+    assert len(digests(chat)) == 1
