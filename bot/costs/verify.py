@@ -163,8 +163,7 @@ class _Check:
         formula = self._formulas.of(self._answer.command, path)
         ways = [self._way(how, path, amount) for how in (formula.how if formula else AGAIN).split(BOTH)]
         unequal = [computed for _, computed in ways if not agree(amount, computed)]
-        best = next((how for how in Checked if any(how is way for way, _ in ways)), Checked.AGAIN)
-        return best, unequal[0] if unequal else amount
+        return next(how for how in Checked if how in dict(ways)), unequal[0] if unequal else amount
 
     def _way(self, how: str, path: Path, amount: Decimal) -> tuple[Checked, Decimal]:
         if how == BILL:
@@ -173,24 +172,21 @@ class _Check:
             return (Checked.RECOMPUTED if sum_of else Checked.AGAIN), amount
         if how == PRICE:
             return (Checked.LOOKED_UP if self._priced(path, amount) else Checked.AGAIN), amount
-        if how == AGAIN:
-            return Checked.AGAIN, amount
         prefix, expression = prefixed(how)
         try:
-            computed = self._answer.terms.compute(expression, path)
+            computed = self._answer.terms.compute(expression, path) if how != AGAIN else None
         except UnknownTerm:
-            return Checked.AGAIN, amount
-        if prefix == IF_AGREES and not agree(amount, computed):
+            computed = None
+        if computed is None or (prefix == IF_AGREES and not agree(amount, computed)):
             return Checked.AGAIN, amount
         alike = prefix == MEASURED and abs(amount - computed) <= _DIGITS * max(Decimal(1), abs(amount))
         return (Checked.LOOKED_UP if prefix == ROW else Checked.RECOMPUTED), amount if alike else computed
 
     def _of_drawn(self, figure: Figure) -> Checked:
         """Return how an amount of the card alone was made anew: by a formula of the card, as a sum of checked numbers, or not."""
-        rows = self._formulas.of_card(self._answer.command)
-        if any(row.words == figure.formula and prefixed(row.how)[0] == ROW for row in rows):
-            return Checked.LOOKED_UP
-        return Checked.AGAIN if figure.formula == DRAWN else Checked.RECOMPUTED
+        ways = {row.words: prefixed(row.how)[0] for row in self._formulas.of_card(self._answer.command)}
+        made = Checked.LOOKED_UP if ways.get(figure.formula) == ROW else Checked.RECOMPUTED
+        return Checked.AGAIN if figure.formula == DRAWN else made
 
     def _billed(self, path: Path, amount: Decimal) -> str | None:
         """Return the terms of the sum of the bill that states this amount: in the row of its key, else in a total."""
