@@ -7,7 +7,9 @@ import pytest
 
 from adapters.aws.api.calls import Place
 from adapters.aws.api.limits import DatapointPace, limit_of
+from adapters.aws.live.grid_ring import PastGrids
 from adapters.aws.live.poller import MetricPoller
+from adapters.aws.metrics.points import Points
 from benchmarks.aws_bill import fleet
 
 HOME = Place("us-west-2", account="111122223333")
@@ -45,6 +47,8 @@ def started():
     poller.enter(HOME, fleet(4), NOON)
     for now in (NOON, NOON + 300):
         poller.read(now - 60, 1e9)
+    poller.backfill.start(1e9, lambda _: PastGrids({}, Points.joined([])))
+    poller.backfill.join()
     return calls
 
 

@@ -54,7 +54,9 @@ def test_history_beyond_six_hours_is_read_coarsely_and_keeps_its_levels(world, t
     (now,) = world.ticks(5, 5)
     live.read(now)
     asked = world.standin.cloudwatch.requested
-    assert "History older than" in " ".join(live.problems())
+    live.settle(now)
+    assert "History is being read: 0 of" in " ".join(live.problems())
+    live.metrics.backfill.join()
     now += timedelta(minutes=5)
     world.now = now
     one, other = live.read(now).frames["node"], recorded.read(now).frames["node"]

@@ -61,10 +61,17 @@ def hose(world, tiny, tmp_path, request):
 
 
 def watch(world, hose, live, start, end):
-    """Yield each tick's reading; an object is written right before it."""
+    """Yield each tick's reading; an object is written right before it, and history read between ticks."""
     for now in world.ticks(start, end):
         hose.write(now - timedelta(minutes=1))
+        if live.metrics.known():
+            read_history(live, now)
         yield now, live.read(now)
+
+
+def read_history(live, now):
+    live.settle(now)
+    live.metrics.backfill.join()
 
 
 @pytest.mark.parametrize("hose", FORMS, indirect=True)

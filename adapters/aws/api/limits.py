@@ -26,7 +26,7 @@ def limit_of(service: str, operation: str, limit: str) -> int:
 
 @dataclass
 class DatapointPace:
-    """Spread the points asked of GetMetricData over time; CloudWatch counts what a range could hold, not what it holds."""
+    """Spread the points asked of GetMetricData over time; CloudWatch counts all that a range could hold."""
 
     stopwatch: Callable[[], float]
     pause: Callable[[float], None]

@@ -11,7 +11,7 @@ from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.operations import DETAIL_RANK
 from adapters.aws.live.promql import PromqlLister
 from adapters.aws.metrics.catalogue import Catalogue, Target
-from adapters.aws.metrics.points import MetricSeries, labels_of
+from adapters.aws.metrics.points import MetricSeries, instance_of, labels_of
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL
 from bot.errors import Unavailable
 from bot.model.labels import Labels
@@ -174,6 +174,11 @@ def heard(series: Iterable[MetricSeries]) -> frozenset[str]:
     """Return the instances whose NeuronCores the classic namespace tells of."""
     mine = (x for x in series if x.namespace == CLASSIC and x.metric.startswith("node_neuron"))
     return frozenset(dict(one.dimensions).get("InstanceId", "") for one in mine) - {""}
+
+
+def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalogue) -> bool:
+    """Return whether an accelerated instance has no series yet."""
+    return bool(fleet.instances - {instance_of(one, catalogue.instance) for one in series})
 
 
 def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:

@@ -2,91 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.live.grid_ring import GridPart, GridRing, PastGrids, StoredPart
 from adapters.aws.live.poller import NewPoints
 from adapters.aws.metrics.batch import batches
 from adapters.aws.metrics.believed import believed
 from adapters.aws.metrics.catalogue import Catalogue, standard
 from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch, build_grid, series_batches
-from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
+from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points, reporter
 from adapters.aws.metrics.runs import TrainingRuns
 from adapters.aws.metrics.time_grid import TimeGrid
-from bot.model.labels import Labels
-
-_SPARE_BINS = 288
-_SPARE_THINGS = 16
-Cube = npt.NDArray[np.float32]
-
-
-class GridRing:
-    """Hold values of shape (metrics, bins, things) with room to grow; readers keep views, so arrays are never moved in place."""
-
-    def __init__(self, most: int, end: int) -> None:
-        self._most = most
-        self.base = end - most + 1
-        self.things: tuple[Labels, ...] = ()
-        self.metrics: tuple[str, ...] = ()
-        self._values: Cube = np.full((0, most + _SPARE_BINS, 0), np.nan, dtype=np.float32)
-
-    def renew(self, newest: MetricGrid, horizon: int, end: int) -> None:
-        """Take the axes of a grid, and its bins from `horizon` on in place of those here; earlier ones fill holes only."""
-        self._fit(newest, end)
-        self._values[:, max(0, horizon - self.base) :] = np.nan
-        self._write(newest, horizon, fill=False)
-
-    def fill(self, older: MetricGrid, before: int) -> None:
-        """Write the grid's bins before `before` where nothing is known yet."""
-        self._write(older, before, fill=True)
-
-    def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
-        """Return the bins from `since` on as a grid with the axes of the newest one."""
-        base = max(self.base, since)
-        return replace(axes, base=base, values=self._values[: len(self.metrics), base - self.base :, : len(self.things)])
-
-    def _write(self, grid: MetricGrid, edge: int, *, fill: bool) -> None:
-        low, high = (grid.base, edge) if fill else (edge, grid.base + grid.values.shape[1])
-        low = max(low, grid.base, self.base)
-        high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
-        if high <= low:
-            return
-        at = {thing: i for i, thing in enumerate(self.things)}
-        columns = np.array([at[thing] for thing in grid.things], dtype=np.intp)
-        for i, metric in enumerate(grid.metrics):
-            rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
-            new = grid.values[i, low - grid.base : high - grid.base]
-            rows[:, columns] = np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
-
-    def _fit(self, axes: MetricGrid, end: int) -> None:
-        self._move(end)
-        _, n_bins, room = self._values.shape
-        grown = axes.things[: len(self.things)] == self.things and len(axes.things) <= room
-        if not grown or axes.metrics != self.metrics:
-            values = np.full((len(axes.metrics), n_bins, len(axes.things) + _SPARE_THINGS), np.nan, dtype=np.float32)
-            here = {thing: i for i, thing in enumerate(axes.things)}
-            old = [i for i, thing in enumerate(self.things) if thing in here]
-            new = [here[self.things[i]] for i in old]
-            for i, metric in enumerate(self.metrics):
-                if metric in axes.metrics:
-                    values[axes.metrics.index(metric)][:, new] = self._values[i][:, old]
-            self._values = values
-        self.things, self.metrics = axes.things, axes.metrics
-
-    def _move(self, end: int) -> None:
-        """Drop the oldest bins where there is no room for those up to `end` and some more."""
-        n_bins = self._values.shape[1]
-        if end + _SPARE_BINS // 8 < self.base + n_bins:
-            return
-        base = end - self._most + 1
-        moved = np.full_like(self._values, np.nan)
-        kept = self._values[:, base - self.base :]
-        moved[:, : kept.shape[1]] = kept
-        self._values, self.base = moved, base
-
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
 Cores = Callable[[Sequence[SeriesBatch]], Mapping[str, int]]
@@ -95,8 +26,21 @@ _HEAD = 13
 _ANEW_SECONDS = 3600
 _UNSETTLED_SECONDS = 6 * 3600
 """How long a part may stay unread before what is older only fills holes."""
-_MARGIN_SECONDS = 1800
+MARGIN_SECONDS = 1800
 """What lies before the newest bins but still reaches into them."""
+
+
+DETAILS = ("core", "device")
+"""Kinds that are read of few nodes for a while."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Hold each series' first points, all points of training runs, and when each series spoke last: (number, second)."""
+
+    heads: Points
+    of_runs: Points
+    spoke: Ints
 
 
 @dataclass
@@ -118,40 +62,89 @@ class FrameBuffer:
         self._rings: dict[str, GridRing] = {}
         self._heads = self._tail = self._of_runs = Points.joined([])
         self._spoke: dict[int, int] = {}
-        self._horizon = 0
+        self.horizon = 0
+        """Bins before it are settled: nothing but history that is read later changes them."""
+        self.filled: set[int] = set()
+        """Settled bins that were written since somebody took note; see `GridCache`."""
+        self.lock = Lock()
+        self._cores: Mapping[str, int] = {}
+        self._reporters: list[int] = []
+        self._reporter_numbers: dict[str, int] = {}
         self._refused: dict[str, str] = {}
+        self._recalled: Iterable[Mapping[str, GridPart]] = ()
 
     def refused(self) -> tuple[str, ...]:
         """Return one sentence for each metric that had values beyond belief."""
         return tuple(self._refused.values())
 
-    def absorb(self, read: NewPoints, end: int, cores: Cores) -> None:
+    def absorb(self, read: NewPoints, end: int, cores: Cores, past: Iterable[PastGrids] = ()) -> None:
         """Take in new points, and older ones of history; `end` is the bin of now.
 
         What is not settled is built anew too, so that a part that was not read for hours comes in as if it had been.
         """
+        with self.lock:
+            self._absorb(read, end, cores, list(past))
+
+    def _absorb(self, read: NewPoints, end: int, cores: Cores, past: Sequence[PastGrids]) -> None:
         horizon = min(end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1)
         # Never back behind the last one: points from before are no longer at hand, and what a new series says of then fills.
-        horizon = self._horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step, self._horizon)
-        since = horizon * self.grid.step - _MARGIN_SECONDS
+        horizon = self.horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step, self.horizon)
+        since = horizon * self.grid.step - MARGIN_SECONDS
         new = self._believed(read.points)
-        past = spread(self._believed(read.older), self.series, new, self._heads)
-        self._remember(new, past, since)
+        self._remember(new, Points.joined([x.kept for x in past]), since)
         if not len(self._heads.series):
             return
         feeding = self._feeding(Points.joined([self._heads, self._of_runs, self._tail]))
-        cores_by_instance = cores([source for series in feeding.values() for source in series])
+        self._cores = cores([source for series in feeding.values() for source in series])
         newest_of = {}
         for kind, series in feeding.items():
-            newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, cores_by_instance)
+            newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, self._cores)
             ring = self._rings.setdefault(kind, GridRing(max(1, self.history // self.grid.step), end))
             ring.renew(newest, horizon, end)
         begin = min(int(x.first[0]) for x in newest_of.values())
         self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
-        edge = horizon * self.grid.step + _MARGIN_SECONDS
-        self._fill(Points.joined([past, new.take(new.seconds < edge)]), horizon, cores_by_instance)
+        if self._recalled:
+            self._recall()
+        late = new.take(new.seconds < horizon * self.grid.step + MARGIN_SECONDS)
+        if (late.seconds < horizon * self.grid.step).any():
+            self._fill(self._grids_of(late))
+        for one in past:
+            self._fill(one.grids)
         self.runs = TrainingRuns(feeding.get("run", []), self.grid)
         self._see(end)
+
+    def past(self, parts: list[Points]) -> PastGrids:
+        """Return points of five minutes as grids, as `absorb` takes them; any thread may, between two readings too.
+
+        All series that one thing reports are to come together: some of its values are counted by others.
+        """
+        told = spread(self._believed(parts), self.series, self._heads)
+        past = told.take(np.lexsort((told.seconds, told.series)))
+        runs = self._is_of_runs(past)
+        kept = Points.joined([_first(past, _HEAD), _last(past), past.take(runs)])
+        return PastGrids(self._grids_of(past), kept)
+
+    def remembered(self) -> Remembered:
+        """Return the points that tell rhythm and order of series; see `resume`."""
+        spoke = np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2)
+        return Remembered(self._heads, self._of_runs, spoke)
+
+    def resume(self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]) -> None:
+        """Go on from where an earlier process settled: bins before `settled` are those of `grids`."""
+        self._heads, self._of_runs, self._spoke = known.heads, known.of_runs, dict(known.spoke.tolist())
+        self.horizon, self._recalled = settled, grids
+
+    def part(self, start: int, end: int) -> dict[str, StoredPart]:
+        """Return a copy of some bins by kind, of the things that report within."""
+        with self.lock:
+            parts = {kind: ring.part(start, end) for kind, ring in self._rings.items() if kind not in DETAILS}
+        return {kind: part for kind, part in parts.items() if part.things}
+
+    def _recall(self) -> None:
+        filled = set(self.filled)
+        for grids in self._recalled:
+            self._fill(grids)
+        self.filled, self._recalled = filled, ()
 
     def _believed(self, parts: list[Points]) -> Points:
         """Return what is a reading; of each metric with others the first sentence stays."""
@@ -160,25 +153,42 @@ class FrameBuffer:
             self._refused.setdefault(one.name, str(one))
         return points
 
-    def _fill(self, past: Points, horizon: int, cores_by_instance: Mapping[str, int]) -> None:
-        """Write the values before the horizon where nothing is known yet."""
-        if not (past.seconds < horizon * self.grid.step).any():
-            return
-        spoken = np.unique(past.series)
-        heads = self._heads.take(np.isin(self._heads.series, spoken))
+    def _grids_of(self, past: Points) -> dict[str, MetricGrid]:
+        """Return the grids of points, with the first points of all that their things report."""
+        if not len(past.series):
+            return {}
+        heads, of = self._heads, self._reporter_of()
         first = int(past.seconds.min()) // self.grid.step
-        for kind, series in self._feeding(Points.joined([heads, past])).items():
-            self._rings[kind].fill(build_grid(kind, series, self.grid, first, cores_by_instance), horizon)
+        mine = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
+        feeding = self._feeding(Points.joined([mine, past]))
+        return {kind: build_grid(kind, series, self.grid, first, self._cores) for kind, series in feeding.items()}
+
+    def _reporter_of(self) -> Ints:
+        """Return a number for each series: the same for all that one thing reports."""
+        own = self.catalogue.instance
+        for series in self.series[len(self._reporters) :]:
+            self._reporters.append(self._reporter_numbers.setdefault(reporter(series, own), len(self._reporter_numbers)))
+        return np.array(self._reporters, dtype=np.int64)
+
+    def _fill(self, grids: Mapping[str, GridPart]) -> None:
+        """Write the values before the horizon where nothing is known yet."""
+        for kind, grid in grids.items():
+            if kind in self._rings:
+                self._rings[kind].fill(grid, self.horizon)
+                self.filled.update(range(grid.base, min(self.horizon, grid.base + grid.values.shape[1])))
 
     def _remember(self, new: Points, past: Points, since: int) -> None:
         every = Points.joined([self._heads, past, new])
         self._heads = _first(every, _HEAD)
         run_points = Points.joined([self._of_runs, past, new])
-        runs = [number for number, series in enumerate(self.series) if series.namespace == "Trn/Training"]
-        self._of_runs = run_points.take(np.isin(run_points.series, runs) & (run_points.seconds >= since - self.history))
+        self._of_runs = run_points.take(self._is_of_runs(run_points) & (run_points.seconds >= since - self.history))
         tail = Points.joined([self._tail, new])
         self._tail = tail.take(tail.seconds >= since)
         self._forget(new, past, since)
+
+    def _is_of_runs(self, points: Points) -> npt.NDArray[np.bool_]:
+        """Return a mask of the points that training runs report."""
+        return np.isin(points.series, [number for number, series in enumerate(self.series) if series.namespace == "Trn/Training"])
 
     def _forget(self, new: Points, past: Points, since: int) -> None:
         """Drop the first points of series that have been silent for longer than history reaches."""
@@ -217,6 +227,11 @@ def _first(points: Points, most: int) -> Points:
     ordered = ordered.take(fresh)
     starts = np.searchsorted(ordered.series, ordered.series)
     return ordered.take(np.arange(len(starts)) - starts < most)
+
+
+def _last(points: Points) -> Points:
+    """Return the last point of each series of ordered ones."""
+    return points.take(np.append(np.diff(points.series) != 0, True)[: len(points.series)])
 
 
 def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Points:

@@ -1,4 +1,4 @@
-"""Poll metrics on from their watermarks: the newest points first, then history; cores and devices of suspicious nodes only."""
+"""Poll metrics on from their watermarks, and queue their history; cores and devices of suspicious nodes only."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import orjson
 from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.history import KEPT
 from adapters.aws.api.limits import DatapointPace
+from adapters.aws.live.backfill import BACKFILL_PERIOD, Backfill
 from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import (
@@ -30,18 +31,15 @@ from adapters.aws.metrics.points import MetricSeries, Points
 from bot.errors import Unavailable
 from bot.model.reading import Gap
 
-BACKFILL_PERIOD = 300
-"""History older than `RECENT_SECONDS` is read at five minutes: a fifth of the points to carry and parse."""
 RECENT_SECONDS = 6 * 3600
 _SILENT_SECONDS = 3 * 3600
 
 
 @dataclass
 class NewPoints:
-    """Hold the points that a tick read: at the series' own period, of older history, and the gaps."""
+    """Hold the points that a tick read, and the gaps."""
 
     points: list[Points] = field(default_factory=list)
-    older: list[Points] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     settled: int = 0
     """Before this second every series had been answered by the tick before."""
@@ -51,8 +49,8 @@ class NewPoints:
     def joined(self, other: NewPoints) -> NewPoints:
         """Return both together: a time that either has not settled is not settled."""
         gaps = [*self.gaps, *other.gaps]
-        points, older = [*self.points, *other.points], [*self.older, *other.older]
-        return NewPoints(points, older, gaps, min(self.settled, other.settled), self.unread | other.unread)
+        points = [*self.points, *other.points]
+        return NewPoints(points, gaps, min(self.settled, other.settled), self.unread | other.unread)
 
 
 @dataclass
@@ -70,32 +68,52 @@ class MetricPoller:
     pause: Callable[[float], None] = time.sleep
     most_queries: int = MOST_QUERIES
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _older: list[MetricRequest] = field(default_factory=list)
     _pinned: dict[int, int] = field(default_factory=dict)
-    _watching: bool = False
+    _resumed: dict[Place, int] = field(default_factory=dict)
+    """From when on the series of a place, as an earlier process left them, are to be read; until they are listed."""
 
     def __post_init__(self) -> None:
         """Begin with the quotas unused."""
-        self._pace = DatapointPace(self.stopwatch, self.pause)
+        self.pace = DatapointPace(self.stopwatch, self.pause)
+        self.backfill = Backfill(self.book, self._paced, self.stopwatch)
 
     def enter(self, place: Place, listed: Iterable[MetricSeries], now: int) -> None:
         """Take in the series discovered at a place; the first time, their history is queued too."""
         first = place not in self._places
         recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
         entered = list(listed)
-        self.book.enter(entered, recent if first else now - _SILENT_SECONDS)
+        resumed = self._resumed.pop(place, now)
+        self.book.enter(entered, recent if first else min(now - _SILENT_SECONDS, resumed))
         numbers = {self.book.number(series) for series in entered}
         new = sorted(numbers - set(self._places[place]))
         self._places[place] += new
         self.book.active -= set(self._places[place])
         self.book.active |= numbers
         if first:
-            start = (now - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
-            self._older += self._history_requests(place, new, start, recent)
-            streamed = [number for number in new if self.elsewhere(self.book.series[number])]
-            until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
-            if streamed and recent < until:
-                self._older[:0] = self._history_requests(place, streamed, recent, until)
+            self.backfill.queue(place, new, now - self.history, recent)
+        streamed = [number for number in numbers if self.elsewhere(self.book.series[number])]
+        until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        if first or resumed < until:
+            self.backfill.queue(place, streamed, recent if first else resumed, until, first=True)
+
+    def resume(self, place: Place, known: Sequence[int], active: Iterable[int], since: int) -> None:
+        """Go on from where an earlier process left the series of a place: all before `since` is known."""
+        self._places[place] += known
+        self.book.active.update(active)
+        self._resumed[place] = since
+
+    def resumed(self, place: Place, now: int) -> bool:
+        """Return whether the series of a place are known from an earlier process, and no other can have come and gone since."""
+        return now - self._resumed.get(place, 0) < _SILENT_SECONDS
+
+    def known(self) -> Mapping[Place, Sequence[int]]:
+        """Return the series of each place but those that are looked at for a while only."""
+        return {place: [n for n in mine if n not in self._pinned] for place, mine in self._places.items()}
+
+    def refill(self, start: int, end: int) -> None:
+        """Want the history of all that is read, from start to end, once more."""
+        for place, mine in self.known().items():
+            self.backfill.queue(place, sorted(self.book.active & set(mine)), start, end, first=True)
 
     def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> int:
         """Read some series from now until then whatever discovery finds; return how many were not read just before."""
@@ -121,17 +139,7 @@ class MetricPoller:
         read.unread = frozenset(n for mine in due.values() for n in mine if self.book.marks[n].asked < end)
         if missing:
             read.gaps += _gaps("The newest metrics", missing)
-        # A terminal asks once and ends: only a watch, which comes again, pays for history.
-        if not missing and self._older and self._watching:
-            self._older = self._make(self._older, deadline, lambda _, answers: read.older.extend(x.points() for x in answers))
-        self._watching = True
         return read
-
-    def unread(self) -> tuple[str, ...]:
-        """Return a sentence on how much history is still to be read; not a gap: all that is newer is whole."""
-        if not self._older:
-            return ()
-        return (f"History older than {_RECENT} is still being read: {len(self._older)} calls to go.",)
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return the series that are active, or had a point within three hours."""
@@ -159,14 +167,10 @@ class MetricPoller:
     def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[MetricRequest]:
         return plan_requests(self.book, numbers, place, RequestScope(end, since=since, most_queries=self.most_queries))
 
-    def _history_requests(self, place: Place, numbers: Sequence[int], start: int, end: int) -> Iterator[MetricRequest]:
-        return plan_requests(self.book, numbers, place, RequestScope(end, start, period=BACKFILL_PERIOD))
-
     def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
         """Queue the time before the newest hours that an outage left unread as history, the first of all."""
-        for since, numbers in sorted(skipped.items(), reverse=True):
-            start = max(since, end - self.history) // BACKFILL_PERIOD * BACKFILL_PERIOD
-            self._older[:0] = self._history_requests(place, numbers, start, end)
+        for since, numbers in sorted(skipped.items()):
+            self.backfill.queue(place, numbers, max(since, end - self.history), end, first=True)
 
     def _make(
         self, wanted: Sequence[MetricRequest], deadline: float, take: Callable[[MetricRequest, Sequence[SeriesValues]], None]
@@ -193,12 +197,9 @@ class MetricPoller:
     def _paced(self, request: MetricRequest, deadline: float) -> list[SeriesValues]:
         """Make a call when CloudWatch's quota of points has room for it; raise `Unavailable` where that is not in time."""
         age = self.calls.clock().timestamp() - request.start
-        if not self._pace.wait(request.place, request.points, age, deadline):
+        if not self.pace.wait(request.place, request.points, age, deadline):
             raise Unavailable("The time of this tick was used up before.")
         return fetch(self.calls, self.book, request)
-
-
-_RECENT = f"{RECENT_SECONDS // 3600} hours"
 
 
 def _gaps(what: str, missing: Sequence[MetricRequest]) -> list[Gap]:

@@ -90,6 +90,12 @@ class SeriesBook:
                 self.marks.append(Watermark(since))
         return new
 
+    def resume(self, series: Sequence[MetricSeries], since: int) -> None:
+        """Number series as an earlier process did, to be read from `since` on; this book is empty."""
+        self.series.extend(series)
+        self.marks.extend(Watermark(since) for _ in series)
+        self._numbers |= {one: number for number, one in enumerate(series)}
+
     def targets(self, series: MetricSeries) -> tuple[Target, ...]:
         """Return the targets of a series' points."""
         return self.catalogue.targets(series.namespace, series.metric, series.names)

@@ -20,9 +20,10 @@ from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
 from adapters.aws.inventory.snapshots import Snapshots, capacity_blocks
 from adapters.aws.live.account import AccountPoller
 from adapters.aws.live.config import LiveConfig
-from adapters.aws.live.discovery import PlaceFleet, SeriesByName, SeriesLister, details_of, worth_reading
+from adapters.aws.live.discovery import PlaceFleet, SeriesByName, SeriesLister, details_of, unheard, worth_reading
 from adapters.aws.live.doctor import examine
 from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.last_reading import LastReading
 from adapters.aws.live.poller import DetailPoller, MetricPoller, NewPoints
 from adapters.aws.live.promql import PromqlLister
@@ -30,7 +31,7 @@ from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, Streams
 from adapters.aws.logs.logbook import node_names
 from adapters.aws.logs.poller import LogPoller, read_log_group
-from adapters.aws.metrics.points import MetricSeries
+from adapters.aws.metrics.points import MetricSeries, instance_of
 from adapters.aws.prices.quoted import QuotedPrices
 from adapters.aws.problems import Problems
 from bot.errors import Unavailable
@@ -61,7 +62,8 @@ class Live:
     """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read; one at a time asks AWS."""
 
     def __init__(self, config: LiveConfig) -> None:
-        reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
+        reading, timing = config.reading, config.timing
+        catalogue = self._catalogue = reading.catalogue()
         self._reading, self._timing, self._grid = reading, timing, reading.grid
         self._unknown, self._places = list(config.access.places()), list[Place]()
         calls = self.calls = Calls(
@@ -75,7 +77,7 @@ class Live:
         )
         listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams]
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
-        self._problems, self._last = Problems(), LastReading()
+        self._problems, self._last, self._unlogged = Problems(), LastReading(), tuple[str, ...]()
         self.responses = ResponseHistory(self._problems, config.journal)
         self.events = EventPoller(calls, self.responses, tuple(map(read_event_queue, config.extra.events)))
         self._account = AccountPoller(calls, self.responses, config)
@@ -85,11 +87,11 @@ class Live:
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
         self.metrics = MetricPoller(calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause)
         self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
+        self.cache = GridCache(self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids")
         self.details = DetailPoller(self.lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: _LiveReading | None = None
-        self._unlogged: tuple[str, ...] = ()
 
     def read(self, now: datetime) -> Reading:
         """Return the reading at the last step's end at or before `now`, asking AWS once a step; a line may get an older one."""
@@ -122,7 +124,7 @@ class Live:
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
         troubles = dict.fromkeys((*self.calls.states.troubles(), *self._account.left_out, *self._unlogged, *self.events.missing))
-        return (*troubles, *self.metrics.unread(), *self._buffer.refused(), *self._problems.sentences())
+        return (*troubles, *self.metrics.backfill.unread(), *self._buffer.refused(), *self._problems.sentences())
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""
@@ -185,10 +187,13 @@ class Live:
                 self._within(_SHARES["events"], lambda: self.events.receive(now))
 
     def settle(self, now: datetime) -> None:
-        """Delete the messages whose notices the reading of `now` had: the tick is saved."""
-        if self.events.queues:
-            with self._last.asking:
+        """Delete the messages whose notices the reading of `now` had; keep settled bins, and read history on in the background."""
+        with self._last.asking:
+            if self.events.queues:
                 self._within(_SHARES["events"], lambda: self.events.settle(now))
+            if not self._unknown:
+                self.cache.save(self._places, int(now.timestamp()))
+        self.metrics.backfill.start(self._by(_SHARES["poll"]), self._buffer.past)
 
     def fleet(self, place: Place) -> PlaceFleet:
         """Return the accelerated instances of a place, and the volumes on them."""
@@ -203,11 +208,12 @@ class Live:
         return self._resources.in_eks(place)
 
     def _tick(self, now: datetime, end: int) -> _LiveReading:
-        began, at = self._timing.stopwatch(), int(now.timestamp())
-        by = {part: began + share * self._grid.step / self._timing.haste for part, share in _SHARES.items()}
+        at, by = int(now.timestamp()), {part: self._by(share) for part, share in _SHARES.items()}
         try:
             self.calls.until = by["describe"]
             gaps = [*self._identify(), *self._account.describe(self._places, now)]
+            if not self._unknown:
+                self.cache.recall(self._places, at)
             self.calls.until = by["discover"]
             unlisted = list(self._discover(now))
             self.calls.until = by["stream"]
@@ -219,16 +225,20 @@ class Live:
             self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
         finally:
             self.calls.until = math.inf
-        self._buffer.absorb(read, end, lambda feeding: core_counts(snapshots, feeding))
+        self._buffer.absorb(read, end, lambda feeding: core_counts(snapshots, feeding), self.metrics.backfill.taken())
         self.calls.meter.save()
         seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
         return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read), snapshots)
 
+    def _by(self, share: float) -> float:
+        """Return when, by the stopwatch, so much of an interval is over."""
+        return self._timing.stopwatch() + share * self._grid.step / self._timing.haste
+
     def _within(self, share: float, ask: Callable[[], None]) -> None:
         """Ask AWS for so much of an interval at most."""
-        self.calls.until = self._timing.stopwatch() + share * self._grid.step / self._timing.haste
+        self.calls.until = self._by(share)
         try:
             ask()
         finally:
@@ -238,9 +248,8 @@ class Live:
     def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""
         undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
-        named = (dict(self.metrics.book.series[n].dimensions) for n in read.unread)
-        own = self.metrics.book.catalogue.own
-        return frozenset(undescribed).union(x.get("InstanceId") or x.get(own.instance if own else "", "") for x in named) - {""}
+        named = (instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread)
+        return frozenset(undescribed).union(named) - {""}
 
     def _read_logs(self, now: datetime) -> list[str]:
         self.logs.book.forget(now - self._reading.history)
@@ -251,11 +260,9 @@ class Live:
 
     def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
         """Keep the series of a stream that would be polled, and the cores and devices of suspicious nodes."""
-        regions = {place.region for place in (*self._unknown, *self._places)}
-        here = [series for series in listed if series.region in regions]
-        fleets = [self.fleet(place) for place in self._places]
-        catalogue = self.metrics.book.catalogue
-        return worth_reading(here, PlaceFleet.joined(fleets), catalogue) | details_of(here, self.details.instances(), catalogue)
+        here = [x for x in listed if x.region in {place.region for place in (*self._unknown, *self._places)}]
+        whole, closer = PlaceFleet.joined(map(self.fleet, self._places)), self.details.instances()
+        return worth_reading(here, whole, self._catalogue) | details_of(here, closer, self._catalogue)
 
     def _identify(self) -> Iterator[Gap]:
         """Ask whose account each place is; yield a gap for each that does not answer, which is left out meanwhile."""
@@ -272,24 +279,18 @@ class Live:
         """List the series of each place once an hour, and sooner where a node has none yet."""
         for place in self._places:
             before = self._listed_at.get(place)
-            wait = _SOONER if before and self._unheard(place) else _DISCOVERY
+            wait = _SOONER if before and unheard(self.fleet(place), self.metrics.book.series, self._catalogue) else _DISCOVERY
             if before and now - before < wait:
                 continue
+            recent = before is not None or self.metrics.resumed(place, int(now.timestamp()))
             try:
-                series = self.lister.discover(place, self.fleet(place), recent=before is not None, partial=self._partial[place])
+                series = self.lister.discover(place, self.fleet(place), recent=recent, partial=self._partial[place])
             except Unavailable as error:
                 yield place.gap(str(error))
             else:
                 self.metrics.enter(place, series, int(now.timestamp()))
                 self._listed_at[place] = now
                 del self._partial[place]
-
-    def _unheard(self, place: Place) -> bool:
-        """Return whether an accelerated instance of a place has no series yet."""
-        own = self.metrics.book.catalogue.own
-        names = ("InstanceId", own.instance if own else "")
-        reporting = {value for series in self.metrics.book.series for name, value in series.dimensions if name in names}
-        return bool(self._resources.instances(place) - reporting)
 
     def _quoted(self, now: datetime) -> QuotedPrices:
         known = self._account.prices  # what was polled once needs no turn: the tick that asks AWS may take minutes

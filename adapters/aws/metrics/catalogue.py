@@ -79,6 +79,11 @@ class Catalogue:
         own = {(self.own.namespace, meaning.name) for meaning in self.own.meanings} if self.own else set()
         return frozenset({(namespace, metric) for namespace, metric, _ in self.shapes} | own)
 
+    @property
+    def instance(self) -> str:
+        """Return the dimension that names the instance in the own namespace, "" where there is none."""
+        return self.own.instance if self.own else ""
+
     def _own_targets(self, own: OwnNames, metric: str, names: frozenset[str]) -> tuple[Target, ...]:
         """Return the targets of a metric of the own namespace: any dimension but the instance's names a part of the node."""
         meaning = next((x for x in own.meanings if x.name == metric), None)

@@ -170,3 +170,14 @@ def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
     pairs = tuple((name, value) for name, value in series.dimensions if (name in whole if whole else name not in _PARTS))
     names = tuple(name for name, _ in pairs)
     return MetricSeries(series.namespace, series.metric, names, pairs, series.region, series.account)
+
+
+def instance_of(series: MetricSeries, own: str = "") -> str:
+    """Return the instance that a series is of (by the dimension `own` too), "" where it is of none."""
+    named = dict(series.dimensions)
+    return named.get("InstanceId") or named.get(own, "")
+
+
+def reporter(series: MetricSeries, own: str = "") -> str:
+    """Return the thing whose series tell of each other: the instance, else what the series names itself."""
+    return instance_of(series, own) or " ".join(f"{name}={value}" for name, value in series.dimensions)

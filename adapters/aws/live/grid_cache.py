@@ -1,0 +1,248 @@
+"""Keep settled bins on disk, an hour a file, so that the next process asks AWS for nothing that this one knew."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from adapters.aws.api.calls import Place
+from adapters.aws.live.backfill import HistoryBlock
+from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered
+from adapters.aws.live.grid_ring import StoredPart
+from adapters.aws.live.poller import MetricPoller
+from adapters.aws.metrics.points import MetricSeries, Points
+from adapters.aws.problems import Problems, why
+from bot.model.labels import Labels
+
+_FORMAT = 1
+_HOUR = 3600
+_INDEX = "index.npz"
+_COLUMNS = ("series", "seconds", "count", "total", "peak")
+_BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass
+class GridCache:
+    """Write the settled hours of a buffer into a folder, and let a new buffer and poller go on from there."""
+
+    buffer: FrameBuffer
+    metrics: MetricPoller
+    problems: Problems
+    root: Path | None
+    """A folder with one for each set of accounts and regions, step and meaning of metrics; None keeps nothing."""
+    _recalled: bool = False
+    _hours: set[int] = field(default_factory=set)
+    _writer: Thread | None = None
+
+    def __post_init__(self) -> None:
+        """Measure an hour in bins."""
+        self._bins = max(1, _HOUR // self.buffer.grid.step)
+        self._seconds = self._bins * self.buffer.grid.step
+
+    def recall(self, places: Sequence[Place], now: int) -> None:
+        """Let buffer and poller go on from where an earlier process of these places stopped, once, before anything is read."""
+        if self.root is None or self._recalled:
+            return
+        self._recalled = True
+        folder = self.root / self._scope(places)
+        if self.metrics.book.series or not (folder / _INDEX).exists():
+            return
+        try:
+            arrays = _read(folder / _INDEX)
+            said = orjson.loads(arrays["said"].tobytes())
+            until = int(said["until"])
+            if now - self.buffer.history < until * self._seconds <= now:
+                self._resume(folder, places, arrays, said)
+        except _BROKEN as error:
+            self._set_aside(folder / _INDEX, error, "history is bought again")
+
+    def save(self, places: Sequence[Place], now: int) -> None:
+        """Write the hours that are settled since, and those that history filled, in the background."""
+        until = self.buffer.horizon // self._bins
+        changed = {at // self._bins for at in self.buffer.filled}
+        settled = until > max(self._hours, default=0) + 1 or not self._hours
+        if self.root is None or not places or not self.buffer.grids or self._writing():
+            return
+        if not settled and not (changed and not self.metrics.backfill.pending()):
+            return
+        first = min(grid.base for grid in self.buffer.grids.values()) // self._bins
+        begin = max(self._hours, default=first - 1) + 1
+        hours = sorted(hour for hour in {*range(begin, until), *changed} if first <= hour < until)
+        self.buffer.filled = set()
+        index = self._index(until, now)
+        self._writer = Thread(target=self._write, args=(self.root / self._scope(places), hours, until, index), name="grid cache")
+        self._writer.start()
+
+    def join(self) -> None:
+        """Wait for the files that are being written."""
+        if self._writer:
+            self._writer.join()
+
+    def _writing(self) -> bool:
+        return self._writer is not None and self._writer.is_alive()
+
+    def _scope(self, places: Sequence[Place]) -> str:
+        """Return the folder's name: other places, another step and other meanings of metrics have others."""
+        catalogue, grid = self.metrics.book.catalogue, self.buffer.grid
+        meanings = sorted((*shape[:2], sorted(shape[2]), repr(targets)) for shape, targets in catalogue.shapes.items())
+        where = sorted((place.account, place.region) for place in places)
+        told = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def _index(self, until: int, now: int) -> Arrays:
+        """Return all that the next process needs beside the hours: series that still matter, under numbers of their own."""
+        known, book, kept = self.metrics.known(), self.metrics.book, self.buffer.remembered()
+        wanted = self.metrics.backfill.pending()
+        mine, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
+        mine[[n for numbers in known.values() for n in numbers]] = True
+        matters[[*kept.heads.series.tolist(), *book.active, *(n for block in wanted for n in block.numbers)]] = True
+        mine &= matters
+        place = np.cumsum(mine) - 1
+
+        def numbered(numbers: Iterable[int]) -> list[int]:
+            return [int(place[n]) for n in numbers if mine[n]]
+
+        said = {
+            "format": _FORMAT,
+            "saved": now,
+            "until": until,
+            "series": [
+                (x.namespace, x.metric, x.dimensions, x.region, x.account) for x, my in zip(book.series, mine, strict=True) if my
+            ],
+            "known": {f"{at.region} {at.account}": numbered(numbers) for at, numbers in known.items()},
+            "active": numbered(sorted(book.active)),
+            "wanted": [(f"{x.place.region} {x.place.account}", x.start, x.end, numbered(x.numbers)) for x in wanted],
+        }
+        heads, runs = (points.take(mine[points.series]) for points in (kept.heads, kept.of_runs))
+        heads, runs = (replace(points, series=place[points.series]) for points in (heads, runs))
+        spoke = kept.spoke[mine[kept.spoke[:, 0]]]
+        spoke = np.stack([place[spoke[:, 0]], spoke[:, 1]], axis=1)
+        return {"said": _bytes(said), "spoke": spoke, **_columns("heads", heads), **_columns("runs", runs)}
+
+    def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for hour in hours:
+                self._write_hour(folder, hour)
+            self._hours |= set(hours)
+            oldest = until - self.buffer.history // self._seconds
+            for hour in [hour for hour in self._hours if hour < oldest]:
+                self._file(folder, hour).unlink(missing_ok=True)
+                self._hours.discard(hour)
+            said = orjson.loads(index["said"].tobytes()) | {"hours": sorted(self._hours)}
+            _store(folder / _INDEX, {**index, "said": _bytes(said)})
+            self._drop_strangers(folder)
+        except OSError as error:
+            self.buffer.filled |= {hour * self._bins for hour in hours}
+            self.problems.add(str(folder), f"what was read cannot be kept for the next start ({why(error)}).")
+
+    def _write_hour(self, folder: Path, hour: int) -> None:
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        about: dict[str, Any] = {"format": _FORMAT, "kinds": {}}
+        for kind, part in self.buffer.part(hour * self._bins, (hour + 1) * self._bins).items():
+            about["kinds"][kind] = {"base": part.base, "metrics": part.metrics, "things": [dict(x) for x in part.things]}
+            arrays[kind] = part.values
+        _store(self._file(folder, hour), {"said": _bytes(about), **arrays})
+
+    def _drop_strangers(self, mine: Path) -> None:
+        """Delete the folders of other sets that nobody has written to for as long as history reaches."""
+        newest = (mine / _INDEX).stat().st_mtime
+        for folder in mine.parent.iterdir():
+            if folder.is_dir() and newest - folder.stat().st_mtime > self.buffer.history:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _resume(self, folder: Path, places: Sequence[Place], arrays: Arrays, said: Mapping[str, Any]) -> None:
+        if said["format"] != _FORMAT:
+            raise ValueError(f"format {said['format']}, not {_FORMAT}")
+        series = [
+            MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a) for n, m, d, r, a in said["series"]
+        ]
+        kept = Remembered(_points("heads", arrays), _points("runs", arrays), arrays["spoke"])
+        at = {f"{place.region} {place.account}": place for place in places}
+        known = {at[name]: numbers for name, numbers in said["known"].items()}
+        wanted = [HistoryBlock(at[name], start, end, tuple(numbers)) for name, start, end, numbers in said["wanted"]]
+        since = int(said["until"]) * self._seconds - MARGIN_SECONDS
+        # All is read that may be broken; from here on nothing fails by half.
+        self._hours = set(said["hours"])
+        self.metrics.book.resume(series, since)
+        for place, numbers in known.items():
+            self.metrics.resume(place, numbers, set(said["active"]) & set(numbers), since)
+        for block in wanted:
+            self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
+        self.buffer.resume(kept, int(said["until"]) * self._bins, self._stored(folder))
+
+    def _stored(self, folder: Path) -> Iterator[Mapping[str, StoredPart]]:
+        """Yield the grids of each hour; one that cannot be read is set aside, and wanted as history once more."""
+        names: dict[bytes, tuple[Labels, ...]] = {}
+        lost = []
+        for hour in sorted(self._hours):
+            try:
+                yield _parts(_read(self._file(folder, hour)), names)
+            except _BROKEN as error:
+                self._set_aside(self._file(folder, hour), error, "its hour is bought again")
+                lost.append(hour)
+        if lost:
+            self._hours -= set(lost)
+            self.metrics.refill(lost[0] * self._seconds, (lost[-1] + 1) * self._seconds)
+
+    def _file(self, folder: Path, hour: int) -> Path:
+        return folder / f"{np.datetime64(hour * self._seconds, 's').item():%Y%m%dT%H%MZ}.npz"
+
+    def _set_aside(self, path: Path, error: Exception, so: str) -> None:
+        if path.exists():
+            path.replace(path.with_suffix(".broken"))
+        self.problems.add(str(path), f"cannot be read ({why(error)}); it is set aside, and {so}.")
+
+
+def _parts(arrays: Arrays, names: dict[bytes, tuple[Labels, ...]]) -> dict[str, StoredPart]:
+    said = orjson.loads(arrays["said"].tobytes())
+    if said["format"] != _FORMAT:
+        raise ValueError(f"format {said['format']}, not {_FORMAT}")
+    found = {}
+    for kind, about in said["kinds"].items():
+        key = orjson.dumps(about["things"])  # hour by hour mostly the same things
+        if key not in names:
+            names[key] = tuple(Labels(**thing) for thing in about["things"])
+        things, metrics = names[key], tuple(about["metrics"])
+        if arrays[kind].shape[::2] != (len(metrics), len(things)):
+            raise ValueError(f"{kind} has another shape than it says")
+        found[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
+    return found
+
+
+def _bytes(document: Any) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(orjson.dumps(document), dtype=np.uint8)
+
+
+def _columns(name: str, points: Points) -> dict[str, npt.NDArray[Any]]:
+    return {f"{name}.{column}": getattr(points, column) for column in _COLUMNS}
+
+
+def _points(name: str, arrays: Arrays) -> Points:
+    return Points(*(arrays[f"{name}.{column}"] for column in _COLUMNS))
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def _store(path: Path, arrays: Arrays) -> None:
+    """Write arrays in numpy's own form, quickly rather than tightly packed, and put the file in its place when it is whole."""
+    part = path.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    part.replace(path)

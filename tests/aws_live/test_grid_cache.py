@@ -1,0 +1,209 @@
+"""A new process goes on from what the last one settled: the same grids and alerts, and nothing bought twice."""
+
+import json
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from adapters.aws.api.calls import Place
+from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.grid_cache import GridCache
+from adapters.aws.live.poller import MetricPoller
+from adapters.aws.metrics.time_grid import TimeGrid
+from adapters.aws.problems import Problems
+from bot.policy.schema import default_policy
+from detectors.detector import Detector
+from tests.aws_live.test_frame_buffer import DAY, START, node, run
+
+
+@pytest.fixture(autouse=True)
+def three_hours_are_recent(monkeypatch):
+    """Let all but the newest three hours be history: the recording is six hours long."""
+    monkeypatch.setattr("adapters.aws.live.poller.RECENT_SECONDS", 3 * 3600)
+
+
+def watch(world, live, start, end):
+    """Tick as a watch does, history read and hours written before the next tick; return the last reading."""
+    for now in world.ticks(start, end):
+        reading = live.read(now)
+        live.settle(now)
+        live.metrics.backfill.join()
+        live.cache.join()
+    return reading
+
+
+def requested(world, do):
+    before = world.standin.cloudwatch.requested
+    do()
+    return world.standin.cloudwatch.requested - before
+
+
+def differing(one, other):
+    """Return the kinds whose frames are not the same, bit by bit."""
+    assert set(one.frames) == set(other.frames)
+    return [kind for kind, frame in one.frames.items() if not same(frame, other.frames[kind])]
+
+
+def same(one, other):
+    return (one.things, one.metrics, one.end) == (other.things, other.metrics, other.end) and np.array_equal(
+        one.values, other.values, equal_nan=True
+    )
+
+
+def alerts(reading):
+    return Detector()(reading, default_policy(), ())
+
+
+@pytest.fixture
+def away(world, tmp_path):
+    """Return the reading of a watch that never stopped, that of one which was away for 40 minutes, and what its return cost."""
+    one = watch(world, world.live(), 4, 5.5)
+    before = world.live(journal=tmp_path)
+    watch(world, before, 4, 4.5)
+    tick = requested(world, lambda: watch(world, before, 4.5 + 1 / 12, 4.5 + 1 / 12))
+    after = world.live(journal=tmp_path)
+    first = requested(world, lambda: watch(world, after, 5.25, 5.25))
+    return one, watch(world, after, 5.25 + 1 / 12, 5.5), tick, first
+
+
+def test_a_restart_finds_what_a_watch_that_never_stopped_has_and_buys_one_tick(away):
+    one, two, tick, first = away
+    assert differing(one, two) == []
+    assert (alerts(one), one.runs) == (alerts(two), two.runs)
+    assert first == tick
+
+
+HOME = Place("us-west-2", account="111122223333")
+OTHERS = (Place("us-west-2", account="444455556666"), Place("us-east-1", account="111122223333"))
+HOURS = 8
+NOON = START + HOURS * 3600
+
+
+class Process:
+    """Hold what one process has of two nodes."""
+
+    def __init__(self, root, place=HOME, step=300):
+        self.problems, self.place = Problems(), place
+        self.poller = MetricPoller(None, DAY, lambda: 0.0)
+        self.buffer = FrameBuffer(TimeGrid(step, 60), DAY, self.poller.book.series)
+        self.cache = GridCache(self.buffer, self.poller, self.problems, root)
+
+    def begin(self, now):
+        self.cache.recall([self.place], now)
+        self.known = bool(self.poller.known())
+        self.poller.enter(self.place, [replace(node(x), region=self.place.region) for x in ("i-0", "i-1")], now)
+        return self
+
+    def run(self, start, end):
+        run(self.buffer, [0, 1], start, end, self.buffer.grid.step)
+        return self
+
+    def stop(self, now):
+        self.cache.save([self.place], now)
+        self.cache.join()
+        return self
+
+    def values(self, end):
+        sheet = self.buffer.grids["node"]
+        return sheet.frame(end // 300, DAY // 300, sheet.details).of("neuroncore_utilization_ratio")
+
+    def wanted(self):
+        return [(block.start, block.end) for block in self.poller.backfill.pending()]
+
+
+@pytest.fixture
+def left(tmp_path):
+    """Return what a process of eight hours leaves."""
+    first = Process(tmp_path).begin(START)
+    first.run(START, NOON)
+    first.poller.backfill._wanted.clear()
+    return first.stop(NOON)
+
+
+def again(left, tmp_path, **other):
+    return Process(tmp_path, **other).begin(NOON + 600)
+
+
+def test_what_was_settled_is_known_again(left, tmp_path):
+    second = again(left, tmp_path).run(NOON - 3 * 3600, NOON)
+    assert second.known
+    assert second.wanted() == []
+    assert np.array_equal(second.values(NOON), left.values(NOON), equal_nan=True)
+    assert second.problems.sentences() == ()
+
+
+@pytest.mark.parametrize("other", [{"place": OTHERS[0]}, {"place": OTHERS[1]}, {"step": 600}], ids=["account", "region", "step"])
+def test_another_account_region_or_step_reads_none_of_it(left, tmp_path, other):
+    second = again(left, tmp_path, **other)
+    assert not second.known
+    assert second.wanted()
+    assert second.problems.sentences() == ()
+
+
+@pytest.mark.parametrize("harm", ["cut off", "empty", "another version", "another shape", "gone"])
+def test_a_broken_hour_costs_only_itself(left, tmp_path, harm):
+    hour = sorted(tmp_path.glob("*/2*.npz"))[2]
+    harm_file(hour, harm)
+    second = again(left, tmp_path).run(NOON - 3 * 3600, NOON)
+    begin = int(datetime.strptime(f"{hour.stem}+0000", "%Y%m%dT%H%MZ%z").timestamp())
+    assert second.wanted() == [(begin, begin + 3600)]
+    assert np.isfinite(second.values(NOON)).sum() == np.isfinite(left.values(NOON)).sum() - 2 * 12
+    (sentence,) = second.problems.sentences()
+    assert "its hour is bought again" in sentence
+    assert not hour.exists()
+
+
+@pytest.mark.parametrize("harm", ["cut off", "empty", "another version"])
+def test_a_broken_index_costs_history_and_no_start(left, tmp_path, harm):
+    harm_file(next(tmp_path.glob("*/index.npz")), harm)
+    second = again(left, tmp_path)
+    assert not second.known
+    assert second.wanted()
+    (sentence,) = second.problems.sentences()
+    assert "history is bought again" in sentence
+
+
+def harm_file(path, harm):
+    if harm == "gone":
+        path.unlink()
+    elif harm in ("cut off", "empty"):
+        path.write_bytes(path.read_bytes()[: 200 if harm == "cut off" else 0])
+    else:
+        with np.load(path) as stored:
+            arrays = dict(stored)
+        said = json.loads(arrays["said"].tobytes())
+        if harm == "another version":
+            arrays["said"] = np.frombuffer(json.dumps(said | {"format": 99}).encode(), dtype=np.uint8)
+        else:
+            arrays["node"] = arrays["node"][:, :, :1]
+        np.savez(path, **arrays)
+
+
+def test_what_was_not_read_yet_is_wanted_still(tmp_path):
+    first = Process(tmp_path).begin(NOON).run(START, NOON)
+    assert first.wanted()
+    first.stop(NOON)
+    assert again(first, tmp_path).wanted() == first.wanted()
+
+
+def test_a_long_outage_buys_its_gap_as_history(left, tmp_path):
+    late = NOON + 10 * 3600
+    second = Process(tmp_path).begin(late)
+    (mark,) = {mark.start for mark in second.poller.book.marks}
+    assert NOON - 3 * 3600 < mark < NOON, "from there on everything is asked for, what is older than six hours as history"
+
+
+def test_hours_older_than_history_are_deleted(left, tmp_path):
+    left.run(NOON, NOON + 2 * DAY).stop(NOON + 2 * DAY)
+    hours = list(tmp_path.glob("*/2*.npz"))
+    assert 24 <= len(hours) <= 26
+
+
+def test_a_disk_that_is_full_is_said_and_stops_nobody(tmp_path):
+    root = tmp_path / "file"
+    root.write_text("no folder")
+    first = Process(root).begin(START).run(START, NOON).stop(NOON)
+    (sentence,) = first.problems.sentences()
+    assert "cannot be kept for the next start" in sentence
