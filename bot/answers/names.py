@@ -32,7 +32,7 @@ def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
 
 def known_region(name: str, ports: Ports) -> str:
     """Return a region's name as AWS writes it, "" for none; raise `WrongInput` for one that AWS does not have."""
-    region, every = name.strip().lower(), ports.world.knowledge.regions()
+    region, every = name.strip().lower(), ports.world.knowledge.claims().regions
     if region and region not in every:
         hint = nearest(region, every, most=0, otherwise="write it like us-east-2")
         raise WrongInput(f"'{name}' is no region of AWS known here{hint}.")
@@ -55,6 +55,15 @@ def refuse_unseen(cluster: str, reading: Reading) -> None:
 def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
     """Return the refusal of a cluster that does not run."""
     return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(clusters), otherwise=_FLEET)}.")
+
+
+def refuse_misspelt(ports: Ports, request: Request, cluster: str) -> None:
+    """Raise `WrongInput` as `refuse_unseen` does, where a source can be read; may block."""
+    try:
+        reading = ports.world.source.read(request.at)
+    except TrnbotError:
+        return
+    refuse_unseen(cluster, reading)
 
 
 def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:

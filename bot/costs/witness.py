@@ -230,9 +230,6 @@ class _Knowledge:
     def storage_prices(self) -> Sequence[StoragePrice]:
         return self._noted("storage prices", self.knowledge.storage_prices)
 
-    def regions(self) -> Sequence[str]:
-        return self._noted("regions", self.knowledge.regions)
-
     def claims(self) -> Claims:
         return self._noted("statements of others", self.knowledge.claims)
 

@@ -60,10 +60,6 @@ class KnowledgeFiles:
         """Return speed-ups, savings and contradictions as others state them."""
         return self._claims
 
-    def regions(self) -> tuple[str, ...]:
-        """Return the name of every region of AWS, by name."""
-        return self._regions
-
     def services(self) -> Mapping[str, str]:
         """Return the product code of each service by the name that AWS's cost tools show."""
         return self._services
@@ -79,10 +75,6 @@ class KnowledgeFiles:
     @cached_property
     def _services(self) -> Mapping[str, str]:
         return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
-
-    @cached_property
-    def _regions(self) -> tuple[str, ...]:
-        return tuple(sorted(_each("regions.csv", lambda row: row["region"])))
 
     @cached_property
     def _types(self) -> Mapping[str, InstanceType]:
@@ -112,6 +104,7 @@ class KnowledgeFiles:
             tuple(_each("power.csv", _power)),
             tuple(_each("grids.csv", _grid)),
             tuple(_each("pue.csv", _pue)),
+            tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
         )
 
 

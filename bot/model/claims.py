@@ -214,6 +214,8 @@ class Claims:
     powers: tuple[Power, ...] = ()
     grids: tuple[Grid, ...] = ()
     pues: tuple[Pue, ...] = ()
+    regions: tuple[str, ...] = ()
+    """The name of every region of the provider."""
 
     def transfer(self, route: str) -> Transfer:
         """Return the price of a route; raise `KeyError` for one that is not listed."""

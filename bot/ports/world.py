@@ -101,10 +101,6 @@ class Knowledge(Protocol):
         """Return the list prices of storage, each with its source."""
         ...
 
-    def regions(self) -> Sequence[str]:
-        """Return the name of every region of the provider, by name."""
-        ...
-
     def claims(self) -> Claims:
         """Return speed-ups, savings and contradictions as others state them."""
         ...

@@ -10,28 +10,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.alerts.why import why_card
-from bot.answers.names import refuse_unseen
+from bot.answers.names import refuse_misspelt
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, muted_words, where, worth
-from bot.cards.card import (
-    Align,
-    Button,
-    Buttons,
-    Card,
-    Chart,
-    Column,
-    Field,
-    FieldKind,
-    Form,
-    Table,
-    Tone,
-    quiet,
-    text,
-)
+from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
 from bot.cards.charts import alert_chart
 from bot.cards.words import period
-from bot.errors import TrnbotError, WrongInput, nearest
+from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
 from bot.model.counts import counted
 from bot.model.durations import duration_text
@@ -145,17 +131,8 @@ async def alerts(
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
         listed = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
     if cluster and not listed:
-        await asyncio.to_thread(_refuse_misspelt, ports, request, cluster)
+        await asyncio.to_thread(refuse_misspelt, ports, request, cluster)
     return alerts_card(listed, request.at, window)
-
-
-def _refuse_misspelt(ports: Ports, request: Request, cluster: str) -> None:
-    """Raise `WrongInput` for a cluster that nothing carries, lest "nothing is wrong" be said of it; may block."""
-    try:
-        reading = ports.world.source.read(request.at)
-    except TrnbotError:
-        return
-    refuse_unseen(cluster, reading)
 
 
 @command(
