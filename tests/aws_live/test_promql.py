@@ -10,6 +10,7 @@ from adapters.aws.config import ReadingConfig
 from adapters.aws.live.record import record
 from adapters.aws.recording.opening import open_recording
 from bot.model.metric_names import MetricsSurface
+from tests.aws_live.cloudwatch import Stored
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 
 APPROXIMATE = {"neuroncore_memory_used_bytes": 0.05}
@@ -92,6 +93,26 @@ def test_nodes_that_only_promql_tells_of_are_read_by_it_and_no_other_is(world, t
         dict(x.dimensions)["InstanceId"] for x in live.metrics.book.series if x.namespace == "PromQL" and "InstanceId" in x.names
     }
     assert read == {moved}
+
+
+@pytest.mark.parametrize("hours_ago", [0.5, 4.0], ids=["while it is watched", "before it was watched"])
+def test_a_cluster_that_moves_to_the_otel_store_is_read_on_without_a_hole(world, tiny, hours_ago):
+    world.standin.publish("classic", "otel")
+    world.standin.store("otel", "us-west-2")
+    series, begin = world.standin.cloudwatch.series["us-west-2"], world.extent.start
+    moved = (begin + timedelta(hours=4.5 - hours_ago)).timestamp()
+    for key, one in list(series.items()):
+        if key[0] == "ContainerInsights":
+            series[key] = Stored(one.rows[one.rows[:, 0] < moved], one.period)
+    live, recorded = world.live(), open_tiny(tiny)
+    for hours in (3.9, 4.0, 4.5, 4.95, 5.0) if hours_ago == 0.5 else (4.5,):
+        (now,) = world.ticks(hours, hours)
+        reading = live.read(now)
+    ours, theirs = (x.frames["node"].of("neuroncore_utilization_ratio") for x in (reading, recorded.read(now)))
+    n = min(ours.shape[1], theirs.shape[1])
+    assert np.isfinite(ours[:, -n:]).all()
+    # The step in which it moved has minutes of both, of which the classic ones count.
+    assert (np.isclose(np.sort(ours[:, -n:], axis=0), np.sort(theirs[:, -n:], axis=0), rtol=1e-4).all(axis=0).sum()) >= n - 1
 
 
 def test_cores_are_read_on_request_only(world):

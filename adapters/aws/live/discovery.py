@@ -25,6 +25,8 @@ REPORTS = "neuron-monitor"
 _ELSEWHERE = (REPORTS, PROMQL)
 CLASSIC = "ContainerInsights"
 """The namespace of the agents that write NeuronCore metrics for GetMetricData."""
+_MOVED_SECONDS = 1800
+"""A node whose classic metrics are silent for so long is looked for elsewhere."""
 _CLOSE = ("core", "device")
 """Kinds that are read of suspicious nodes only."""
 _Wanted = Callable[[tuple[Target, ...]], bool]
@@ -77,7 +79,13 @@ class SeriesLister:
         series = worth_reading(self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue)
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        return series | self._queried(place, fleet, heard(series), recent=recent)
+        return series | self._queried(place, fleet, self._told(place, series, recent=recent), recent=recent)
+
+    def _told(self, place: Place, series: Iterable[MetricSeries], *, recent: bool) -> frozenset[str]:
+        """Return the instances that the classic namespace tells of now: one that moved is listed for hours, or weeks, after."""
+        listed = series if recent else self.listed(place, [(CLASSIC, "node_neuroncore_utilization")], recent=True)
+        since = self.calls.clock().timestamp() - _MOVED_SECONDS
+        return heard(x for x in listed if (newest := self.promql.book.newest(x)) is None or newest >= since)
 
     def _queried(self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool) -> set[MetricSeries]:
         """Return the series that are read by PromQL: of the nodes that CloudWatch's classic namespace does not hear."""

@@ -54,7 +54,7 @@ class PromqlLister:
 
     calls: Calls
     catalogue: Catalogue
-    samples: dict[Place, SampleCounts]
+    book: SeriesBook
     _dimensions: dict[tuple[Place, str, _Key], dict[str, str]] = field(default_factory=dict)
     """As they were first seen: a label that comes later would make another series of the same thing."""
     _counted_at: dict[Place, float] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class PromqlLister:
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
         selectors = {x for expression in self.naming.expressions.values() for x in _selectors(expression)}
         series = {x: _number(self.calls, place, f"count({x})") for x in sorted(selectors)}
-        self.samples[place] = SampleCounts(series, 300 / often if often else 60.0, len(instances))
+        self.book.samples[place] = SampleCounts(series, 300 / often if often else 60.0, len(instances))
         self._counted_at[place] = now
 
 

@@ -100,6 +100,11 @@ class SeriesBook:
         """Return the targets of a series' points."""
         return self.catalogue.targets(series.namespace, series.metric, series.names)
 
+    def newest(self, series: MetricSeries) -> int | None:
+        """Return the second of the newest point that was read of a series, 0 for none; None where it was not asked for yet."""
+        number = self._numbers.get(series)
+        return self.marks[number].newest if number is not None and self.marks[number].asked else None
+
     def number(self, series: MetricSeries) -> int:
         """Return the number of a series that was entered."""
         return self._numbers[series]

@@ -83,7 +83,7 @@ class Live:
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
         book, first, history = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds()), reading.history_seconds
-        self.lister = SeriesLister(calls, catalogue, PromqlLister(calls, catalogue, book.samples), config.metrics.surface)
+        self.lister = SeriesLister(calls, catalogue, PromqlLister(calls, catalogue, book), config.metrics.surface)
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
         self.metrics = MetricPoller(calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause)
         self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
