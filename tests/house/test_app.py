@@ -213,7 +213,7 @@ async def test_every_answer_is_a_card(line: str) -> None:
 
 async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
     card = await app(Script(), Chat()).answer(ask("ack a0000"))
-    assert card.data["error"] == "No alert of the last 15 days is called 'a0000'."
+    assert card.data["error"] == "No alert of the last 15 days is called 'a0000'; 'alerts' lists those that are open."
     assert replace(card).tone is Tone.ERROR
 
 

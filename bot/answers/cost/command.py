@@ -33,7 +33,7 @@ _TIME = ("hour", "day", "month")
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
-    examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=search"),
+    examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=vision"),
 )
 async def cost(
     ports: Ports,
