@@ -187,7 +187,7 @@ class Live:
                 self._within(_SHARES["events"], lambda: self.events.receive(now))
 
     def settle(self, now: datetime) -> None:
-        """Delete the messages whose notices the reading of `now` had; keep settled bins, and read history on in the background."""
+        """Delete the messages whose notices the reading of `now` had; keep settled bins; read on in history beside the ticks."""
         with self._last.asking:
             if self.events.queues:
                 self._within(_SHARES["events"], lambda: self.events.settle(now))
