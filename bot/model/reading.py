@@ -69,6 +69,8 @@ class Reading:
     """What the provider said of nodes that it will take away or work on, where it is heard."""
     refusals: tuple[Refusal, ...] | None = None
     """Launches that the provider refused for want of capacity, the oldest first; None where nobody asked."""
+    learning: str = ""
+    """A sentence on how much of history is known, while it is being read."""
 
     def hidden(self, labels: Labels) -> bool:
         """Return whether a gap hides things with these labels."""

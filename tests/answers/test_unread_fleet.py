@@ -63,6 +63,14 @@ async def test_a_named_account_is_refused_before_metrics_are_paid_for(answer):
         await answer(ports, Request("fleet", User("u"), AT, "terminal", MEMBER), "")
 
 
+def test_a_fleet_says_how_much_history_is_known_while_it_is_read():
+    reading = Reading(AT, learning="Learning: 1 of 2 series have their history.")
+    card = with_age(Card("Fleet", Tone.INFO, ()), reading, AT)
+    assert [plain(block.spans) for block in card.blocks] == [reading.learning]
+    assert card.data["learning"] == reading.learning
+    assert not with_age(Card("Fleet", Tone.INFO, ()), Reading(AT), AT).blocks
+
+
 def test_more_gaps_than_fit_are_counted():
     card = fleet_card([], "", Reading(AT, gaps=tuple(Gap(f"{n}: {GAP}") for n in range(5))))
     assert plain(card.blocks[3].spans) == "And 2 more gaps; 'doctor' lists them."

@@ -62,9 +62,8 @@ class Live:
     """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read; one at a time asks AWS."""
 
     def __init__(self, config: LiveConfig) -> None:
-        reading, timing = config.reading, config.timing
-        catalogue = self._catalogue = reading.catalogue()
-        self._reading, self._timing, self._grid = reading, timing, reading.grid
+        reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
+        self._reading, self._timing, self._grid, self._catalogue = reading, timing, reading.grid, catalogue
         self._unknown, self._places = list(config.access.places()), list[Place]()
         calls = self.calls = Calls(
             timing.clock,
@@ -115,6 +114,7 @@ class Live:
             marks=self.logs.book.at(now, self._reading.history),
             refusals=seen.snapshots.refusals(now),
             notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
+            learning=" ".join(self.metrics.backfill.unread()),
         )
 
     def extent(self) -> Window | None:

@@ -15,7 +15,12 @@ _OLD = timedelta(minutes=1)
 
 
 def with_age(card: Card, reading: Reading, at: datetime) -> Card:
-    """Say of when the reading is where it is older than the question: AWS may be asked for minutes, and nobody waits for it."""
+    """Say of when the reading is where it is older than the question, and how much history is known while that is read.
+
+    AWS may be asked for minutes, and nobody waits for it.
+    """
+    if reading.learning:
+        card = replace(card, blocks=(*card.blocks, quiet(reading.learning)), data={**card.data, "learning": reading.learning})
     if at - reading.now < _OLD:
         return card
     age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
