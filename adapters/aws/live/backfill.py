@@ -113,21 +113,25 @@ class Backfill:
                 with self._lock:
                     block = self._wanted.popleft()
                     self._under_way = [block]
-                requests = list(plan_requests(self.book, block.numbers, block.place, self._scope(block)))
+                grids = None
                 try:
-                    answers = list(pool.map(lambda request: self.fetch(request, deadline), requests))
+                    grids = binned(self._points(block, pool, deadline))
                 except (Unavailable, RuntimeError):  # the pool takes no more work once the interpreter ends
-                    self._put_back(block)
                     return
-                grids = binned([values.points() for answer in answers for values in answer])
-                with self._lock:
-                    self._read.append((block, grids))
-                    self._under_way = []
+                finally:
+                    self._ended(block, grids)
 
-    def _scope(self, block: HistoryBlock) -> RequestScope:
-        return RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
+    def _points(self, block: HistoryBlock, pool: ThreadPoolExecutor, deadline: float) -> list[Points]:
+        scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
+        requests = plan_requests(self.book, block.numbers, block.place, scope)
+        answers = list(pool.map(lambda request: self.fetch(request, deadline), requests))
+        return [values.points() for answer in answers for values in answer]
 
-    def _put_back(self, block: HistoryBlock) -> None:
+    def _ended(self, block: HistoryBlock, grids: PastGrids | None) -> None:
+        """Keep the grids of a block; one that failed is read after all others."""
         with self._lock:
-            self._wanted.appendleft(block)
             self._under_way = []
+            if grids is None:
+                self._wanted.append(block)
+            else:
+                self._read.append((block, grids))
