@@ -100,7 +100,7 @@ def test_it_looks_twice_an_hour_two_a_second_and_counts_nothing_twice(world, at)
     world.now = at + timedelta(minutes=30)
     assert counts(live.read(world.now)) == {"us-west-2b": (2, 0)}
     assert world.standin.called["cloudtrail:LookupEvents"] == before + 2
-    assert len(pauses) == world.standin.called["cloudtrail:LookupEvents"]
+    assert len(pauses) >= world.standin.called["cloudtrail:LookupEvents"]  # reading metrics pauses too
 
 
 def test_an_event_that_is_delivered_late_is_counted(world, at):
