@@ -8,8 +8,6 @@ first alert, false alerts, the size of the cache on disk, and memory.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import resource
 import sys
 import tempfile
@@ -19,8 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +32,7 @@ from adapters.aws.metrics.time_grid import TimeGrid
 from adapters.aws.problems import Problems
 from benchmarks.aws_bill import fleet
 from benchmarks.live_tick import HOME, NOON, STEP
+from benchmarks.metric_server import served
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Instance, Inventory
 from bot.model.labels import Labels
@@ -77,30 +74,10 @@ def _result(query: dict[str, Any], start: int, end: int) -> str:
     return f'{{"Id": "{query["Id"]}", "StatusCode": "Complete", "Timestamps": {times}, "Values": [{", ".join(column)}]}}'
 
 
-class _Metrics(BaseHTTPRequestHandler):
-    """Answer GetMetricData: a point a period of every query; NeuronCores of one node do nothing."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        span = int(asked["StartTime"]), int(asked["EndTime"])
-        results = (_result(query, *span) for query in asked["MetricDataQueries"])
-        body = f'{{"MetricDataResults": [{", ".join(results)}], "Messages": []}}'.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
-def _serve(connection: Connection) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Metrics)
-    connection.send(server.server_port)
-    server.serve_forever()
+def answer(asked: dict[str, Any]) -> bytes:
+    """Return a point a period of every query; NeuronCores of one node do nothing."""
+    results = (_result(query, int(asked["StartTime"]), int(asked["EndTime"])) for query in asked["MetricDataQueries"])
+    return f'{{"MetricDataResults": [{", ".join(results)}], "Messages": []}}'.encode()
 
 
 @dataclass
@@ -165,25 +142,21 @@ class Process:
 def main() -> None:
     """Print the figures."""
     nodes, days = (int(x) for x in [*sys.argv[1:3], *["2000", "15"][len(sys.argv) - 1 :]])
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
-    server.start()
-    os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{ours.recv()}", "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    with served(answer), tempfile.TemporaryDirectory() as temporary:
+        _measure(nodes, days, Path(temporary))
+
+
+def _measure(nodes: int, days: int, folder: Path) -> None:
     series, history = fleet(nodes), days * 86_400
     print(f"{nodes} nodes x 16 series, {days} days of history")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        first = Process(series, history, folder, NOON)
-        first.run("first start", 3)
-        files = [path.stat().st_size for path in folder.rglob("*.npz")]
-        print(
-            f"on disk: {sum(files) / 1e6:.1f} MB in {len(files)} files, {sum(files) / 1e6 / nodes / days:.4f} MB a node and day"
-        )
-        del first
-        for name, later in (("restart after 10 minutes", 600), ("restart after 3 hours", 3 * 3600)):
-            Process(series, history, folder, NOON + 2 * STEP + later).run(name, 1)
+    first = Process(series, history, folder, NOON)
+    first.run("first start", 3)
+    files = [path.stat().st_size for path in folder.rglob("*.npz")]
+    print(f"on disk: {sum(files) / 1e6:.1f} MB in {len(files)} files, {sum(files) / 1e6 / nodes / days:.4f} MB a node and day")
+    del first
+    for name, later in (("restart after 10 minutes", 600), ("restart after 3 hours", 3 * 3600)):
+        Process(series, history, folder, NOON + 2 * STEP + later).run(name, 1)
     print(f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
-    server.terminate()
 
 
 if __name__ == "__main__":

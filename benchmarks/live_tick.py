@@ -7,14 +7,10 @@ Prints seconds and the ratio, and how much memory the process held at most.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import resource
 import sys
 import time
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing.connection import Connection
 from typing import Any
 
 import boto3
@@ -24,6 +20,7 @@ from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.metrics.time_grid import TimeGrid
 from benchmarks.aws_bill import fleet
+from benchmarks.metric_server import served
 
 STEP = 300
 NOON = 1_795_176_000
@@ -31,43 +28,24 @@ HOME = Place("us-west-2", account="111122223333")
 TICKS = 3
 
 
-class _Metrics(BaseHTTPRequestHandler):
-    """Answer GetMetricData: one point a minute of every query."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        request: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        minutes = list(range(int(request["StartTime"]), int(request["EndTime"]), 60))
-        values = [50.0 + minute % 7 for minute in range(len(minutes))]
-        results = [
-            {"Id": query["Id"], "Label": "x", "StatusCode": "Complete", "Timestamps": minutes, "Values": values}
-            for query in request["MetricDataQueries"]
-        ]
-        body = json.dumps({"MetricDataResults": results, "Messages": []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
-def _serve(connection: Connection) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Metrics)
-    connection.send(server.server_port)
-    server.serve_forever()
+def answer(asked: dict[str, Any]) -> bytes:
+    """Return one point a minute of every query."""
+    minutes = list(range(int(asked["StartTime"]), int(asked["EndTime"]), 60))
+    values = [50.0 + minute % 7 for minute in range(len(minutes))]
+    results = [
+        {"Id": query["Id"], "Label": "x", "StatusCode": "Complete", "Timestamps": minutes, "Values": values}
+        for query in asked["MetricDataQueries"]
+    ]
+    return json.dumps({"MetricDataResults": results, "Messages": []}).encode()
 
 
 def main() -> None:
     """Print the figures."""
-    nodes = int(sys.argv[1]) if sys.argv[1:] else 2_000
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
-    server.start()
-    os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{ours.recv()}", "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    with served(answer):
+        _measure(int(sys.argv[1]) if sys.argv[1:] else 2_000)
+
+
+def _measure(nodes: int) -> None:
     calls = Calls(lambda: datetime.fromtimestamp(NOON, UTC))
     poll = MetricPoller(calls, STEP, time.monotonic)
     poll.enter(HOME, fleet(nodes), NOON - STEP)
@@ -83,7 +61,6 @@ def main() -> None:
     best, most = min(spent), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{nodes} nodes x 16 series: a tick's metrics {best:.1f} s, boto3 alone {plain:.1f} s, ratio {best / plain:.2f}")
     print(f"memory at most {most:,.0f} MB")
-    server.terminate()
 
 
 def _plain(n_calls: int) -> float:

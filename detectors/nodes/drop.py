@@ -51,13 +51,14 @@ def find(view: View) -> RuleMatch:
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     soon, steps = _soon(view, ratio)
     shallow = _seen(view, view.at_work & (ratio < view.number("starved.below")[:, None]))
-    soon &= ~view.roster.inference & ~(_slower(view) & _quiet(view))
+    soon &= ~view.roster.inference & ~(_slower(view) & _quiet(view)) if soon.any() else soon
     needed = np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
     late = shallow >= needed
     late &= ~view.roster.inference | falls_short(view, late, needed, view.number("starved.below"))
     evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
     evident &= _no_pause(view) if evident.any() else evident
-    late |= (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference & _slower(view)
+    settled = (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference
+    late |= settled & _slower(view) if settled.any() else settled
     begins = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1] & (soon | late | evident)
     begins &= _same_job(view, steps, late) if begins.any() else begins
     own = view.usual.own
@@ -137,11 +138,15 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     deep, lasted = _seen(view, below("starved.deep")), _lasted(view, below("starved.over"))
     if not deep.any():
         return np.zeros(view.n, dtype=bool), lasted.astype(np.float64)
-    soon = _no_pause(view) & (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
+    steps = np.maximum(_lasted(view, below("starved.deep")), lasted).astype(np.float64)
+    soon = (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
+    if not soon.any():  # as at most ticks, in a pause of a step
+        return soon, steps
+    soon &= _no_pause(view)
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
     blind = np.isnan(view.usual_of(MEMORY))
     soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
-    return soon, np.maximum(_lasted(view, below("starved.deep")), lasted).astype(np.float64)
+    return soon, steps
 
 
 def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:

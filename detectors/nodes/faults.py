@@ -41,6 +41,8 @@ def find_hardware(view: View) -> RuleMatch:
     broken_still = _unmended(view)
     metrics = [view.metric(name) for name in _HARDWARE]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
+    if not (len(rows) or broken_still.any()):
+        return no_match(view)
     uncorrected, broken, every, status = (metric[rows] for metric in metrics)
     needed = view.steps("hardware_fault.within")[rows]
     many = sums(every, needed) + _failed(view, rows) >= view.number("hardware_fault.ecc_events")[rows]
@@ -126,6 +128,8 @@ def find_errors(view: View) -> RuleMatch:
     """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
     every = view.metric("neuron_execution_errors_count")
     rows = np.flatnonzero((every > 0).any(axis=1))
+    if not len(rows):
+        return no_match(view)
     errors, needed = every[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")

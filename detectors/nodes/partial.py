@@ -47,12 +47,12 @@ def part_use(view: View) -> PartUse:
     apart = own & _apart(view, every, newest).any(axis=1)
     if not apart.any():  # most ticks end here: the rest looks at every step
         return _no_use(view)
-    # Where the newest steps are told and none of them is low, no streak goes on.
-    rows = np.flatnonzero(apart | (own & _untold(view, every, newest).all(axis=1)))
-    share = view.utilization[rows] / view.metric(HIGHEST)[rows]
-    low = view.at_work[rows] & _apart(view, rows, every) & ~_slower(view, rows, every)
-    if not low[:, newest].any():
+    if not _low(view, np.flatnonzero(apart), newest).any():
         return _no_use(view)
+    # A streak goes on only where the last step is low, or tells nothing.
+    last = slice(-1, None)
+    rows = np.flatnonzero(own & (_apart(view, every, last) | _untold(view, every, last))[:, 0])
+    low, share = _low(view, rows, every), view.utilization[rows] / view.metric(HIGHEST)[rows]
     steps = trailing(low, _untold(view, rows, every))
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
     lasts = np.where(_steady(share, inside, view.roster.scope[rows]), steps, 0)
@@ -60,6 +60,11 @@ def part_use(view: View) -> PartUse:
     use.steps[rows], use.seen[rows] = lasts, np.where(lasts > 0, seen_within(low, steps), 0)
     use.kept[rows] = _middle((view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32), inside)
     return use
+
+
+def _low(view: View, rows: Rows, steps: slice) -> Mask:
+    """Tell where nodes train on some cores only, (len(rows), steps)."""
+    return np.asarray(view.at_work[rows, steps] & _apart(view, rows, steps) & ~_slower(view, rows, steps))
 
 
 def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
