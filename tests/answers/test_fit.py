@@ -78,9 +78,9 @@ def test_migrate_takes_the_speed_of_the_accounts_own_runs() -> None:
 
 
 def test_carbon_says_in_its_title_of_how_much_it_is() -> None:
-    """2 of 6 nodes have published watts: 48 of 144 node-hours x 8 x 700 W x 1.14 x 0.418 kg a kWh."""
+    """2 of 6 nodes have published watts: 48 of 144 node-hours x 8 x 700 W x 1.14 x 0.416 kg a kWh."""
     card = ask(ACCOUNT, "carbon 1d")
-    kg = 48 * 8 * 700 / 1000 * 1.14 * 0.418
+    kg = 48 * 8 * 700 / 1000 * 1.14 * 0.416
     assert card.data["kg"] == pytest.approx(kg)
     assert card.title.endswith(f"about {kg:,.0f} kg CO2e, an estimate for 48 of 144 node-hours; the rest is not known")
     assert "give a measured figure" in words(card)
@@ -92,7 +92,7 @@ def test_carbon_says_in_its_title_of_how_much_it_is() -> None:
 def test_carbon_is_asked_for_one_training_run() -> None:
     """K1: 24 hours of 2 nodes."""
     card = ask(ACCOUNT, "carbon run=on-gpus")
-    assert card.data["kg"] == pytest.approx(2 * 24 * 8 * 700 / 1000 * 1.14 * 0.418)
+    assert card.data["kg"] == pytest.approx(2 * 24 * 8 * 700 / 1000 * 1.14 * 0.416)
     assert "No run called 'nope'" in words(ask(ACCOUNT, "carbon run=nope"))
 
 

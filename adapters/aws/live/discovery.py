@@ -79,7 +79,8 @@ class SeriesLister:
         series = worth_reading(self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue)
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        return series | self._queried(place, fleet, self._told(place, series, recent=recent), recent=recent)
+        told = frozenset[str]() if self.surface is MetricsSurface.PROMQL else self._told(place, series, recent=recent)
+        return series | self._queried(place, fleet, told, recent=recent)
 
     def _told(self, place: Place, series: Iterable[MetricSeries], *, recent: bool) -> frozenset[str]:
         """Return the instances that the classic namespace tells of now: one that moved is listed for hours, or weeks, after."""
