@@ -101,8 +101,8 @@ def _by_scope(usd: Numbers, bill: Frame, roster: Roster) -> tuple[Numbers, Numbe
     place = {scope: i for i, scope in enumerate(roster.scopes)}
     scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
     instances = np.array([bool(HOURS.search(thing.usage_type)) for thing in bill.things], dtype=bool)
-    every, nodes = (summed(usd[rows], scope[rows], len(roster.scopes)) for rows in (scope >= 0, (scope >= 0) & instances))
-    return every, nodes
+    known, nodes = scope >= 0, (scope >= 0) & instances
+    return summed(usd[known], scope[known], len(place)), summed(usd[nodes], scope[nodes], len(place))
 
 
 def _hours_of_work(whole: Frame, roster: Roster, bill: Frame) -> tuple[Numbers, Numbers]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from threading import Lock
 
 from adapters.aws.api.calls import Place
+from adapters.aws.api.operations import rows_of
 
 _RECENT_SECONDS = 3 * 3600
 _OURS = 0.75
@@ -20,7 +19,7 @@ _OURS = 0.75
 @cache
 def limit_of(service: str, operation: str, limit: str) -> int:
     """Return one limit of an operation."""
-    rows = csv.DictReader(files(__package__).joinpath("limits.csv").read_text(encoding="utf-8").splitlines())
+    rows = rows_of("limits.csv")
     return next(int(x["most"]) for x in rows if (x["service"], x["operation"], x["limit"]) == (service, operation, limit))
 
 

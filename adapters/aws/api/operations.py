@@ -59,7 +59,7 @@ def operations() -> Mapping[tuple[str, str], Operation]:
             optional=int(row["optional"]),
             page=_page(row["page"]),
         )
-        for row in _rows("operations.csv")
+        for row in rows_of("operations.csv")
     }
 
 
@@ -81,7 +81,7 @@ class Grant:
 @cache
 def grants() -> tuple[Grant, ...]:
     """Return the actions that must be allowed beside the operations that are called."""
-    return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in _rows("grants.csv"))
+    return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in rows_of("grants.csv"))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def call_prices() -> Mapping[tuple[str, str], CallPrice]:
     """Return the price of each call that costs anything; `*` stands for every operation of a service."""
     return {
         (row["service"], row["operation"]): CallPrice(row["unit"], Decimal(row["usd"]), row["source"], row["asof"])
-        for row in _rows("prices.csv")
+        for row in rows_of("prices.csv")
     }
 
 
@@ -119,5 +119,6 @@ def price_of(service: str, operation: str, units: int) -> Decimal:
     return price.usd * units if price else Decimal(0)
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def rows_of(name: str) -> list[dict[str, str]]:
+    """Return the rows of a data file that stands beside the calls."""
     return list(csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()))
