@@ -1,7 +1,8 @@
 """Decide whose requests are genuine: by the token in the header before the body is read, and by the body's own words after.
 
-Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22. botbuilder 4.17.1 takes tokens
-without an expiry and the emulator's everywhere, and downloads keys by a blocking call: PyJWT and `SigningKeys` stand in for it.
+Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22. Neither SDK is
+asked: botbuilder 4.17.1 takes tokens without an expiry and the emulator's everywhere, and downloads keys by a blocking call;
+microsoft-agents 1.9.0 checks no issuer unless told to, and of the service no more than its host. PyJWT and `SigningKeys` do it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,8 @@ from typing import Any
 
 import aiohttp
 import jwt
-from botbuilder.schema import Activity
-from botframework.connector.auth import (
-    AuthenticateRequestResult,
-    BotFrameworkAuthentication,
-    ClaimsIdentity,
-    ConnectorFactory,
-)
 
-from adapters.teams.client import Connector, ConnectorClient
+from adapters.teams.activity import Activity
 from adapters.teams.config import TeamsConfig
 from bot.errors import Unavailable
 
@@ -104,51 +98,6 @@ class TokenVerifier:
                 options={"require": _REQUIRED, "strict_aud": True},
             )
         )
-
-
-class Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships no types
-    """Make the connector of a service URL."""
-
-    def __init__(self, client: ConnectorClient) -> None:
-        self._client = client
-
-    async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002  # botbuilder passes both
-        """Return a connector."""
-        return Connector(self._client, service_url)
-
-
-class RequestAuthentication(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder ships no types
-    """Give botbuilder's adapter the connectors of verified requests; it verifies none itself."""
-
-    def __init__(self, client: ConnectorClient) -> None:
-        self._client = client
-
-    def trust(self, token: Token) -> AuthenticateRequestResult:
-        """Return a verified token as botbuilder takes it."""
-        result = AuthenticateRequestResult()
-        result.claims_identity = ClaimsIdentity(dict(token.claims), True)
-        result.connector_factory = Connectors(self._client)
-        return result
-
-    async def authenticate_request(self, activity: Activity, auth_header: str) -> AuthenticateRequestResult:  # noqa: ARG002
-        """Refuse: `TokenVerifier` comes first."""
-        raise PermissionError("the request was not verified")
-
-    async def authenticate_streaming_request(
-        self,
-        auth_header: str,  # noqa: ARG002
-        channel_id_header: str,  # noqa: ARG002
-    ) -> AuthenticateRequestResult:
-        """Refuse: nothing streams here."""
-        raise PermissionError("streaming is not offered")
-
-    def create_connector_factory(self, claims_identity: ClaimsIdentity) -> ConnectorFactory:  # noqa: ARG002
-        """Return the factory for messages that the bot begins."""
-        return Connectors(self._client)
-
-    async def create_user_token_client(self, claims_identity: ClaimsIdentity) -> Any:  # noqa: ARG002
-        """Return nothing: nobody signs in through the bot."""
-        return None
 
 
 _DAY_S = 86_400.0

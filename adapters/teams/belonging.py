@@ -15,11 +15,9 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from botbuilder.schema import Activity
-
+from adapters.teams.activity import Activity
 from adapters.teams.client import ConnectorClient, Gone
 from adapters.teams.conversations import Conversation, Conversations, conversation_of
-from adapters.teams.parser import TENANTS
 from bot.errors import NotAllowed, Unavailable
 from bot.model.request import LOCAL, NOT_SERVED, Belonging, Standing
 from bot.ports import IdempotencyKeys, Tell
@@ -84,10 +82,9 @@ class Belongings:
         """Return how the sender belongs, from memory for an hour."""
         if not self._signed:  # development: this machine alone is let in
             return LOCAL
-        named = activity.additional_properties.get(TENANTS, frozenset())
-        if not self._tenants.serves(named):
+        if not self._tenants.serves(activity.tenants):
             return Belonging("", Standing.STRANGER)
-        user = str(activity.from_property.id)
+        user = activity.sender.id
         known = self._people.get(user, FRESH_S)
         return known or await self._asked(activity, user)
 
@@ -104,7 +101,7 @@ class Belongings:
             if known is None or known.standing is Standing.STRANGER:
                 raise Unavailable(_UNTOLD) from None
             return known
-        belonging = self._read(member, str(activity.from_property.aad_object_id or ""))
+        belonging = self._read(member, activity.sender.entra)
         self._people.put(user, belonging)
         if belonging.organization and not self._tenants.serves(frozenset({belonging.organization})):
             await self._tenants.report_unknown(frozenset({belonging.organization}))

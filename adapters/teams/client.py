@@ -1,6 +1,6 @@
 """Call the Bot Connector: sign in, send, reply, update; at its pace, with its retries.
 
-Takes the place of botbuilder's own client, which blocks on `requests`, has no timeout and repeats nothing.
+Takes the place of the SDKs' own clients: botbuilder's blocks on `requests`, has no timeout and repeats nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
-from botbuilder.schema import Activity, ResourceResponse
 
+from adapters.teams.activity import TARGETED, split_thread
 from adapters.teams.config import Cloud
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
 from bot.errors import Limited, Refused, Unanswered, Unavailable
 from bot.model.delays import Delays
 
-TARGETED = "isTargeted"
-"""The mark of a message that one person alone sees, on the way in (by its recipient) and out."""
 _AGAIN = frozenset({412, 429, 502, 504})
 _MAYBE = frozenset({502, 504})
 """After these the message may have been taken."""
@@ -31,12 +29,6 @@ _NEVER = -1
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
 _READ_S = 4.0
 """A press is given up after about 10 s, and its answer is yet to come."""
-
-
-def split_thread(conversation: str) -> tuple[str, str]:
-    """Return a conversation's id and the thread's first message, "" outside a thread."""
-    base, _, message = conversation.partition(";messageid=")
-    return base, message
 
 
 class Gone(Unavailable):
@@ -132,36 +124,45 @@ class ConnectorClient:
 
 
 class Connector:
-    """Offer the three calls that `CloudAdapter` makes, for one service URL."""
+    """Offer the calls that the adapters of both SDKs make, for one service URL; `body` and `made` speak the SDK's types."""
 
-    def __init__(self, client: ConnectorClient, service_url: str) -> None:
+    def __init__(
+        self,
+        client: ConnectorClient,
+        service_url: str,
+        *,
+        body: Callable[[Any], dict[str, Any]],
+        made: Callable[..., Any],
+    ) -> None:
         self._client = client
         self._service_url = service_url
+        self._body, self._made = body, made
 
     @property
     def conversations(self) -> Connector:
-        """Return itself: botbuilder asks for the operations under this name."""
+        """Return itself: the SDKs ask for the operations under this name."""
         return self
 
-    async def send_to_conversation(self, conversation: str, activity: Activity) -> ResourceResponse:
+    async def send_to_conversation(self, conversation: str, activity: Any) -> Any:
         """Add a message to the conversation."""
         return await self._send("POST", conversation, "", activity)
 
-    async def reply_to_activity(self, conversation: str, message: str, activity: Activity) -> ResourceResponse:
+    async def reply_to_activity(self, conversation: str, message: str, activity: Any) -> Any:
         """Add a message under another."""
         return await self._send("POST", conversation, f"/{quote(message, safe='')}", activity)
 
-    async def update_activity(self, conversation: str, message: str, activity: Activity) -> ResourceResponse:
+    async def update_activity(self, conversation: str, message: str, activity: Any) -> Any:
         """Replace a message."""
         return await self._send("PUT", conversation, f"/{quote(message, safe='')}", activity)
 
-    async def _send(self, method: str, conversation: str, path: str, activity: Activity) -> ResourceResponse:
-        body = activity.serialize()
-        if activity.additional_properties.get(TARGETED):  # botbuilder's model knows neither the mark nor the parameter
-            body["recipient"][TARGETED] = True
+    async def close(self) -> None:
+        """Do nothing: the client is shared by every turn."""
+
+    async def _send(self, method: str, conversation: str, path: str, activity: Any) -> Any:
+        body = self._body(activity)
+        if body.get("recipient", {}).get(TARGETED):
             path += "?isTargetedActivity=true"
-        made = await self._client.call(method, self._service_url, conversation, path, body)
-        return ResourceResponse(id=made)
+        return self._made(id=await self._client.call(method, self._service_url, conversation, path, body))
 
 
 def _url(service_url: str, path: str) -> str:

@@ -7,10 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from botbuilder.core import TurnContext
-from botbuilder.schema import Activity, ChannelAccount, ConversationAccount, ConversationReference
-
-from adapters.teams.client import TARGETED, split_thread
+from adapters.teams.activity import Account, Activity, Place, Reference, split_thread
 from adapters.teams.people import Person, TeamMembers
 from bot.errors import Unavailable
 from bot.model.codec import decode, encode
@@ -32,7 +29,7 @@ Open = Callable[[str, str, str, str], Awaitable[str]]
 class Conversation:
     """Hold one place to post: a personal chat, a group chat, or a channel (whose threads share its id)."""
 
-    reference: ConversationReference
+    reference: Reference
     kind: str
     greeted: bool = False
     targeted: bool = False
@@ -43,7 +40,7 @@ class Conversation:
     @property
     def id(self) -> str:
         """Return the id without a thread."""
-        return str(self.reference.conversation.id)
+        return self.reference.conversation.id
 
     @property
     def personal(self) -> bool:
@@ -77,13 +74,12 @@ class _ConversationDocument:
     @staticmethod
     def of(conversation: Conversation) -> _ConversationDocument:
         """Return the document of a conversation."""
-        reference = conversation.reference.serialize()
+        reference = conversation.reference.document()
         return _ConversationDocument(reference, conversation.kind, conversation.greeted, conversation.shared)
 
     def conversation(self) -> Conversation:
         """Return the conversation."""
-        reference = ConversationReference().deserialize(dict(self.reference))
-        return Conversation(reference, self.kind, self.greeted, shared=self.shared)
+        return Conversation(Reference.of(self.reference), self.kind, self.greeted, shared=self.shared)
 
 
 @dataclass(frozen=True)
@@ -95,24 +91,13 @@ class _PostedMessage:
 
 def conversation_of(activity: Activity) -> Conversation:
     """Return where an activity was said."""
-    reference = TurnContext.get_conversation_reference(activity)
-    reference.activity_id = None
-    reference.conversation.id = split_thread(reference.conversation.id)[0]
-    kind = activity.conversation.conversation_type or (_GROUP if _looks_shared(activity.conversation) else _PERSONAL)
-    targeted = activity.additional_properties.get(TARGETED) is True
-    return Conversation(reference, kind, targeted=targeted, shared=_channel_type(activity) == "shared")
+    kind = activity.conversation.kind or (_GROUP if _looks_shared(activity.conversation) else _PERSONAL)
+    return Conversation(activity.reference, kind, targeted=activity.targeted, shared=activity.channel_type == "shared")
 
 
-def _looks_shared(account: ConversationAccount) -> bool:
+def _looks_shared(place: Place) -> bool:
     """Return whether a conversation of unstated kind is one of several people: theirs begin with 19."""
-    return bool(account.is_group) or str(account.id).startswith("19:")
-
-
-def _channel_type(activity: Activity) -> str:
-    """Return the type of an activity's channel: standard, private, shared, "" where Teams does not say."""
-    data = activity.channel_data
-    channel = data.get("channel") if isinstance(data, Mapping) else None
-    return str(channel.get("type") or "").lower() if isinstance(channel, Mapping) else ""
+    return bool(place.is_group) or place.id.startswith("19:")
 
 
 class Conversations:
@@ -157,16 +142,16 @@ class Conversations:
         if self._open is None:
             raise _unknown(user)
         there = near.reference
-        tenant = str(there.conversation.tenant_id or "")
-        return await self.keep_opened(user, await self._open(there.service_url, there.bot.id, user, tenant), near)
+        opened = await self._open(there.service_url, there.bot.id, user, there.conversation.tenant)
+        return await self.keep_opened(user, opened, near)
 
     async def learn(self, activity: Activity) -> Conversation:
         """Remember where a person who belongs wrote, and who they are; return the place with all that is known of it."""
         here = conversation_of(activity)
         before = await self.get(here.id)
         if before is not None:
-            kind = here.kind if activity.conversation.conversation_type else before.kind
-            shared = here.shared if _channel_type(activity) else before.shared
+            kind = here.kind if activity.conversation.kind else before.kind
+            shared = here.shared if activity.channel_type else before.shared
             here = replace(here, kind=kind, greeted=before.greeted, shared=shared)
         await self.remember(here)
         await self.meet(activity)
@@ -180,10 +165,10 @@ class Conversations:
 
     async def meet(self, activity: Activity) -> None:
         """Remember of a person where they wrote, their chat with the bot, and who they are to Microsoft Entra."""
-        user, here = str(activity.from_property.id), conversation_of(activity)
+        user, here = activity.sender.id, conversation_of(activity)
         before = await self.people.get(user)
         personal = here.id if here.personal else before.personal
-        entra = str(activity.from_property.aad_object_id or "") or before.entra
+        entra = activity.sender.entra or before.entra
         if (personal, entra) != (before.personal, before.entra):
             await self.people.keep(user, Person(personal, here.id, entra))
 
@@ -201,14 +186,8 @@ class Conversations:
     async def keep_opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
         """Keep the chat that was opened with a person, and return it."""
         there = near.reference
-        account = ConversationAccount(id=conversation, conversation_type=_PERSONAL, tenant_id=there.conversation.tenant_id)
-        reference = ConversationReference(
-            user=ChannelAccount(id=user),
-            bot=there.bot,
-            conversation=account,
-            channel_id=there.channel_id,
-            service_url=there.service_url,
-        )
+        chat = Place(conversation, _PERSONAL, there.conversation.tenant)
+        reference = Reference(chat, there.service_url, there.bot, Account(user), there.channel_id)
         opened = Conversation(reference, _PERSONAL, greeted=True)
         await self.remember(opened)
         person = await self.people.get(user)

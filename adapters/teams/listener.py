@@ -8,16 +8,13 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from botbuilder.core import ActivityHandler, InvokeResponse, TurnContext
-from botbuilder.schema import Activity
-
+from adapters.teams.activity import MESSAGE, Activity, InvokeAnswer
 from adapters.teams.belonging import Belongings
 from adapters.teams.conversations import Conversation, conversation_of
 from adapters.teams.forms import pressed_line, stands
 from adapters.teams.manifest import by_worth
 from adapters.teams.parser import action_of, parse_line
 from adapters.teams.responder import Responder, invoke_answer
-from adapters.teams.sender import MESSAGE
 from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
 from bot.errors import NotAllowed, Unavailable
 from bot.model.request import NOT_SERVED
@@ -28,7 +25,7 @@ log = logging.getLogger("trnbot.teams")
 PRESS = "adaptiveCard/action"
 
 
-class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder ships no types
+class ActivityListener:
     """Handle activities; a message is acknowledged at once and answered after, a press in place while Teams waits."""
 
     def __init__(self, belongings: Belongings, responder: Responder, hints: Sequence[CommandHint], seen: Deduplicator) -> None:
@@ -38,24 +35,47 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         self._seen = seen
         self._greeted: set[str] = set()
 
-    async def on_message_activity(self, turn_context: TurnContext) -> None:
+    async def handle(self, activity: Activity) -> InvokeAnswer | None:
+        """Obey an activity, and return the answer to a press."""
+        match activity.type, activity.action:
+            case "message", _:
+                await self._answer(activity)
+            case "invoke", _:
+                return await self._answer_press(activity)
+            case "conversationUpdate", _:
+                await self._meet(activity)
+            case "installationUpdate", "add" | "add-upgrade":
+                await self._greet(activity)
+            case "installationUpdate", "remove" | "remove-upgrade":
+                await self._leave(activity)
+        return None
+
+    async def _answer(self, activity: Activity) -> None:
         """Answer a message in its thread."""
-        activity = turn_context.activity
         if not await self._again(activity):
             self._responder.respond_later(activity, parse_line(activity))
 
-    async def on_invoke_activity(self, turn_context: TurnContext) -> InvokeResponse:
-        """Answer a press in place (botbuilder's own path fails under `CloudAdapter`)."""
-        activity = turn_context.activity
+    async def _answer_press(self, activity: Activity) -> InvokeAnswer:
+        """Answer a press in place."""
         data = action_of(activity.value)
         line = pressed_line(data)
         if activity.name != PRESS:
-            return InvokeResponse(status=HTTPStatus.NOT_IMPLEMENTED)
+            return InvokeAnswer(HTTPStatus.NOT_IMPLEMENTED)
         if not line:
             return _answered(invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead."))
         if await self._again(activity):
             return _answered(invoke_answer(MESSAGE, "This press was answered already."))
         return _answered(await self._responder.respond_in_place(activity, line, keeps=stands(data)))
+
+    async def _meet(self, activity: Activity) -> None:
+        """Greet when the bot itself was added, forget when it was removed, and remember where it is told of anything else."""
+        bot = activity.recipient.id
+        if bot in activity.members_removed:
+            await self._leave(activity)
+        elif bot in activity.members_added:
+            await self._greet(activity)
+        else:
+            await self._learn(activity)
 
     def refuse(self, activity: Activity) -> dict[str, Any] | None:
         """Tell a person of a tenant that is not served that it is not: where they wrote, or by the answer to a press."""
@@ -64,30 +84,12 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         pressed = activity.type == "invoke" and activity.name == PRESS
         return invoke_answer(MESSAGE, NOT_SERVED) if pressed else None
 
-    async def on_installation_update_add(self, turn_context: TurnContext) -> None:
-        """Greet people where the bot was added."""
-        await self._greet(turn_context.activity)
-
-    async def on_installation_update_remove(self, turn_context: TurnContext) -> None:
-        """Forget a place that the bot was removed from."""
-        await self._leave(turn_context.activity)
-
-    async def on_conversation_update_activity(self, turn_context: TurnContext) -> None:
-        """Greet when the bot itself was added, forget when it was removed, and remember where it is told of anything else."""
-        activity = turn_context.activity
-        bot = activity.recipient.id
-        if any(member.id == bot for member in activity.members_removed or []):
-            await self._leave(activity)
-        elif any(member.id == bot for member in activity.members_added or []):
-            await self._greet(activity)
-        else:
-            await self._learn(activity)
-
     async def _again(self, activity: Activity) -> bool:
         """Return whether this very message or press came before: sent again by Teams, or by who recorded it."""
         return await self._seen.again(f"{conversation_of(activity).id}|{activity.id}" if activity.id else "")
 
     async def _leave(self, activity: Activity) -> None:
+        """Forget a place that the bot was removed from."""
         gone = conversation_of(activity).id
         self._greeted.discard(gone)
         await self._conversations.forget(gone)
@@ -110,8 +112,8 @@ class ActivityListener(ActivityHandler):  # type: ignore[misc]  # botbuilder shi
         self._responder.send_later(here, _greeting(self._hints, here.id))
 
 
-def _answered(body: dict[str, Any]) -> InvokeResponse:
-    return InvokeResponse(status=HTTPStatus.OK, body=body)
+def _answered(body: dict[str, Any]) -> InvokeAnswer:
+    return InvokeAnswer(HTTPStatus.OK, body)
 
 
 def _greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:

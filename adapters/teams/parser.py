@@ -6,19 +6,16 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from botbuilder.schema import Activity
-
-from adapters.teams.client import TARGETED, split_thread
+from adapters.teams.activity import TARGETED, Account, Activity, Place, mapping_of, split_thread, text_of
 from adapters.teams.conversations import Conversation
 from adapters.teams.forms import LINE_MOST, pressed_line
 from bot.errors import WrongInput
 from bot.model.request import Belonging, Request, User
 
-TENANTS = "tenants"
-"""The mark under which an activity carries the tenants that its body names."""
 TEXT_MOST = 20_000
 """Characters of a message that are read, markup and all; a line has `LINE_MOST`."""
 _ENTITIES_MOST = 50
@@ -37,16 +34,60 @@ def parse_activity(body: bytes) -> Activity:
     if _is_deeper(document, _DEEP):
         raise WrongInput(f"The body is nested more than {_DEEP} deep.")
     try:
-        activity = Activity().deserialize(document)
-        activity.additional_properties = {TARGETED: document["recipient"].get(TARGETED), TENANTS: tenants_of(document)}
-    except Exception:  # msrest raises whatever a wrong type trips it into
+        activity = _activity(document)
+    except (TypeError, AttributeError):  # of a part that is a list, a number, a text
         raise WrongInput("The body is no activity.") from None
-    if not (activity.type and activity.conversation and activity.conversation.id and activity.recipient):
+    if not (activity.type and activity.conversation.id and activity.recipient.id):
         raise WrongInput("The activity lacks its type, conversation or recipient.")
-    if not (activity.from_property and activity.from_property.id):
+    if not activity.sender.id:
         raise WrongInput("The activity names no sender.")
-    activity.conversation.tenant_id = next(iter(sorted(activity.additional_properties[TENANTS])), None)
     return activity
+
+
+def _activity(body: Mapping[str, Any]) -> Activity:
+    """Return the activity of a document; raise `TypeError` or `AttributeError` for what is none."""
+    tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
+    bot = Account.of(recipient)
+    return Activity(
+        text_of(body, "type"),
+        replace(Place.of(mapping_of(body, "conversation")), tenant=min(tenants, default="")),
+        Account.of(mapping_of(body, "from")),
+        bot,
+        id=text_of(body, "id"),
+        channel_id=text_of(body, "channelId"),
+        service_url=text_of(body, "serviceUrl"),
+        locale=text_of(body, "locale"),
+        text=text_of(body, "text"),
+        name=text_of(body, "name"),
+        action=text_of(body, "action"),
+        reply_to=text_of(body, "replyToId"),
+        value=body.get("value"),
+        mentions=_mentions(body.get("entities"), bot.id),
+        members_added=_members(body.get("membersAdded")),
+        members_removed=_members(body.get("membersRemoved")),
+        channel_type=_channel_type(body.get("channelData")),
+        tenants=tenants,
+        targeted=recipient.get(TARGETED) is True,
+    )
+
+
+def _members(listed: object) -> frozenset[str]:
+    return frozenset(text_of(member, "id") for member in listed) if isinstance(listed, list) else frozenset()
+
+
+def _channel_type(data: object) -> str:
+    channel = data.get("channel") if isinstance(data, Mapping) else None
+    return str(channel.get("type") or "").lower() if isinstance(channel, Mapping) else ""
+
+
+def _mentions(entities: object, bot: str) -> frozenset[str]:
+    """Return the texts by which a message mentions the bot itself."""
+    mentions = set()
+    for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
+        mentioned = mapping_of(entity, "mentioned")
+        if mentioned.get("id") == bot:
+            mentions.add(str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"))
+    return frozenset(mentions)
 
 
 def tenants_of(body: Mapping[str, Any]) -> frozenset[str]:
@@ -76,14 +117,13 @@ def _children(parent: object) -> Iterable[object]:
 
 def request_of(activity: Activity, line: str, conversation: Conversation, belonging: Belonging, at: datetime) -> Request:
     """Return the request of a person."""
-    person = activity.from_property
-    user = User(f"teams:{person.id}", (person.name or "")[:100])
+    user = User(f"teams:{activity.sender.id}", activity.sender.name[:100])
     return Request(line, user, at, "teams", belonging, f"teams:{conversation.id}", thread_of(activity))
 
 
 def thread_of(activity: Activity) -> str:
     """Return the message under which the activity was said, "" for none."""
-    return split_thread(activity.conversation.id)[1] or (activity.reply_to_id or "")
+    return split_thread(activity.conversation.id)[1] or activity.reply_to
 
 
 def parse_line(activity: Activity) -> str:
@@ -93,8 +133,8 @@ def parse_line(activity: Activity) -> str:
 
 def words_of(activity: Activity) -> str:
     """Return a message's words as typed: the bot's mention and Teams' markup taken off, other names kept."""
-    text = str(activity.text or "")[:TEXT_MOST]
-    for mention in _own_mentions(activity):
+    text = activity.text[:TEXT_MOST]
+    for mention in activity.mentions:
         text = text.replace(mention, " ")
     text = html.unescape(_DIGITS.sub(" ", _MARKUP.sub(" ", _TAG.sub("", text))))
     return " ".join(text.replace("\u200b", "").split())
@@ -105,14 +145,3 @@ def action_of(value: object) -> Mapping[str, Any]:
     action = value.get("action") if isinstance(value, Mapping) else None
     data = action.get("data") if isinstance(action, Mapping) else None
     return data if isinstance(data, Mapping) else {}
-
-
-def _own_mentions(activity: Activity) -> set[str]:
-    """Return the texts by which the message mentions the bot itself."""
-    mentions = set()
-    for entity in (activity.entities or [])[:_ENTITIES_MOST]:
-        properties = entity.additional_properties or {}
-        mentioned = properties.get("mentioned")
-        if isinstance(mentioned, Mapping) and mentioned.get("id") == activity.recipient.id:
-            mentions.add(str(properties.get("text") or f"<at>{mentioned.get('name')}</at>"))
-    return mentions

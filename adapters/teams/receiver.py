@@ -6,15 +6,15 @@ import asyncio
 import logging
 
 from aiohttp import web
-from botbuilder.integration.aiohttp import CloudAdapter
-from botbuilder.schema import Activity
 
-from adapters.teams.auth import RequestAuthentication, Token, TokenVerifier
+from adapters.teams.activity import Activity
+from adapters.teams.auth import Token, TokenVerifier
 from adapters.teams.belonging import Tenants
 from adapters.teams.config import TeamsConfig, is_loopback, on_loopback
 from adapters.teams.listener import ActivityListener
-from adapters.teams.parser import TENANTS, parse_activity
+from adapters.teams.parser import parse_activity
 from adapters.teams.render import dumps
+from adapters.teams.sdk import Sdk
 from bot.errors import Unavailable, WrongInput
 
 log = logging.getLogger("trnbot.teams")
@@ -36,9 +36,9 @@ class _BadRequest(Exception):
 class ActivityReceiver:
     """Answer the one route that Teams calls, and hand what it may say to the listener."""
 
-    def __init__(self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, adapter: CloudAdapter) -> None:
+    def __init__(self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, sdk: Sdk) -> None:
         self._config, self._tenants = config, tenants
-        self._listener, self._adapter = listener, adapter
+        self._listener, self._sdk = listener, sdk
         self._verifier = TokenVerifier(config)
 
     async def receive(self, request: web.Request) -> web.Response:
@@ -56,7 +56,7 @@ class ActivityReceiver:
         except Unavailable as error:
             log.warning("teams: %s", error)
             return web.Response(status=503, text="The signing keys could not be fetched; try again.")
-        return await self._take(token, activity)
+        return await self._take(activity)
 
     async def _verified(self, request: web.Request) -> Token:
         """Return the token; without an app id, let in this machine alone."""
@@ -68,22 +68,20 @@ class ActivityReceiver:
         """Refuse an activity that the token was not written for, and one that would be answered elsewhere."""
         if not token.covers(activity):
             raise PermissionError
-        if not self._config.serves(str(activity.service_url or "")):
+        if not self._config.serves(activity.service_url):
             raise _BadRequest(403, "The service address is none of Microsoft's.")
 
-    async def _take(self, token: Token, activity: Activity) -> web.Response:
-        named = activity.additional_properties[TENANTS]
-        if self._config.app_id and not self._tenants.serves(named):
-            await self._tenants.report_unknown(named)
+    async def _take(self, activity: Activity) -> web.Response:
+        if self._config.app_id and not self._tenants.serves(activity.tenants):
+            await self._tenants.report_unknown(activity.tenants)
             refusal = self._listener.refuse(activity)
             if refusal is None:
                 return web.Response(status=403, text="This tenant is not served.")
             return web.Response(body=dumps(refusal), content_type="application/json")
-        authentication: RequestAuthentication = self._adapter.bot_framework_authentication
-        result = await self._adapter.process_activity(authentication.trust(token), activity, self._listener.on_turn)
-        if result is None:
+        answer = await self._sdk.take(activity, self._listener.handle)
+        if answer is None:
             return web.Response(status=200)
-        return web.Response(status=int(result.status), body=dumps(result.body), content_type="application/json")
+        return web.Response(status=answer.status, body=dumps(answer.body), content_type="application/json")
 
 
 async def _body(request: web.Request) -> bytes:

@@ -9,14 +9,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from botbuilder.schema import Activity
-
+from adapters.teams.activity import CARD, MESSAGE, Activity
 from adapters.teams.belonging import Belongings, Recent
 from adapters.teams.conversations import Conversation, conversation_of
 from adapters.teams.markup import OURS
 from adapters.teams.parser import request_of, thread_of
 from adapters.teams.render import ANSWER_BYTES, render
-from adapters.teams.sender import CARD, MESSAGE, Sender, message_activity, typing_activity
+from adapters.teams.sender import TYPING, Sender, message_of
 from bot.cards.card import Card, Text, Tone, plain
 from bot.cards.share import without_share
 from bot.errors import NotAllowed, TrnbotError, Unavailable
@@ -97,10 +96,10 @@ class Responder:
 
     async def _respond(self, activity: Activity, line: str) -> None:
         """Show that the bot is at it, then answer: where everybody belongs in the thread, otherwise in the person's own chat."""
-        thread = thread_of(activity) or (activity.id or "")
+        thread = thread_of(activity) or activity.id
         try:
             here, belonging = await self._belongings.admit(activity)
-            where = await self._place(here, belonging, activity.from_property.id)
+            where = await self._place(here, belonging, activity.sender.id)
         except (NotAllowed, Unavailable) as error:
             await self._refuse(activity, error)
             return
@@ -130,11 +129,11 @@ class Responder:
 
     async def _refuse(self, activity: Activity, why: TrnbotError) -> None:
         """Say one sentence without data, at most once an hour to a person who does not belong."""
-        person = f"{type(why).__name__} {activity.from_property.id}"
+        person = f"{type(why).__name__} {activity.sender.id}"
         if self._refused.get(person, _HOUR_S if isinstance(why, NotAllowed) else _MINUTE_S):
             return
         self._refused.put(person, value=True)
-        await self._send(conversation_of(activity), thread_of(activity) or (activity.id or ""), Card(str(why), Tone.INFO))
+        await self._send(conversation_of(activity), thread_of(activity) or activity.id, Card(str(why), Tone.INFO))
 
     async def _share(self, here: Conversation, thread: str, card: Card) -> str:
         """Show a private answer to everyone of the place, or of the one channel; return the outcome in words."""
@@ -163,12 +162,12 @@ class Responder:
         if here.threaded:
             return
         try:
-            await self._sender.send(here, typing_activity(), thread)
+            await self._sender.send(here, TYPING, thread)
         except TrnbotError as error:
             log.info("teams: no sign of typing: %s", error)
 
     async def _send(self, here: Conversation, thread: str, card: Card) -> None:
-        await self._sender.send(here, await message_activity(card, self._ports.draw, budget=ANSWER_BYTES), thread)
+        await self._sender.send(here, await message_of(card, self._ports.draw, budget=ANSWER_BYTES), thread)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Do the work after the turn; its failure is logged once."""

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aiohttp import web
-from botbuilder.integration.aiohttp import CloudAdapter
-from botbuilder.schema import Activity
 
-from adapters.teams.auth import RequestAuthentication
+from adapters.teams.activity import Message
 from adapters.teams.belonging import Belongings, Tenants
 from adapters.teams.client import Anonymous, AppSecret, ConnectorClient, Credentials, Gone
 from adapters.teams.config import TeamsConfig
@@ -19,7 +17,8 @@ from adapters.teams.people import Owners
 from adapters.teams.receiver import ActivityReceiver
 from adapters.teams.render import ALERT_BYTES
 from adapters.teams.responder import Responder
-from adapters.teams.sender import Sender, message_activity
+from adapters.teams.sdk import open_sdk
+from adapters.teams.sender import Sender, message_of
 from bot.cards.card import Card
 from bot.ports import ChatPorts, Deduplicator, Tell
 
@@ -40,13 +39,12 @@ class TeamsSurface:
         self._owners = Owners(config.cloud.graph, _graph_credentials(config), self._conversations.people)
         tenants = Tenants(config.served_tenants, ports.keys, tell)
         belongings = Belongings(self._conversations, tenants, self._client, signed=bool(config.app_id))
-        authentication = RequestAuthentication(self._client)
-        adapter = CloudAdapter(authentication)
-        self._sender = Sender(adapter, config.app_id)
+        sdk = open_sdk(self._client, config.app_id)
+        self._sender = Sender(sdk)
         self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
         seen = Deduplicator(ports.keys, "teams.seen")
         self._listener = ActivityListener(belongings, self._responder, ports.hints, seen)
-        self._receiver = ActivityReceiver(config, tenants, self._listener, adapter)
+        self._receiver = ActivityReceiver(config, tenants, self._listener, sdk)
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person owns the team that `owners:TEAM-ID` names; raise `Unavailable` when Microsoft does not tell."""
@@ -67,7 +65,7 @@ class TeamsSurface:
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its id; raise `Unavailable` where the bot is not known."""
         where = await self._reach(channel)
-        posted = await self._sender.send(where, await self._activity(card))
+        posted = await self._sender.send(where, await self._message(card))
         if key:
             await self._conversations.keep_message(where.id, key, posted)
         return posted
@@ -76,7 +74,7 @@ class TeamsSurface:
         """Replace a message; post it fresh when it was deleted."""
         where = await self._reach(channel)
         try:
-            await self._sender.replace(where, message, await self._activity(card))
+            await self._sender.replace(where, message, await self._message(card))
         except Gone:
             return await self.post(channel, card, key)
         return message
@@ -84,7 +82,7 @@ class TeamsSurface:
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         """Add to a message's thread and return the line's id; in a chat without threads, add to the chat."""
         where = await self._reach(channel)
-        line = await self._sender.send(where, await self._activity(card), message)
+        line = await self._sender.send(where, await self._message(card), message)
         if key:
             await self._conversations.keep_message(where.id, key, line)
         return line
@@ -96,8 +94,8 @@ class TeamsSurface:
     async def _reach(self, address: str) -> Conversation:
         return await self._conversations.reach(address)
 
-    async def _activity(self, card: Card) -> Activity:
-        return await message_activity(card, self._draw, budget=ALERT_BYTES, stands=True)
+    async def _message(self, card: Card) -> Message:
+        return await message_of(card, self._draw, budget=ALERT_BYTES, stands=True)
 
 
 def _bot_credentials(config: TeamsConfig) -> Credentials:

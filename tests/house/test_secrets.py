@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
-from botbuilder.schema import ChannelAccount, ConversationAccount, ConversationReference
 
 from adapters.slack.config import SlackConfig
 from adapters.slack.parser import Requester
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
+from adapters.teams.activity import Account, Place, Reference
 from adapters.teams.config import PUBLIC, TeamsConfig
 from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
@@ -129,10 +129,7 @@ async def teams(url: str) -> None:
     )
     config = TeamsConfig(app_id="app", app_password=SECRET, tenant_id="T1", cloud=cloud)
     made = TeamsSurface(config, ChatPorts(nobody, lambda: NOON, lambda _: b"", store := MemoryStore(), store), nobody)
-    account = ConversationAccount(id="19:c", conversation_type="channel", tenant_id="T1")
-    reference = ConversationReference(
-        bot=ChannelAccount(id="28:b"), user=ChannelAccount(id="29:u"), conversation=account, channel_id="msteams", service_url=url
-    )
+    reference = Reference(Place("19:c", "channel", "T1"), url, Account("28:b"), Account("29:u"), "msteams")
     await made._conversations.remember(Conversation(reference, "channel"))
     await _told(made.post("19:c", CARD, "k"), made.edit("19:c", "m1", CARD, "k"), made.belongs("29:u", "owners:X"))
     credentials: Any = made._client._credentials

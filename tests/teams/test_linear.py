@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botbuilder.schema import Activity, ChannelAccount, Entity
 
+from adapters.teams.activity import Activity
 from adapters.teams.forms import pressed_line
 from adapters.teams.markup import bare, escape
-from adapters.teams.parser import TEXT_MOST, words_of
+from adapters.teams.parser import TEXT_MOST, parse_activity, words_of
 
 SMALL = 2_000
 GROWTH = 30
@@ -19,8 +20,9 @@ GROWTH = 30
 
 
 def message(text: str, mentions: int = 0) -> Activity:
-    entity = Entity(type="mention", additional_properties={"mentioned": {"id": "28:bot"}, "text": "<at>trnbot</at>"})
-    return Activity(type="message", text=text, entities=[entity] * mentions, recipient=ChannelAccount(id="28:bot"))
+    entity = {"type": "mention", "mentioned": {"id": "28:bot"}, "text": "<at>trnbot</at>"}
+    said = {"type": "message", "text": text, "entities": [entity] * mentions, "conversation": {"id": "a:1"}}
+    return parse_activity(json.dumps(said | {"recipient": {"id": "28:bot"}, "from": {"id": "29:dana"}}).encode())
 
 
 def best_s(work: Callable[[], object]) -> float:
