@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, assert_never
@@ -11,12 +12,14 @@ from typing import Any, assert_never
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from adapters.web.svg import svg
+from adapters.web.links import address
+from adapters.web.svg import legend, svg
 from bot.cards.card import (
     Block,
     Buttons,
     Card,
     Chart,
+    ChartKind,
     Code,
     Facts,
     Form,
@@ -49,7 +52,7 @@ class PageRenderer:
             lstrip_blocks=True,
         )
         self._env.globals.update(token=token, title=title, locked=locked, card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
+        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc, address=address)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return one template filled."""
@@ -57,8 +60,8 @@ class PageRenderer:
 
     def card(self, card: Card, where: str = "") -> Markup:
         """Return a card; `where` is the id of the message that its buttons answer under."""
-        blocks = _joined(card.blocks)
-        return Markup(self.page("card.html", it=card, blocks=blocks, where=where))  # noqa: S704  # the template escapes
+        groups = _laid_out(_joined(card.blocks))
+        return Markup(self.page("card.html", it=card, groups=groups, where=where))  # noqa: S704  # the template escapes
 
     def block(self, block: Block, where: str) -> Markup:
         """Return one block of a card."""
@@ -66,7 +69,8 @@ class PageRenderer:
             case Text():
                 return Markup('<p class="text {}">{}</p>').format(block.style.value, spans(block.spans))
             case Chart():
-                return Markup("<figure><figcaption>{}<output></output></figcaption>{}</figure>").format(block.title, svg(block))
+                drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
+                return drawn.format(block.kind.value, block.title, legend(block), svg(block))
             case Facts() | Table() | Buttons() | Form():
                 name = f"{type(block).__name__.lower()}.html"
                 return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes
@@ -132,6 +136,34 @@ def _joined(blocks: tuple[Block, ...]) -> list[Block]:
         else:
             joined.append(block)
     return joined
+
+
+@dataclass
+class _Group:
+    """Hold blocks that stand together: below each other, side by side, or with a chart beside what is said of it."""
+
+    kind: str
+    blocks: list[Block]
+    chart: Chart | None = None
+    after: list[Block] = field(default_factory=list)
+
+
+def _laid_out(blocks: list[Block]) -> list[_Group]:
+    """Put tables and charts that follow each other side by side; the one line chart of a card beside its words."""
+    lines = [i for i, block in enumerate(blocks) if isinstance(block, Chart) and block.kind is ChartKind.LINE]
+    if len(lines) == 1 and lines[0] and not any(isinstance(block, Form) for block in blocks):
+        at = lines[0]
+        chart = blocks[at]
+        assert isinstance(chart, Chart)
+        return [_Group("split", blocks[:at], chart, blocks[at + 1 :])]
+    groups: list[_Group] = []
+    for block in blocks:
+        kind = "beside" if isinstance(block, Chart | Table) else "below"
+        if groups and groups[-1].kind == kind:
+            groups[-1].blocks.append(block)
+        else:
+            groups.append(_Group(kind, [block]))
+    return groups
 
 
 def _headline(card: Card) -> tuple[str, str]:

@@ -65,7 +65,7 @@ class WebSurface:
         return (
             web.get("/", read(views.channel)),
             web.get("/now", read(views.now)),
-            *(web.get(path, read(views.fixed)) for path in views.lines),
+            *(web.get(path, read(views.fixed)) for path, rail in views.lines.items() if rail.line),
             web.get("/alert/{id}", read(views.alert)),
             web.get("/ask", read(views.typed)),
             web.post("/ask", write(views.ask)),

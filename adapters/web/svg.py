@@ -12,13 +12,18 @@ from typing import assert_never
 
 from markupsafe import Markup
 
+from adapters.web.links import address
 from bot.cards import axis
 from bot.cards.card import Chart, ChartKind, Series
 
 COLOURS = 8
 """Series colours that the style sheet defines, `s0` to `s7`."""
 
-_HEIGHT, _MOST_HITS = 168, 120
+_HEIGHT, _MOST_HITS = 176, 120
+_HATCH = Markup(
+    '<defs><pattern id="partial" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect class="hatch" width="3" height="6"/></pattern></defs>'
+)
 _SHAPES = Markup('<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="100%">{}</svg>')
 
 
@@ -35,9 +40,27 @@ def svg(chart: Chart) -> Markup:
             assert_never(chart.kind)
     height = len(chart.series) * _Heat.ROW if chart.kind is ChartKind.HEAT else _HEIGHT
     box = Markup('<svg class="chart {} {}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
-    return box.format(
-        chart.kind.value, "many" if axis.named(chart) else "one", height, chart.title, chart.summary, Markup("").join(parts)
+    many = "many" if len(chart.series) > 1 else "one"
+    return box.format(chart.kind.value, many, height, chart.title, chart.summary, Markup("").join(parts))
+
+
+def legend(chart: Chart) -> Markup:
+    """Return the names of a stack's colours with all their letters, the largest first; each opens what it stands for."""
+    if chart.kind is not ChartKind.BAR or not axis.named(chart):
+        return Markup("")
+    names = [_opened(each.line, _KEY.format(_hue(each, i), each.name or "none")) for i, each in enumerate(chart.series[:COLOURS])]
+    partial = [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
+    return Markup('<ul class="legend">{}</ul>').format(
+        Markup("").join(Markup("<li>{}</li>").format(x) for x in [*names, *partial])
     )
+
+
+_KEY = Markup('<i class="swatch {}"></i>{}')
+
+
+def _opened(line: str, drawn: Markup) -> Markup:
+    """Return a part of a chart that opens a line when it is pressed, without script as well."""
+    return Markup('<a href="{}">{}</a>').format(address(line), drawn) if line else drawn
 
 
 class _Plot:
@@ -180,6 +203,8 @@ class _Bars(_Plot):
     def parts(self) -> Iterator[Markup]:
         """Yield everything, the background first."""
         yield from self.grid()
+        if self.chart.partial:
+            yield _HATCH
         count = len(self.chart.categories)
         stride, letters = axis.thinned(count, 10), max(6, 96 // min(10, count))
         for i, name in enumerate(self.chart.categories):
@@ -188,40 +213,33 @@ class _Bars(_Plot):
                 odd = " odd" if (i // stride) % 2 and count > 4 else ""
                 text = Markup('<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>')
                 yield text.format(odd, _n((i + 0.5) * 100 / count), axis.shorten(name or "none", letters))
-        if axis.named(self.chart):
-            yield from self._legend()
 
     def _stack(self, i: int, width: float) -> Iterator[Markup]:
         above = below = 0.0
+        rect = Markup('<rect class="{}" x="{}%" width="{}%" y="{}%" height="{}%"/>')
+        place = _n((i + 0.14) * width), _n(0.72 * width)
         for k, series in enumerate(self.chart.series):
             value = series.values[i] if i < len(series.values) else None
             if value is None or not axis.is_reading(value):
                 continue
             foot = above if value >= 0 else below
             top, bottom = sorted((self.y(foot), self.y(foot + value)))
-            rect = Markup('<rect class="bar {}" x="{}%" width="{}%" y="{}%" height="{}%"/>')
-            yield rect.format(_hue(series, k), _n((i + 0.16) * width), _n(0.68 * width), _n(top), _n(bottom - top))
+            yield rect.format(f"bar {_hue(series, k)}", *place, _n(top), _n(bottom - top))
             above, below = above + max(value, 0.0), below + min(value, 0.0)
+        if i in self.chart.partial:
+            yield rect.format("unfinished", *place, _n(self.y(above)), _n(self.y(below) - self.y(above)))
         yield from self._sum(i, width, above, below)
 
     def _sum(self, i: int, width: float, above: float, below: float) -> Iterator[Markup]:
-        """Yield the value over the bar where there is room, and the pointer's column."""
-        if len(self.chart.categories) <= 10 and above + below:
-            text = Markup('<text class="sum" x="{}%" y="{}%" dy="-5" text-anchor="middle">{}</text>')
-            yield text.format(_n((i + 0.5) * width), _n(self.y(above)), axis.amount(above + below, self.chart.unit))
-        words = f"{self.chart.categories[i] or 'none'} · {_values(self.chart, i)}"
+        """Yield the value over the bar where there is room, and the pointer's column, which opens the bar's line."""
+        if len(self.chart.categories) <= 16 and above + below:
+            text = Markup('<text class="sum{}" x="{}%" y="{}%" dy="-5" text-anchor="middle">{}</text>')
+            tight, write = (" tight", axis.brief) if len(self.chart.categories) > 10 else ("", axis.amount)
+            yield text.format(tight, _n((i + 0.5) * width), _n(self.y(above)), write(above + below, self.chart.unit))
+        partial = ", a part of its time only" if i in self.chart.partial else ""
+        words = f"{self.chart.categories[i] or 'none'}{partial} · {_values(self.chart, i)}"
         hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')
-        yield hit.format(_n(i * width), _n(width), words)
-
-    def _legend(self) -> Iterator[Markup]:
-        """Name the colours in a column at the right, the top of the stack first."""
-        for row, (i, series) in enumerate(reversed(list(enumerate(self.chart.series))[:COLOURS])):
-            y = 6 + row * 19
-            yield Markup(
-                '<svg x="100%" y="{}" overflow="visible"><rect class="bar {}" x="14" width="9" height="9" rx="2"/></svg>'
-            ).format(y, _hue(series, i))
-            name = axis.shorten(series.name or "none", 13)
-            yield Markup('<text class="legend" x="100%" y="{}" dx="29" dy="9">{}</text>').format(y, name)
+        yield _opened(self.chart.lines[i] if i < len(self.chart.lines) else "", hit.format(_n(i * width), _n(width), words))
 
 
 class _Heat:
@@ -246,10 +264,10 @@ class _Heat:
         yield Markup('<text class="tick" x="100%" y="100%" dx="10" dy="14">UTC</text>')
 
     def _row(self, series: Series, top: int) -> Iterator[Markup]:
-        name = axis.shorten(series.name, 16)
-        yield Markup('<text class="row" x="0" y="{}" dx="-10" dy="15" text-anchor="end">{}</text>').format(top, name)
+        name = Markup('<text class="row" x="0" y="{}" dx="-10" dy="15" text-anchor="end">{}</text>')
+        yield _opened(series.line, name.format(top, axis.shorten(series.name, 16)))
         for i, value in enumerate(series.values[: len(self.chart.times)]):
-            yield self._cell(series.name, i, value, top)
+            yield _opened(series.line, self._cell(series.name, i, value, top))
         if (end := axis.newest(series.values)) is not None:
             text = Markup('<text class="row" x="100%" y="{}" dx="10" dy="15">{}</text>')
             yield text.format(top, axis.figure(round(end[1]), self.chart.unit))
@@ -274,7 +292,7 @@ def _values(chart: Chart, i: int) -> str:
         value = series.values[i] if i < len(series.values) else None
         words = axis.figure(value, chart.unit) if value is not None and axis.is_reading(value) else "no reading"
         phrases.append(f"{series.name} {words}" if len(chart.series) > 1 else words)
-    return ", ".join(phrases)
+    return "; ".join(phrases)
 
 
 def _clock(at: datetime) -> str:

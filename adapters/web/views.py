@@ -14,6 +14,7 @@ from adapters.web.config import Console
 from adapters.web.events import Hub
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
+from adapters.web.links import address, page_of
 from adapters.web.messages import Messages
 from adapters.web.strip import LINES, SharedStrip, WasteStrip, retold, standing
 from bot.cards.card import Card, Form, Tone, text
@@ -46,21 +47,26 @@ class Rail:
     """Name a page, the line that it shows the answer of, and lines that people ask next."""
 
     name: str
-    line: str
-    more: tuple[str, ...] = ()
+    icon: str
+    line: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+    """Words and line of each tab."""
+    heading: str = ""
+    """Begins a part of the rail."""
 
 
 class Views:
     """Hold one handler a page."""
 
     lines: Mapping[str, Rail] = {
-        "/alerts": Rail("Open now", "alerts", ("alerts 7d",)),
-        "/fleet": Rail("Fleet", "fleet", ("idle",)),
-        "/cost": Rail("Cost", "cost 7d by team", ("cost 7d by cluster", "cost 7d by day", "cost last-month by team")),
-        "/saved": Rail("Saved", "savings", ("savings 7d",)),
-        "/help": Rail("Help", "help", ("about",)),
+        "/alerts": Rail("Open", "alerts", "alerts", (("Open", "alerts"), ("Last 7 days", "alerts window=7d"))),
+        "/fleet": Rail("Fleet", "fleet", "fleet", (("Clusters", "fleet"), ("Idle nodes", "idle"))),
+        "/cost": Rail("Cost", "cost", "cost 7d by team", heading="Money"),
+        "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
+        "/ask": Rail("Ask", "ask", heading="More"),
+        "/help": Rail("Help", "help", "help"),
     }
-    """The pages of the rail, by path."""
+    """The pages of the rail beside the channel, by path."""
 
     def __init__(self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface) -> None:
         self._console = console
@@ -87,20 +93,18 @@ class Views:
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
         rail = self.lines[request.path]
-        return await self._show_answer(request, rail.name, rail.line, rail.more)
+        line = _line(request.query.get("line", "")) or rail.line
+        if page_of(line) != request.path and line != rail.line:
+            raise web.HTTPSeeOther(address(line))
+        return await self._show_line(request, rail, line)
 
     async def alert(self, request: web.Request) -> web.StreamResponse:
         """Show one alert."""
         return await self._show_answer(request, "Alert", f"alert {quote(request.match_info['id'])}")
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
-        """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
-        line = _line(request.query.get("line", ""))
-        effect = self._console.effect(line)
-        runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
-        if line and runs:
-            return await self._show_answer(request, "Ask", line)
-        return self._page("line.html", request, name="Ask", line=line, it=None, more=(), would=WOULD[effect])
+        """Show the answer of any line."""
+        return await self._show_line(request, self.lines["/ask"], _line(request.query.get("line", "")))
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
@@ -142,7 +146,17 @@ class Views:
         alerts, savings = [await self._answer(line, "", Manner.VIEWED) for line in LINES]
         return standing(alerts, savings)
 
-    async def _show_answer(self, request: web.Request, name: str, line: str, more: tuple[str, ...] = ()) -> web.StreamResponse:
+    async def _show_line(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
+        """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
+        effect = self._console.effect(line)
+        runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
+        if line and (runs or line == rail.line):
+            return await self._show_answer(request, rail.name, line, rail.more)
+        return self._page("line.html", request, name=rail.name, line=line, it=None, more=(), would=WOULD[effect])
+
+    async def _show_answer(
+        self, request: web.Request, name: str, line: str, more: tuple[tuple[str, str], ...] = ()
+    ) -> web.StreamResponse:
         card = await self._answer(line, "", Manner.VIEWED)
         facts = standing(card, Card("")).facts if line == LINES[0] else {}
         return self._page("line.html", request, facts, name=name, line=line, it=card, more=more)
@@ -182,6 +196,7 @@ class Views:
         health = {**self._console.health(), **(facts or {})}
         shown = {
             "path": request.path,
+            "here": request.path if request.path in self.lines else "",
             "lines": self.lines,
             "health": health,
             "hints": self._console.hints,

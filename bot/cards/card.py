@@ -14,6 +14,9 @@ from typing import Any
 
 from bot.model.window import Window
 
+_OPTIONAL = {"optional": True}
+"""Marks fields that a stored card leaves out where they are empty, as it did before they were."""
+
 
 class Tone(StrEnum):
     """Give a card its colour and icon."""
@@ -106,13 +109,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Hold rows of ready text; `total` is one more row, set apart; `rest` names in words the rows that were folded away."""
+    """Hold rows of ready text; `total` is one more row, set apart; `rest` names in words the rows that were folded away.
+
+    `every` holds all rows where `rows` folds some, for a surface with room for them. `lines` holds for each of `every`, else
+    of `rows`, the line that opens it, "" for none.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     caption: str = ""
     rest: str = ""
+    every: tuple[tuple[str, ...], ...] = field(default=(), metadata=_OPTIONAL)
+    lines: tuple[str, ...] = field(default=(), metadata=_OPTIONAL)
 
 
 class ChartKind(StrEnum):
@@ -125,11 +134,15 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Name one line or one colour of bars; None = no reading. `tone` gives a meaning its colour, else the palette does."""
+    """Name one line or one colour of bars; None = no reading. `tone` gives a meaning its colour, else the palette does.
+
+    `line` opens what the series shows, where there is more to it.
+    """
 
     name: str
     values: tuple[float | None, ...]
     tone: Tone | None = None
+    line: str = field(default="", metadata=_OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +151,8 @@ class Chart:
 
     Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
     Heat: a row each series, a cell each of `times`, which are starts, in percent.
-    `summary` says in one sentence what the picture shows, for surfaces and readers without pictures.
+    `summary` says in one sentence what the picture shows, for surfaces and readers without pictures. `lines` open the categories,
+    one each; `partial` are the places of those that hold a part of their time only.
     """
 
     kind: ChartKind
@@ -150,6 +164,8 @@ class Chart:
     band: tuple[float, float] | None = None
     shaded: Window | None = None
     summary: str = ""
+    lines: tuple[str, ...] = field(default=(), metadata=_OPTIONAL)
+    partial: tuple[int, ...] = field(default=(), metadata=_OPTIONAL)
 
 
 class ButtonStyle(StrEnum):

@@ -133,7 +133,8 @@ async def test_typing_completes_and_asks(page):
 
 async def test_pointing_at_a_chart_tells_the_value(page):
     await page.locator(".chart.line .hit").nth(72).hover()
-    assert await page.locator("figure output").last.inner_text() == "20 Nov 14:25 UTC · 20 %"
+    assert await page.locator("figure .tip").last.inner_text() == "20 Nov 14:25 UTC\n20 %"
+    assert await page.locator("figure .cross").last.is_visible()
 
 
 async def test_the_chosen_theme_stays(page):

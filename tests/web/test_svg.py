@@ -61,7 +61,7 @@ def test_the_incident_says_since_when_and_what_is_now():
 def test_each_time_and_each_bar_tells_its_values():
     assert [e.find("title").text for e in found(LINE, "rect", "hit")][-1] == "20 Nov 14:25 UTC · 20 %"
     assert [e.find("title").text for e in found(LINE, "rect", "hit")][30].endswith("no reading")
-    assert found(BARS, "rect", "hit")[0].find("title").text.startswith("13 Nov · research $21,400, speech $8,200")
+    assert found(BARS, "rect", "hit")[0].find("title").text.startswith("13 Nov · research $21,400; speech $8,200")
 
 
 def test_stacks_stand_on_each_other():

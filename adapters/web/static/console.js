@@ -295,27 +295,9 @@ function completion(composer) {
   });
 }
 
-// -- charts: the values under the pointer ----------------------------------------------------------
-
-function readout(event) {
-  const hit = event.target.closest?.(".hit");
-  if (!hit) return;
-  const title = $("title", hit);
-  if (title) { // our own readout takes the place of the browser's slow one
-    hit.dataset.words = title.textContent;
-    title.remove();
-  }
-  $("output", hit.closest("figure")).textContent = hit.dataset.words;
-}
-
 // -- start ---------------------------------------------------------------------------------------
 
 document.addEventListener("submit", submitted);
-document.addEventListener("pointerover", readout);
-document.addEventListener("pointerout", (event) => {
-  const figure = event.target.closest?.("figure");
-  if (figure && !figure.contains(event.relatedTarget)) $("output", figure).textContent = "";
-});
 document.addEventListener("click", (event) => {
   if (event.target.closest(".dismiss")) event.target.closest(".message").remove();
   if (event.target.closest("dialog .close") || event.target.id === "dialog") $("#dialog").close();

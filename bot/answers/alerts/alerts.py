@@ -16,6 +16,7 @@ from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, muted_words, where, worth
 from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
 from bot.cards.charts import alert_chart
+from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
@@ -60,8 +61,9 @@ def _table(ranked: Sequence[Alert], now: datetime) -> Table:
         Column("so far", Align.RIGHT),
         Column("state"),
     )
-    rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER" if len(ranked) > _MOST else ""
-    return Table(columns, tuple(_row(a, now) for a in ranked[:_MOST]), rest=rest)
+    lines = tuple(f"alert {a.id}" for a in ranked)
+    rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER"
+    return folded(Table(columns, tuple(_row(a, now) for a in ranked), lines=lines), _MOST, rest)
 
 
 def _row(alert: Alert, now: datetime) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ from bot.cards.card import (
     quiet,
     text,
 )
+from bot.cards.lines import quote
+from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.model.anomaly import NodeState
 from bot.model.counts import counted
@@ -139,8 +141,9 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
     """List nodes, dearest first; `apart` tells their clusters apart."""
     ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
     columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
-    rest = f"and {counted(len(ranked) - _MOST, 'more node')}" if len(ranked) > _MOST else ""
-    return Table(columns, tuple(_node(row, apart) for row in ranked[:_MOST]), rest=rest)
+    return folded(
+        Table(columns, tuple(_node(row, apart) for row in ranked)), _MOST, f"and {counted(len(ranked) - _MOST, 'more node')}"
+    )
 
 
 def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
@@ -181,7 +184,14 @@ def _sum(rows: Sequence[NodeRow]) -> Decimal:
 
 def _clusters(rows: Sequence[NodeRow]) -> Table:
     columns = (Column("cluster"), Column("nodes"), Column("states"), Column("used", Align.RIGHT), Column("$/h", Align.RIGHT))
-    return Table(columns, tuple(_cluster_row(name, mine) for name, mine in _by_cluster(rows)))
+    groups = _by_cluster(rows)
+    lines = tuple(_opened(name) for name, _ in groups)
+    return Table(columns, tuple(_cluster_row(name, mine) for name, mine in groups), lines=lines)
+
+
+def _opened(cluster: str) -> str:
+    """Write the line that opens a cluster; nodes outside of clusters have none."""
+    return f"fleet {quote(cluster)}" if cluster else ""
 
 
 def _by_cluster(rows: Sequence[NodeRow]) -> list[tuple[str, list[NodeRow]]]:
@@ -211,7 +221,7 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups), _TONES.get(s))
         for s in states
     )
-    names = tuple(name or "(no cluster)" for name, _ in groups)
+    names, lines = tuple(name or "(no cluster)" for name, _ in groups), tuple(_opened(name) for name, _ in groups)
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
     spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
     return Chart(
@@ -220,6 +230,7 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         "$/h",
         series,
         categories=names,
+        lines=lines,
         summary=f"An hour: {spent}." if spent else "No price is known.",
     )
 

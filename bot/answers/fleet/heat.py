@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.lines import quote
 from bot.model.frame import Floats, Frame
 
 _DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
@@ -30,7 +31,7 @@ def fleet_heat(frame: Frame | None, clusters: Sequence[str]) -> Chart | None:
     rows = {name: row for name, row in rows.items() if any(value is not None for value in row)}
     if not rows:
         return None
-    series = tuple(Series(name or "(no cluster)", row) for name, row in rows.items())
+    series = tuple(Series(name or "(no cluster)", row, line=f"fleet {quote(name)}" if name else "") for name, row in rows.items())
     return Chart(
         ChartKind.HEAT, "Utilization by hour: the stronger, the busier", "%", series, tuple(starts), summary=_summary(rows)
     )

@@ -1,0 +1,22 @@
+"""Tell at which address of the console a line is answered."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+_OWN = {"alerts": "/alerts", "fleet": "/fleet", "cost": "/cost", "savings": "/saved", "idle": "/fleet", "help": "/help"}
+"""The pages that show more than one line's answer, by the line's first word."""
+_ALERT = re.compile(r"alert ([\w-]+)\Z")
+
+
+def page_of(line: str) -> str:
+    """Return the path of the page that shows answers to lines of this kind."""
+    return _OWN.get(line.split(" ", 1)[0], "/ask")
+
+
+def address(line: str) -> str:
+    """Return the address that opens a line: the page of its kind, else the one that shows any line's answer."""
+    if alert := _ALERT.match(line):
+        return f"/alert/{alert[1]}"
+    return f"{page_of(line)}?line={quote(line)}"

@@ -1,0 +1,82 @@
+"""Look at the console as people hold it: tables that sort and filter, rows that open, and a phone that clips nothing."""
+
+from contextlib import asynccontextmanager
+from urllib.parse import urljoin
+
+import pytest
+from aiohttp.test_utils import TestServer
+
+from adapters.http import application
+from bot.cards.card import Align, Card, Column, Table
+from tests.e2e import samples
+from tests.e2e.console_server import surface
+from tests.e2e.test_console import browser  # noqa: F401  # a fixture
+
+pytestmark = pytest.mark.e2e
+NODES = Table(
+    (Column("node"), Column("type"), Column("for", Align.RIGHT), Column("$/h", Align.RIGHT)),
+    tuple((f"i-{i:02}", "trn1.32xlarge", f"{i} h", f"${i * 700:,}") for i in range(1, 13)),
+    lines=tuple(f"why i-{i:02}" for i in range(1, 13)),
+)
+CUT = """() => [...document.querySelectorAll(".table td, .rail a, .head *, .status > :not(.gap)")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  return box.width && (box.right > innerWidth + 1 || box.left < -1);
+}).map((one) => one.textContent)"""
+
+
+@asynccontextmanager
+async def served(answer):
+    """Serve a console with this one answer on loopback."""
+    made = surface(answer=answer)
+    server = TestServer(application([made]))
+    await server.start_server()
+    yield str(server.make_url("/"))
+    await made.stop()
+    await server.close()
+
+
+async def test_a_table_sorts_and_filters_by_its_own_figures(browser):  # noqa: F811
+    async def answer(_):
+        return Card("12 nodes", blocks=(NODES,))
+
+    async with served(answer) as address:
+        opened = await browser.new_page()
+        await opened.goto(urljoin(address, "/fleet"))
+        await opened.get_by_role("button", name="for").click()
+        assert (await opened.locator("tbody td:first-child").all_inner_texts())[0] == "i-12"
+        await opened.get_by_role("button", name="for").click()
+        assert (await opened.locator("tbody td:first-child").all_inner_texts())[:2] == ["i-01", "i-02"]
+        assert await opened.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+        await opened.get_by_label("Filter rows").fill("i-1")
+        assert await opened.locator("tbody tr:visible").count() == 3
+        assert "3 of 12 rows" in await opened.locator(".filter").inner_text()
+        await opened.locator("tbody tr:visible").first.locator("td").last.click(force=True)  # anywhere on the row
+        assert "line=why%20i-10" in opened.url
+
+
+@pytest.mark.parametrize("width", [360, 390, 820, 1440])
+async def test_nothing_is_clipped_at_any_width(browser, width):  # noqa: F811
+    async def answer(_):
+        return Card("12 nodes", blocks=(NODES, samples.bar_chart()))
+
+    async with served(answer) as address:
+        opened = await browser.new_page(viewport={"width": width, "height": 800})
+        for path in ("/", "/fleet", "/cost", "/ask", "/help"):
+            await opened.goto(urljoin(address, path))
+            assert await opened.evaluate(CUT) == [], path
+            assert await opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_phone_breaks_no_word_and_reaches_every_page(browser):  # noqa: F811
+    async def answer(_):
+        return Card("12 nodes", blocks=(NODES,))
+
+    async with served(answer) as address:
+        opened = await browser.new_page(viewport={"width": 360, "height": 800})
+        await opened.goto(urljoin(address, "/fleet"))
+        tall = "[...document.querySelectorAll('tbody td')].filter((one) => one.getClientRects().length && one.offsetHeight > 30).length"
+        assert await opened.evaluate(tall) == 0
+        for link in await opened.locator(".rail a:visible").all():
+            box = await link.bounding_box()
+            assert box["width"] >= 44, await link.inner_text()
+            assert box["height"] >= 44, await link.inner_text()

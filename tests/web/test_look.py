@@ -1,0 +1,106 @@
+"""The console's tables, charts and addresses as a page holds them, without any script."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from adapters.web.html import PageRenderer
+from adapters.web.links import address
+from adapters.web.svg import legend, svg
+from bot.cards.card import Align, Card, Column, Table, text
+from bot.cards.tables import folded
+from tests.e2e import samples
+
+PAGES = PageRenderer(token="t", title="trnbot")
+COLUMNS = (Column("node"), Column("used", Align.RIGHT))
+
+
+@pytest.mark.parametrize(
+    ("line", "opens"),
+    [
+        ("alert a15a22ca8d", "/alert/a15a22ca8d"),
+        ("alert llama/64 nodes", "/ask?line=alert%20llama/64%20nodes"),
+        ("fleet llama", "/fleet?line=fleet%20llama"),
+        ('cost 7d by team service="Amazon EC2"', "/cost?line=cost%207d%20by%20team%20service%3D%22Amazon%20EC2%22"),
+        ("why a1", "/ask?line=why%20a1"),
+    ],
+)
+def test_a_line_opens_the_page_of_its_kind(line, opens):
+    assert address(line) == opens
+
+
+def test_a_row_opens_its_line_without_script():
+    table = Table(COLUMNS, (("llama", "20 %"), ("(no cluster)", "5 %")), lines=("fleet llama", ""))
+    shown = str(PAGES.card(Card("x", blocks=(table,))))
+    assert re.findall(r'<a href="([^"]*)">([^<]*)</a>', shown) == [("/fleet?line=fleet%20llama", "llama")]
+    assert shown.count('class="opens"') == 1
+
+
+def test_a_chat_folds_rows_and_a_page_shows_them_all():
+    rows = tuple((f"i-{i}", f"{i} %") for i in range(40))
+    table = folded(Table(COLUMNS, rows, lines=tuple(f"node {name}" for name, _ in rows)), 15, "and 25 more nodes")
+    assert (len(table.rows), table.rest) == (15, "and 25 more nodes")
+    shown = str(PAGES.card(Card("x", blocks=(table,))))
+    assert shown.count("<tr") == 41
+    assert "25 more" not in shown
+
+
+def test_a_table_that_is_no_longer_than_its_room_is_whole():
+    table = Table(COLUMNS, (("i-1", "1 %"),))
+    assert folded(table, 1, "and more") == table
+
+
+def test_colours_are_named_in_full_and_open_what_they_stand_for():
+    chart = samples.bar_chart()
+    first, *others = chart.series
+    long = replace(first, name="a team whose name is long indeed", line="cost 7d by service team=research")
+    named = str(legend(replace(chart, series=(long, *others))))
+    assert "a team whose name is long indeed" in named
+    assert unescape(re.findall(r'href="([^"]*)"', named)[0]) == address(long.line)
+    assert named.count("<li>") == len(chart.series)
+
+
+def test_a_bar_opens_its_line_and_a_partial_one_is_hatched():
+    chart = replace(samples.bar_chart(), lines=("cost 2026-11-13 by team",), partial=(0,))
+    drawn = str(svg(chart))
+    assert drawn.count("<a href=") == 1
+    assert drawn.count('class="unfinished"') == 1
+    assert "13 Nov, a part of its time only · " in drawn
+    assert "part of its time only" in str(legend(chart))
+
+
+def test_a_chart_stands_beside_what_is_said_of_it():
+    shown = str(PAGES.card(samples.alert_card()))
+    assert shown.index('class="split"') < shown.index("<figure") < shown.index('class="buttons"')
+    assert 'class="split"' not in str(PAGES.card(Card("x", blocks=(text("no chart"),))))
+
+
+async def test_a_page_keeps_the_lines_of_its_kind_and_sends_others_on(open_console):
+    _, client = await open_console()
+    own = await client.get("/cost", params={"line": "cost 7d by cluster"})
+    assert "/trn cost 7d by cluster" in await own.text()
+    sent = await client.get("/cost", params={"line": "why a1"}, allow_redirects=False)
+    assert (sent.status, sent.headers["Location"]) == (303, "/ask?line=why%20a1")
+
+
+async def test_a_page_runs_no_line_that_does_more_than_read(open_console):
+    asked = []
+
+    async def answer(request):
+        asked.append(request.line)
+        return Card("done")
+
+    _, client = await open_console(answer=answer)
+    for path in ("/cost", "/fleet", "/alerts", "/ask"):
+        await client.get(path, params={"line": "ack a1"})
+    assert "ack a1" not in asked
+
+
+async def test_pages_load_fast_and_light(open_console):
+    """Everything that a page loads, uncompressed, is a third of what a page may weigh before its own words."""
+    _, client = await open_console()
+    page = await (await client.get("/cost")).text()
+    weights = {path: len(await (await client.get(path)).read()) for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', page)}
+    assert sum(weights.values()) + len(page) < 100_000, weights
