@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Card, Span, Strong, Table, Text
+from bot.cards.card import Card, Span, Strong, Table, Text, When
 from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
@@ -42,8 +42,8 @@ class WasteStrip:
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
-    wastes: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
-    """USD `per_hour` and `so_far` of each alert that fires, by its id: what every figure of the page says of it."""
+    wastes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """USD `per_hour` and `so_far` of each alert that fires, and as of when, by its id: every figure of the page goes by it."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -86,21 +86,28 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
     )
 
 
-def retold(card: Card, wastes: Mapping[str, Mapping[str, Decimal]]) -> Card:
+def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
     """Return the message of an alert with its dollars as they are now: what was sent is as old as its last edit."""
-    then, now = card.data.get("waste_usd"), wastes.get(str(card.data.get("id")))
+    then: Mapping[str, Any] | None = card.data.get("waste_usd")
+    now = wastes.get(str(card.data.get("id")))
     if not then or not now:
         return card
     words = {
         f"{usd(Decimal(str(then[name])))}{after}": f"{usd(now[name])}{after}"
         for name, after in (("per_hour", " an hour"), ("so_far", " so far"))
     }
-    blocks = tuple(_reworded(block, words) if isinstance(block, Text) else block for block in card.blocks)
+    blocks = tuple(_reworded(block, words, now.get("as_of")) if isinstance(block, Text) else block for block in card.blocks)
     return replace(card, blocks=blocks, data={**card.data, "waste_usd": {**then, **now}})
 
 
-def _reworded(said: Text, words: Mapping[str, str]) -> Text:
-    return replace(said, spans=tuple(_span(span, words) for span in said.spans))
+def _reworded(said: Text, words: Mapping[str, str], as_of: datetime | None) -> Text:
+    """Return a text with what is said otherwise now, and as of when."""
+    before = ("", *said.spans)
+    dated = (
+        as_of and isinstance(span, When) and str(last).endswith("as of ") for last, span in zip(before, said.spans, strict=False)
+    )
+    spans = zip(said.spans, dated, strict=True)
+    return replace(said, spans=tuple(When(as_of) if new and as_of else _span(span, words) for span, new in spans))
 
 
 def _span(span: Span, words: Mapping[str, str]) -> Span:

@@ -27,11 +27,10 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import period
+from bot.cards.words import period, since
 from bot.errors import TrnbotError, Unavailable
 from bot.model.alert import Alert
 from bot.model.counts import counted
-from bot.model.durations import duration_text
 from bot.model.money import usd
 from bot.model.request import Request, Role
 from bot.model.spend import Tally
@@ -88,7 +87,7 @@ def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved
     blocks: list[Block] = []
     for a in speaking[:8]:
         cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
-        blocks.append(text(Strong(a.cause.facts.words), f" · {where(a)} · {cost}{duration_text(now - a.anomaly.window.start)}"))
+        blocks.append(text(Strong(a.cause.facts.words), f" · {where(a)} · {cost}since {since(a.anomaly.window.start, now)}"))
         blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
     blocks += [text(saved)] if saved else []
     blocks += _month(tally) if tally else []

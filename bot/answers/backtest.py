@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.registry import Needs, arg, command
-from bot.cards.alert_words import alert_data, muted_words, where
+from bot.cards.alert_words import alert_data, lasted, muted_words, where
 from bot.cards.card import Align, Block, Card, Column, Facts, Table, Tone, quiet
 from bot.cards.words import clock, period
 from bot.errors import TrnbotError
@@ -61,7 +61,7 @@ def _table(alerts: list[Alert]) -> Table:
             clock(a.opened),
             a.cause.facts.words,
             where(a),
-            duration_text(a.closed - a.anomaly.window.start) if a.closed else "open",
+            duration_text(lasted((a,), a.seen)) if a.closed else "open",
             usd(a.waste.so_far) if a.waste else "–",
             muted_words(a) or "–",
         )

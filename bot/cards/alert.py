@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from bot.cards.alert_words import alert_data, decided, headline, money_line, price_words, risk_texts, where, worth
+from bot.cards.alert_words import (
+    alert_data,
+    decided,
+    headline,
+    lasted,
+    money_line,
+    price_words,
+    risk_texts,
+    total_waste,
+    where,
+    worth,
+)
 from bot.cards.card import (
     Align,
     Block,
@@ -92,10 +103,9 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     """Write the end: how long it lasted, its cost in total, who acknowledged it."""
     leads = leading(alerts)
     worst = max(leads, key=worth)
-    ended = max((alert.seen for alert in alerts), default=now)
-    lasted = ended - min(alert.anomaly.window.start for alert in alerts)
+    ended = max(alert.seen for alert in leads)
     total = sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0))
-    parts = [f"OVER after {duration_text(lasted)}", *([f"cost {usd(total)}"] if total else [])]
+    parts = [f"OVER after {duration_text(lasted(leads, now))}", *([f"cost {usd(total)}"] if total else [])]
     # A hang and the ageing checkpoint of one run put the same work at risk.
     risks = {alert.anomaly.at_risk.things: alert.at_risk_usd for alert in alerts if alert.anomaly.at_risk and alert.at_risk_usd}
     risk = sum(risks.values(), Decimal(0))
@@ -130,8 +140,10 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     blocks += _without(alert)
     verdict = likely(alert)
     blocks += [verdict] if verdict else []
-    since = f"{price_words(alert)} · since " if price_words(alert) else "Since "
-    return [*blocks, quiet(since, When(anomaly.window.start), f"{owner_words(alert, address)} · rule {anomaly.rule}")]
+    begun = f"{price_words(alert)} · since " if price_words(alert) else "Since "
+    seen: tuple[Span, ...] = (" · as of ", When(alert.seen)) if alert.waste else ()
+    owner = f"{owner_words(alert, address)} · rule {anomaly.rule}"
+    return [*blocks, quiet(begun, When(anomaly.window.start), *seen, owner)]
 
 
 def _without(alert: Alert) -> list[Block]:
@@ -144,9 +156,9 @@ def _without(alert: Alert) -> list[Block]:
 
 def _together(firing: Sequence[Alert]) -> Text:
     """Sum the waste of the incident's alerts."""
-    wastes = [alert.waste for alert in firing if alert.waste]
-    hour, far = sum((waste.per_hour for waste in wastes), Decimal(0)), sum((waste.so_far for waste in wastes), Decimal(0))
-    unpriced = f", {counted(len(firing) - len(wastes), 'alert')} without a price" if len(wastes) < len(firing) else ""
+    hour, far = total_waste(firing)
+    without = sum(alert.waste is None for alert in firing)
+    unpriced = f", {counted(without, 'alert')} without a price" if without else ""
     return text(f"All {len(firing)} alerts together: ", Strong(f"{usd(hour)} an hour"), f" · {usd(far)} so far{unpriced}")
 
 

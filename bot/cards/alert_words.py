@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from bot.cards.axis import figure
 from bot.cards.card import Block, Strong, Style, Text, When, text
-from bot.cards.words import about, plural, quantity
-from bot.model.alert import Alert, Pattern, Silence, Waste
+from bot.cards.words import about, plural, quantity, since
+from bot.model.alert import Alert, Pattern, Silence, Waste, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.counts import counted
@@ -26,9 +26,22 @@ _PRICES: Mapping[str, str] = {
 
 
 def headline(alert: Alert, now: datetime) -> str:
-    """Write the line that survives every limit: state, cause, where, how many."""
-    state = f"FIRING {duration_text(now - alert.anomaly.window.start)}" if alert.firing else "OVER"
+    """Write the line that survives every limit: state, cause, where, how many; nothing in it ages with the message."""
+    begun = alert.anomaly.window.start
+    state = f"FIRING since {since(begun, now)}" if alert.firing else f"OVER after {duration_text(lasted((alert,), now))}"
     return " · ".join([state, alert.cause.facts.words, where(alert)])
+
+
+def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
+    """Return how long an incident has lasted: from its first onset to now, or to its last sight where all of it is over."""
+    begun = min(alert.anomaly.window.start for alert in alerts)
+    return (now if any(alert.firing for alert in alerts) else max(alert.seen for alert in alerts)) - begun
+
+
+def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
+    """Return the USD an hour and so far of an incident; what came with another alert counts within it."""
+    wastes = [alert.waste for alert in leading(alerts) if alert.waste and alert.firing]
+    return sum((waste.per_hour for waste in wastes), Decimal(0)), sum((waste.so_far for waste in wastes), Decimal(0))
 
 
 def where(alert: Alert) -> str:
@@ -87,8 +100,8 @@ def risk_texts(alert: Alert) -> list[Block]:
     if risk is None or not alert.at_risk_usd:
         return []
     nodes = counted(len(risk.things), "node")
-    since = f" of work on {nodes} since the newest checkpoint, {duration_text(timedelta(hours=risk.hours))} ago; estimated."
-    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), since, style=Style.LEAD)]
+    ago = f" of work on {nodes} since the newest checkpoint, {duration_text(timedelta(hours=risk.hours))} ago; estimated."
+    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), ago, style=Style.LEAD)]
 
 
 def price_words(alert: Alert) -> str:
@@ -120,6 +133,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
             "per_hour": waste.per_hour,
             "so_far": cents(waste.so_far),
             "month_end": waste.month_end,
+            "as_of": alert.seen,
         }
         if waste
         else None

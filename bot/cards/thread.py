@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.cards.alert_words import worth
+from bot.cards.alert_words import total_waste, worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.words import clock
 from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence, leading
@@ -22,7 +22,8 @@ def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, s
         case Reason.DECIDED:
             return _awake(worst, notice, entry, silences, card) or Card(_decided(worst, entry, silences), Tone.INFO)
         case Reason.WORSE if worst.waste:
-            return Card(f"Worse: {usd(worst.waste.per_hour)} an hour now, {usd(worst.waste.so_far)} so far", card.tone)
+            per_hour, so_far = total_waste(notice.alerts)
+            return Card(f"Worse: {usd(per_hour)} an hour now, {usd(so_far)} so far", card.tone)
         case Reason.REMINDER:
             return Card(f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions)
         case Reason.MORE:

@@ -32,6 +32,12 @@ def clock(at: datetime) -> str:
     return f"{day(at)}, {at:%H:%M}"
 
 
+def since(at: datetime, now: datetime) -> str:
+    """Write the instant from which on something holds, which does not age: `10:25 UTC`, or `Nov 19, 10:25 UTC` of another day."""
+    start, today = at.astimezone(UTC), now.astimezone(UTC)
+    return f"{start:%H:%M} UTC" if start.date() == today.date() else f"{clock(start)} UTC"
+
+
 def about(amount: Decimal) -> str:
     """Write an estimate to three digits, since more would be pretence: `$272,000`."""
     return usd(Decimal(f"{amount:.3g}"))

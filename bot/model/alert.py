@@ -188,6 +188,8 @@ class Reason(StrEnum):
     OVER = "OVER"
     REMINDER = "REMINDER"
     DECIDED = "DECIDED"
+    UPDATED = "UPDATED"
+    """Only its dollars went on; once an hour the message says them anew."""
 
 
 @dataclass(frozen=True)

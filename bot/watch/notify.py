@@ -10,11 +10,14 @@ from decimal import Decimal
 
 from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, leading
 from bot.model.causes import Severity
+from bot.model.money import cents
 from bot.model.policy import Policy
 from bot.watch.group import Incident
 
 _LEAST_GROWTH_USD = Decimal(100)
 """A message follows its cost by doublings, each worth at least this much: a handful of edits a day, none for small change."""
+_FRESH = timedelta(hours=1)
+"""How old the dollars of a message may be, where they go on."""
 UNTOLD = timedelta(days=1)
 """How long after its end an incident is still notified of, where that was not possible before."""
 _GROWN, _SHRUNK = 1.2, 0.8
@@ -62,7 +65,10 @@ def decided_entry(notification: Notification, before: NotificationLogEntry | Non
         return log_entry_of(notification, "")
     if notification.owed:
         return before
-    return replace(log_entry_of(notification, before.message), pending=True, version=before.version + 1)
+    entry = replace(log_entry_of(notification, before.message), pending=True, version=before.version + 1)
+    if notification.reason is Reason.UPDATED:  # what grows slowly is compared with what was told of it, not with the last hour
+        return replace(entry, things=before.things, usd_per_hour=before.usd_per_hour)
+    return entry
 
 
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
@@ -77,9 +83,8 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:
         return Reason.DECIDED
-    if not speaking:
-        return None
-    return _reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy)
+    told = (_reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy)) if speaking else None
+    return told or _updated(entry, alerts, now)
 
 
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
@@ -97,6 +102,12 @@ def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy)
     faster = entry.usd_per_hour and per_hour > entry.usd_per_hour * factor
     doubled = entry.usd_so_far and _so_far(alerts) >= max(2 * entry.usd_so_far, entry.usd_so_far + _LEAST_GROWTH_USD)
     return Reason.WORSE if faster or doubled else None
+
+
+def _updated(entry: NotificationLogEntry, alerts: Sequence[Alert], now: datetime) -> Reason | None:
+    """Say the dollars of a message anew each hour, also of one that is muted: it stands there to be read."""
+    stale = entry.message and now - entry.at >= _FRESH and cents(_so_far(alerts)) != cents(entry.usd_so_far)
+    return Reason.UPDATED if stale else None
 
 
 def _reminder(entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Policy, now: datetime) -> Reason | None:

@@ -64,10 +64,11 @@ def decide(notifications: Sequence[Notification], state: State, card_of: CardOf,
 
 
 def _parcel(one: Notification, entry: NotificationLogEntry, card: Card) -> Parcel:
-    """Order what is to be sent: new messages before edits, critical before others, dearest before cheap."""
+    """Order what is to be sent: new messages, then edits, then new dollars; critical before others, dearest before cheap."""
     critical = any(a.severity is Severity.CRITICAL and a.firing for a in one.alerts)
     per_hour = sum(float(a.waste.per_hour) for a in leading(one.alerts) if a.waste and a.firing)
-    urgency = (1 if entry.message else 0, not critical, -per_hour)
+    kind = 0 if not entry.message else 1 if one.reason is not Reason.UPDATED else 2
+    urgency = (kind, not critical, -per_hour)
     return Parcel(one.channel, one.id, entry, card, sendable(one.alerts, one.at), urgency)
 
 

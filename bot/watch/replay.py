@@ -8,11 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.errors import Unavailable
+from bot.model.alert import Reason
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports
 from bot.ports.work import checkpoint
-from bot.watch.notify import log_entry_of
+from bot.watch.notify import decided_entry
 from bot.watch.tick import TickResult, Watch, grid
 
 
@@ -54,12 +55,13 @@ def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], se
         _save(ports, result, now)
         seen.ticks += 1
         seen.alerts.update((alert.id, alert) for alert in result.outcome.alerts)
-        seen.notifications.extend(result.outcome.notifications)
+        seen.notifications.extend(one for one in result.outcome.notifications if one.reason is not Reason.UPDATED)
         yield now
 
 
 def _save(ports: Ports, result: TickResult, now: datetime) -> None:
     """Save the tick's outcome, as if every notification had been delivered."""
-    changes = result.changes()
-    sent = [log_entry_of(one, f"m{one.id}") for one in result.outcome.notifications]
+    changes, before = result.changes(), {entry.id: entry for entry in result.state.notification_log}
+    decided = [decided_entry(one, before.get(one.id)) for one in result.outcome.notifications]
+    sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
     ports.stores.alerts.save(replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now))

@@ -165,7 +165,7 @@ async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_
     (form,) = [block for block in card.blocks if isinstance(block, Form)]
     assert press.opens, "surfaces with windows ask in one"
     assert (store.load(NOON).silences, list(store.decisions(alert.id))) == ((), [])
-    assert (form.line, form.fields[0].value, form.submit) == (f"not-an-anomaly {alert.id}", "30d", "Mute")
+    assert (form.line, form.fields[0].value, form.submit) == (f"not-an-anomaly {alert.id} sure=yes", "30d", "Mute")
     assert card.data["alike"] == 1
     assert "1 firing alert now" in repr(card.blocks)
 
@@ -203,7 +203,7 @@ def test_the_level_of_a_pattern_is_written_in_few_digits(low: float, high: float
 
 async def test_a_snooze_has_an_undo_too(store) -> None:
     bot, _, alert = await firing(store)
-    card = await bot.answer(ask(f"snooze {alert.id} 7d"))
+    card = await bot.answer(ask(f"snooze {alert.id} 7d sure=yes"))
     await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
     assert store.load(NOON + FIVE).silences == ()
 

@@ -5,11 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from bot.cards.card import Card
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason
 from bot.model.causes import Cause, Severity
+from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group
-from bot.watch.notify import log_entry_of, notification_of
+from bot.watch.notify import decided_entry, log_entry_of, notification_of
+from bot.watch.outbox import decide
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -17,6 +20,7 @@ LATER = NOON + timedelta(hours=5)
 ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON)
 FIRST = alert(waste=waste())
 CUT_OFF = alert(anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1.0,) * 4), waste=waste("0"))
+MUTED = replace(FIRST, muted_by="silence:s1")
 CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())
 
 
@@ -36,7 +40,13 @@ def told(*alerts: Alert) -> Notification:
         ("that no price is known for now is no news", FIRST, replace(FIRST, waste=waste("0")), None),
         ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
         ("what has cost twice as much as told is worse", FIRST, replace(FIRST, waste=waste("100", "160")), Reason.WORSE),
-        ("twice very little is no news", FIRST, replace(FIRST, waste=waste("100", "120")), None),
+        (
+            "twice very little is no news, and shown after an hour",
+            FIRST,
+            replace(FIRST, waste=waste("100", "120")),
+            Reason.UPDATED,
+        ),
+        ("the dollars of a muted one are shown too", MUTED, replace(MUTED, waste=waste("100", "120")), Reason.UPDATED),
         ("the end is told", FIRST, replace(FIRST, closed=LATER), Reason.OVER),
         ("the end is told though it was muted", FIRST, replace(FIRST, closed=LATER, muted_by="silence:s1"), Reason.OVER),
         ("an acknowledgement is shown", FIRST, replace(FIRST, acknowledged=ACK), Reason.DECIDED),
@@ -165,3 +175,32 @@ def test_what_outlasts_its_cause_is_told_again_in_the_same_message() -> None:
     (incident,) = group([left], [said], "web:alerts")
     found = notification_of(incident, POLICY, LATER)
     assert (incident.id, found and found.reason) == ("n1", Reason.MORE)
+
+
+def test_the_dollars_of_a_message_are_never_older_than_an_hour_and_no_edit_comes_sooner_for_them() -> None:
+    said, edits = log_entry_of(told(FIRST), "m1"), []
+    for n in range(1, 73):  # every five minutes, a dollar more each time
+        at, dearer = NOON + n * FIVE, replace(FIRST, waste=waste("100", str(60 + n)))
+        if found := notification_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, at):
+            said = replace(decided_entry(found, said), pending=False)
+            edits.append((found.reason, at - NOON))
+    assert edits == [(Reason.UPDATED, timedelta(hours=hour)) for hour in range(1, 7)]
+
+
+def test_what_grows_slowly_is_told_though_each_hour_it_grew_but_a_little() -> None:
+    said, heard = log_entry_of(told(FIRST), "m1"), []
+    for hours in range(1, 6):
+        dearer = replace(FIRST, waste=waste(str(100 + 15 * hours), str(60 + hours)))
+        found = notification_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, NOON + timedelta(hours=hours))
+        assert found
+        heard.append(found.reason)
+        said = replace(decided_entry(found, said), pending=False)
+    assert heard == [Reason.UPDATED] * 3 + [Reason.WORSE, Reason.UPDATED]
+
+
+def test_new_dollars_add_no_line_to_the_thread_and_wait_for_everything_else() -> None:
+    dearer = replace(FIRST, waste=waste("100", "120"))
+    seen = Notification("n1", "web:alerts", Reason.UPDATED, LATER, (dearer,))
+    state = State(notification_log=(log_entry_of(told(FIRST), "m1"),))
+    decided = decide([seen], state, lambda _: Card("FIRING"), lambda *_: Card("line"))
+    assert (decided.lines, decided.parcels[0].urgency[0]) == ([], 2)

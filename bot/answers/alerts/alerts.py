@@ -9,19 +9,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from bot.answers.alerts.asking import LONG, asking_card, needs_asking
+from bot.answers.alerts.find import LENGTH, WHICH, find_alert, find_with_words
 from bot.answers.alerts.why import why_card
 from bot.answers.names import refuse_misspelt
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
-from bot.cards.alert_words import alert_data, muted_words, where, worth
+from bot.cards.alert_words import alert_data, lasted, muted_words, where, worth
 from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
 from bot.cards.charts import alert_chart
 from bot.cards.tables import folded
+from bot.cards.lines import form_line
 from bot.cards.words import period
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
 from bot.model.counts import counted
-from bot.model.durations import duration_text
+from bot.model.durations import duration_text, parse_duration, write_duration
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.request import Request
@@ -67,7 +70,7 @@ def _table(ranked: Sequence[Alert], now: datetime) -> Table:
 
 
 def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
-    length = (alert.closed or now) - alert.anomaly.window.start
+    length = lasted((alert,), now)
     per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
     so_far = usd(alert.waste.so_far) if alert.waste else "–"
     return (alert.cause.facts.words, where(alert), duration_text(length), per_hour, so_far, state(alert))
@@ -109,9 +112,6 @@ def snooze_form(alert: Alert) -> Card:
     return Card(f"Snooze: {alert.cause.facts.words} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
 
 
-KEPT = timedelta(days=15)
-
-
 @command(
     "alerts",
     "Alerts that are open now, the most expensive first.",
@@ -145,7 +145,7 @@ async def alerts(
     topic=Topic.ALERTS,
     examples=("alert a1b2c3d4e",),
 )
-async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
+async def alert(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
     """Draw one alert as its notice."""
     target = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -161,7 +161,7 @@ async def alert(ports: Ports, request: Request, name: str = arg(None, "the alert
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
 )
-async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's id or key, a cluster or a node")) -> Card:
+async def why(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
     """Explain one alert."""
     target = await find_alert(ports, request, name)
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, target.id)
@@ -180,11 +180,12 @@ async def why(ports: Ports, request: Request, name: str = arg(None, "the alert's
 async def ack(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "the alert's id"),
+    name: str = arg("", WHICH),
     note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
-    return await decide(ports, request, name, DecisionKind.ACKNOWLEDGE, note)
+    target, words = await find_with_words(ports, request, name, note)
+    return await decide(ports, request, target, DecisionKind.ACKNOWLEDGE, words)
 
 
 @command(
@@ -195,9 +196,9 @@ async def ack(
     examples=("unack a1b2c3d4e",),
     changes=True,
 )
-async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
+async def unack(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
     """Take an acknowledgement back."""
-    return await decide(ports, request, name, DecisionKind.UNACKNOWLEDGE)
+    return await decide(ports, request, await find_alert(ports, request, name), DecisionKind.UNACKNOWLEDGE)
 
 
 @command(
@@ -215,13 +216,16 @@ async def unack(ports: Ports, request: Request, name: str = arg(None, "the alert
 async def snooze(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "the alert's id"),
+    name: str = arg("", WHICH),
     length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; opens a form when left out"),
     until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
     ceiling: Decimal | None = arg("", "notify again when it has cost this many USD", keyword=True),
     reason: str = arg("", "why", keyword=True),
+    sure: bool = arg("no", "longer than 1d, or of a dear alert without a ceiling: do not ask once more", keyword=True),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""
+    if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `snooze 2h`
+        name, length = "", parse_duration(name)
     target = await find_alert(ports, request, name)
     if until is not None:
         length = until - request.at
@@ -229,15 +233,18 @@ async def snooze(
         return snooze_form(target)
     if not timedelta(0) < length <= timedelta(days=30):
         raise WrongInput("A snooze lasts between 1m and 30d.")
+    if not sure and needs_asking(target, length, LONG, ceiling):
+        limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
+        line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
+        return asking_card(target, "Snooze", length, line, request.at)
     silence = _silence(target, request, length, reason, ceiling)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
     confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
     return undoable(confirmed, f"silences drop {silence.id}")
 
 
-async def decide(ports: Ports, request: Request, name: str, doing: DecisionKind, note: str = "", words: str = "") -> Card:
+async def decide(ports: Ports, request: Request, target: Alert, doing: DecisionKind, note: str = "", words: str = "") -> Card:
     """Keep a person's decision about an alert, and confirm it."""
-    target = await find_alert(ports, request, name)
     stamp = f"{target.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
     decision = Decision(
         id="d" + hashlib.sha256(stamp.encode()).hexdigest()[:11],
@@ -269,21 +276,6 @@ def _silence(target: Alert, request: Request, length: timedelta, reason: str, ce
         alert=target.id,
         ceiling_usd=ceiling,
     )
-
-
-async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
-    """Find the alert that `name` means: id or key first, else the newest of a cluster or node."""
-    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    history: Sequence[Alert] = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
-    exact = [a for a in history if name in {a.id, a.key}]
-    about = [a for a in history if name == a.anomaly.labels.cluster or name in a.anomaly.things]
-    matches = exact or sorted(about, key=lambda a: not a.firing)
-    if not matches:
-        ids = [a.id for a in history if a.firing]
-        hint = nearest(name, ids, most=8, otherwise="'alerts' lists those that are open")
-        raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    return next((a for a in memory.alerts if a.id == matches[0].id), matches[0])
 
 
 async def _chart(ports: Ports, request: Request, target: Alert) -> Chart | None:

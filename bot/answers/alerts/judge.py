@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot.answers.alerts.alerts import KEPT, decide, find_alert, undoable
+from bot.answers.alerts.alerts import decide, undoable
+from bot.answers.alerts.asking import SURE, asking_card, needs_asking
+from bot.answers.alerts.find import KEPT, LENGTH, WHICH, find_alert
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import pattern_words, where
-from bot.cards.card import Card, Field, FieldKind, Form, Strong, Tone, quiet, text
+from bot.cards.card import Card, Code, Field, FieldKind, Form, Strong, Tone, quiet, text
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.counts import counted
-from bot.model.durations import rounded_duration, write_duration
+from bot.model.durations import parse_duration, rounded_duration, write_duration
 from bot.model.labels import Labels
 from bot.model.request import Request
 from bot.model.window import Window
@@ -37,7 +39,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     options = tuple((write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual}))
     form = Form(
         "Not an anomaly",
-        f"not-an-anomaly {alert.id}",
+        f"not-an-anomaly {alert.id} {SURE}",
         (Field("length", "Mute them for", FieldKind.CHOICE, write_duration(usual), options, required=True),),
         "Mute",
     )
@@ -56,24 +58,31 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
 async def not_an_anomaly(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "the alert's id"),
+    name: str = arg("", WHICH),
     length: timedelta | None = arg("", "how long similar alerts stay muted; asks by a form when left out"),
+    sure: bool = arg("no", "longer than `alert.not_an_anomaly_for`, or dear: do not ask once more", keyword=True),
 ) -> Card:
     """Record the judgement, and mute alerts of the same rule, place and level that are no dearer; without a length, ask first."""
+    if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `not-an-anomaly 30d`
+        name, length = "", parse_duration(name)
     alert = await find_alert(ports, request, name)
+    policy = await asyncio.to_thread(lambda: ports.policy)
+    usual = policy.duration("alert.not_an_anomaly_for")
     if length is None:
-        policy = await asyncio.to_thread(lambda: ports.policy)
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
         alike = [one for one in memory.alerts if one.firing and fits(pattern_of(alert), one)]
-        return judgement_form(alert, len(alike), policy.duration("alert.not_an_anomaly_for"))
+        return judgement_form(alert, len(alike), usual)
     if not _SHORTEST <= length <= _LONGEST:
         raise WrongInput("A judgement lasts between 1h and 180d.")
+    if not sure and needs_asking(alert, length, usual):
+        line = f"not-an-anomaly {alert.id} {write_duration(length)}"
+        return asking_card(alert, "Mute alerts like it", length, line, request.at)
     silence = _remembered(alert, request, length)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    until = f"similar alerts are muted until {silence.ends:%Y-%m-%d} (`silences` lists the pattern)"
-    words = f"Noted as not an anomaly by {silence.who}; {until}"
-    judged = await decide(ports, request, alert.id, DecisionKind.NOT_AN_ANOMALY, words=words)
-    return undoable(judged, f"not-an-anomaly undo {silence.id}")
+    words = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {silence.ends:%Y-%m-%d}"
+    judged = await decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, words=words)
+    listed = replace(judged, blocks=(*judged.blocks, quiet(Code("silences"), " lists what is muted.")))
+    return undoable(listed, f"not-an-anomaly undo {silence.id}")
 
 
 @command(
@@ -97,13 +106,14 @@ async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(No
     words = f"The judgement by {silence.who} is taken back; its alerts are sent again"
     if judged is None:
         return Card(words, Tone.GOOD, (), {"silence": silence.id})
-    return await decide(ports, request, judged, DecisionKind.UNJUDGED, words=words)
+    alert = await find_alert(ports, request, judged)
+    return await decide(ports, request, alert, DecisionKind.UNJUDGED, words=words)
 
 
 @command(
     "useful", "Mark an alert as useful.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
 )
-async def useful(ports: Ports, request: Request, name: str = arg(None, "the alert's id")) -> Card:
+async def useful(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     alert = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -111,7 +121,7 @@ async def useful(ports: Ports, request: Request, name: str = arg(None, "the aler
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
     words = f"Noted as useful; {ids}, which muted similar alerts, is dropped" if against else "Noted as useful"
-    return await decide(ports, request, alert.id, DecisionKind.USEFUL, words=words)
+    return await decide(ports, request, alert, DecisionKind.USEFUL, words=words)
 
 
 def _judged(ports: Ports, silence: Silence) -> str | None:
