@@ -18,8 +18,8 @@ from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, lasted, muted_words, where, worth
 from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
 from bot.cards.charts import alert_chart
-from bot.cards.tables import folded
 from bot.cards.lines import form_line
+from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
