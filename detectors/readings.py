@@ -63,7 +63,7 @@ class Readings:
     @cached_property
     def utilization(self) -> Floats:
         """Return the utilization of the accelerator, 0..1; a node that says it has no runtime does nothing."""
-        return np.ascontiguousarray(worked_of(self.window))
+        return worked_of(self.window)
 
     @cached_property
     def cpu(self) -> Floats:

@@ -208,10 +208,15 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
 
 def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
-    ordered = np.stack(in_order(*values.T), axis=1) if values.shape[1] == THREE else np.sort(values, axis=1)
+    if values.shape[1] == THREE:
+        ordered = np.stack(in_order(*values.T), axis=1)
+    else:
+        ordered = np.array(values, order="C")  # a row in one piece is sorted in half the time
+        ordered.sort(axis=1)
     if not ordered.shape[1]:
         return tuple(np.full(len(ordered), np.nan, dtype=np.float32) for _ in ranks)
-    last = ordered.shape[1] - 1 - np.count_nonzero(np.isnan(ordered), axis=1)
+    unread = np.isnan(ordered)
+    last = np.where(unread[:, -1], unread.argmax(axis=1), ordered.shape[1]) - 1
     np.maximum(last, 0, out=last)  # a row of nothing but nan gives its first
     rows = np.arange(len(ordered))
     return tuple(ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False) for rank in ranks)

@@ -152,8 +152,10 @@ def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
 def _detached(view: View, volume: Volume) -> datetime | None:
     """Return since when a volume is attached to nothing; what an open alert knows is not forgotten."""
     since = detached_since(volume, view.reading.frame("volume"))
+    if since is None or not view.is_open(Cause.ORPHANED_STORAGE.value):
+        return since
     alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=volume.labels.resource)))
-    return min(since, alert.anomaly.window.start) if since and alert else since
+    return min(since, alert.anomaly.window.start) if alert else since
 
 
 def _idle_since(view: View, system: FileSystem) -> datetime | None:

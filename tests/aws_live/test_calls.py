@@ -8,11 +8,12 @@ from decimal import Decimal
 import botocore.session
 import pytest
 
-from adapters.aws.api.calls import TOKENS, Calls, Place, home_of, instant_of, is_sold_in, partition_of
+from adapters.aws.api.calls import TOKENS, Calls, Place, home_of, is_sold_in, partition_of
 from adapters.aws.api.failures import CallState, sentence
 from adapters.aws.api.operations import operations
 from adapters.aws.api.policy import policy
 from adapters.aws.api.promql import SERVICES
+from adapters.aws.api.responses import instant_of
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.config import LiveConfig, ReadTiming
 from adapters.aws.live.source import Live

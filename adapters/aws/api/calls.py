@@ -7,9 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
-from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -24,6 +23,7 @@ from botocore.session import get_session
 from adapters.aws.api.failures import FAILURES, CallState, CallStates, TimedOut, code_of, sentence, state_of, with_timeout
 from adapters.aws.api.operations import DETAIL_RANK, Operation, operations, price_of, stops_at
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
+from adapters.aws.api.responses import instant_of
 from adapters.aws.api.usage import CallCounts, UsageMeter, exposition
 from bot.errors import Unavailable
 from bot.model.reading import Gap
@@ -276,14 +276,3 @@ def _session() -> Any:
 def _loader() -> Any:
     """Return the one reader of botocore's service models: each takes a good part of a second to parse."""
     return get_session().get_component("data_loader")
-
-
-def instant_of(value: Any) -> datetime:
-    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC; botocore's own gives JSON times in the local zone."""
-    if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC)
-    text = str(value).strip()
-    if text.replace(".", "", 1).isdecimal():
-        return datetime.fromtimestamp(float(text), UTC)
-    at = parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

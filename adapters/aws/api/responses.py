@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -140,8 +141,7 @@ def instant(text: str | None) -> datetime | None:
     """Read an ISO 8601 time as aware UTC; None for none."""
     if not text:
         return None
-    at = datetime.fromisoformat(text)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return _aware(datetime.fromisoformat(text))
 
 
 def _pages(path: Path) -> Pages:
@@ -162,3 +162,17 @@ def required(text: str | None, name: str) -> datetime:
     if at is None:
         raise KeyError(name)
     return at
+
+
+def instant_of(value: Any) -> datetime:
+    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC; botocore's own gives JSON times in the local zone."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    text = str(value).strip()
+    if text.replace(".", "", 1).isdecimal():
+        return datetime.fromtimestamp(float(text), UTC)
+    return _aware(parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text))
+
+
+def _aware(at: datetime) -> datetime:
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

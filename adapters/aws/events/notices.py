@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.calls import instant_of
-from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, Responses
+from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, Responses, instant_of
 from bot.model.labels import Labels
 from bot.model.notice import Notice, NoticeKind
 

@@ -9,8 +9,8 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.inventory.poller import ClusterPoller, LaunchPoller, ResourcePoller
 from adapters.aws.inventory.snapshots import Snapshots
-from adapters.aws.inventory.trail import RefusalPoller
 from adapters.aws.live.config import LiveConfig
+from adapters.aws.live.refusals import RefusalPoller
 from adapters.aws.prices.poller import PricePoller
 from adapters.aws.prices.quoted import QuotedPrices
 from bot.model.reading import Gap
