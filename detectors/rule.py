@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,7 +34,15 @@ class RuleMatch:
 
 def no_match(view: View) -> RuleMatch:
     """Return the match of a rule that is about no node."""
-    return RuleMatch(np.zeros(view.n, dtype=bool), np.ones(view.n))
+    return _matching_none(view.n)
+
+
+@lru_cache(maxsize=8)
+def _matching_none(n: int) -> RuleMatch:
+    """Return arrays that most rules give at most ticks; nobody may write into them."""
+    none = RuleMatch(np.zeros(n, dtype=bool), np.ones(n))
+    none.hit.flags.writeable = none.steps.flags.writeable = False
+    return none
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -51,10 +50,10 @@ def find_hardware(view: View) -> RuleMatch:
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    match = no_match(view)
-    match.hit[rows] = grave | many
-    match.hit[:] = (match.hit | broken_still) & view.roster.running & view.limits.on("hardware_fault.on")
-    return _with_job(view, match) if match.hit.any() else match
+    hit = broken_still.copy()
+    hit[rows] |= grave | many
+    hit &= view.roster.running & view.limits.on("hardware_fault.on")
+    return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view)
 
 
 def _failed(view: View, rows: Rows) -> Numbers:
@@ -133,12 +132,12 @@ def find_errors(view: View) -> RuleMatch:
     errors, needed = every[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    match = no_match(view)
-    match.hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
-    if not match.hit.any():
-        return match
-    match.steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
-    return replace(match, wasted=view.lost_share)
+    hit, steps = np.zeros(view.n, dtype=bool), np.ones(view.n)
+    hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
+    if not hit.any():
+        return no_match(view)
+    steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
+    return RuleMatch(hit, steps, view.lost_share)
 
 
 def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:

@@ -11,7 +11,7 @@ from bot.model.counts import counted
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, RuleMatch
-from detectors.streak import seen_within, trailing
+from detectors.streak import trailing
 from detectors.usual import HIGHEST, LATENCY, medians_along
 from detectors.view import View
 from detectors.words import lasted, percent, span
@@ -43,28 +43,32 @@ def part_use(view: View) -> PartUse:
 
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
-    newest, every, own = slice(-3, None), slice(None), view.usual.own & ~view.roster.inference
-    apart = own & _apart(view, every, newest).any(axis=1)
+    newest, every = slice(-3, None), slice(None)
+    apart = _apart(view, every, newest) & (view.usual.own & ~view.roster.inference)[:, None]
     if not apart.any():  # most ticks end here: the rest looks at every step
         return _no_use(view)
-    if not _low(view, np.flatnonzero(apart), newest).any():
+    slower = _slower(view, every, newest)
+    if not (apart & view.at_work[:, newest] & ~slower).any():
         return _no_use(view)
     # A streak goes on only where the last step is low, or tells nothing.
-    last = slice(-1, None)
-    rows = np.flatnonzero(own & (_apart(view, every, last) | _untold(view, every, last))[:, 0])
-    low, share = _low(view, rows, every), view.utilization[rows] / view.metric(HIGHEST)[rows]
-    steps = trailing(low, _untold(view, rows, every))
+    untold = view.usual.own & ~view.roster.inference & _untold(view, every, slice(-1, None), slower[:, -1:])[:, 0]
+    return _lasting(view, np.flatnonzero(apart[:, -1] | untold))
+
+
+def _lasting(view: View, rows: Rows) -> PartUse:
+    """Return what `part_use` does, looking at every step of the nodes at `rows` only."""
+    use, every = _no_use(view), slice(None)
+    slower = _slower(view, rows, every)
+    low = view.at_work[rows] & _apart(view, rows, every) & ~slower
+    steps = trailing(low, _untold(view, rows, every, slower))
+    on = np.flatnonzero(steps)
+    rows, low, steps = rows[on], low[on], steps[on]
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
-    lasts = np.where(_steady(share, inside, view.roster.scope[rows]), steps, 0)
-    use = _no_use(view)
-    use.steps[rows], use.seen[rows] = lasts, np.where(lasts > 0, seen_within(low, steps), 0)
+    steady = _steady(view.utilization[rows] / view.metric(HIGHEST)[rows], inside, view.roster.scope[rows])
+    rows, inside = rows[steady], inside[steady]
+    use.steps[rows], use.seen[rows] = steps[steady], inside.sum(axis=1)
     use.kept[rows] = _middle((view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32), inside)
     return use
-
-
-def _low(view: View, rows: Rows, steps: slice) -> Mask:
-    """Tell where nodes train on some cores only, (len(rows), steps)."""
-    return np.asarray(view.at_work[rows, steps] & _apart(view, rows, steps) & ~_slower(view, rows, steps))
 
 
 def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
@@ -84,10 +88,9 @@ def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
     return np.asarray(view.latency[rows, steps] > (1 + AS_QUICK) * view.usual_of(LATENCY)[rows, None])
 
 
-def _untold(view: View, rows: Rows | slice, steps: slice) -> Mask:
+def _untold(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:
     """Tell where nothing is known of the work itself: no reading, an evaluation, slower executions, (len(rows), steps)."""
-    slower = _slower(view, rows, steps) & view.executing[rows, steps]
-    return np.asarray(view.gap[rows, steps] | view.evaluating[rows, steps] | slower)
+    return np.asarray(view.gap[rows, steps] | view.evaluating[rows, steps] | (slower & view.executing[rows, steps]))
 
 
 def _no_use(view: View) -> PartUse:
