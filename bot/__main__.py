@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from bot.errors import TrnbotError, WrongInput
-from bot.settings.options import Options, read_options
+from bot.settings.options import LINE_OPTIONS, Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def run(options: Options) -> int:
 
     quiet_log()
     verb = chosen(options)
-    with nullcontext() if verb in (score, simulate, manifest) else private_files():
+    with nullcontext() if verb in (score, simulate, manifest, completion, version) else private_files():
         return verb(options)
 
 
@@ -59,7 +59,7 @@ def serve(options: Options) -> int:
     """Run the product from the settings."""
     from bot.wiring.serve import ServePlan, run  # the servers load only when something is served
 
-    options.only("source", "port", "config", "verbose")
+    _takes(options, "source", "port", "config", "verbose")
     return run(options, ServePlan())
 
 
@@ -67,7 +67,7 @@ def demo(options: Options) -> int:
     """Replay a simulated fleet (or a recording) faster than life, with the console in a browser."""
     from bot.wiring.serve import ServePlan, run
 
-    options.only("source", "port", "config", "verbose", "no-browser")
+    _takes(options, "source", "port", "config", "verbose", "no-browser")
     return run(options, ServePlan(demo=True, browser="no-browser" not in options.switches))
 
 
@@ -75,7 +75,7 @@ def line(options: Options) -> int:
     """Answer any command line in the terminal."""
     from bot.wiring.cli import answer_line
 
-    options.only("source", "at", "json", "config", "verbose")
+    options.only(*LINE_OPTIONS)
     return answer_line(options)
 
 
@@ -83,7 +83,7 @@ def score(options: Options) -> int:
     """Score CSVs of metrics."""
     from bot.wiring.cli import score_files
 
-    options.only("plot", "truth", "history")
+    _takes(options, "plot", "truth", "history")
     return score_files(options)
 
 
@@ -98,7 +98,7 @@ def record(options: Options) -> int:
     """Write a recording of the live account."""
     from bot.wiring.cli import record_account
 
-    options.only("days", "keep-identities", "config", "verbose")
+    _takes(options, "days", "keep-identities", "config", "verbose")
     return record_account(options)
 
 
@@ -106,15 +106,35 @@ def manifest(options: Options) -> int:
     """Write the manifests of Slack and Teams."""
     from bot.wiring.cli import write_manifests
 
-    options.only("config")
+    _takes(options, "config")
     return write_manifests(options)
+
+
+def completion(options: Options) -> int:
+    """Write the script by which a shell completes trnbot's lines."""
+    from bot.wiring.completion import SHELLS, script
+
+    _takes(options)
+    if len(options.words) != 2:
+        raise WrongInput(f"'completion' takes the name of a shell: {', '.join(SHELLS)}; for example: trnbot completion bash.")
+    print(script(options.words[1].lower(), {verb: OPTIONS.get(verb, "") for verb in VERBS}), end="")
+    return 0
+
+
+def version(options: Options) -> int:
+    """Say which version this is."""
+    from bot.wiring.environment import product_version
+
+    _takes(options)
+    print(f"trnbot {product_version()}")
+    return 0
 
 
 def secrets(options: Options) -> int:
     """Make the key that seals stored secrets, or change it."""
     from bot.wiring.secrets import manage_secrets
 
-    options.only("kms", "config", "verbose")
+    _takes(options, "kms", "config", "verbose")
     return manage_secrets(options)
 
 
@@ -126,6 +146,8 @@ VERBS: Mapping[str, Callable[[Options], int]] = {
     "record": record,
     "manifest": manifest,
     "secrets": secrets,
+    "completion": completion,
+    "version": version,
 }
 
 
@@ -149,7 +171,15 @@ OPTIONS: Mapping[str, str] = {
     "  trnbot secrets rotate    seal every stored secret with the first key of the list\n"
     "  trnbot secrets forget    drop the stored secrets that no key of the list opens\n"
     "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
+    "completion": "  trnbot completion bash    a script for bash; also zsh and fish (see docs/operate.md)",
+    "version": "  trnbot version    the same as trnbot --version",
 }
+
+
+def _takes(options: Options, *names: str) -> None:
+    """Refuse every option that a verb does not know, whether others know it or nobody does."""
+    options.only(*names)
+    options.refuse_unread(*names)
 
 
 def _failed(error: TrnbotError, code: int) -> int:

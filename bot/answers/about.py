@@ -128,7 +128,7 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
 async def about(ports: Ports, request: Request) -> Card:
     """Tell version, source, freshness and problems."""
     metrics, unread = await asyncio.to_thread(_metrics, ports)
-    problems = [*unread, *await asyncio.to_thread(ports.world.billing.problems)]
+    problems = [*dict.fromkeys([*unread, *await asyncio.to_thread(_unbilled, ports)])]
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at) if metrics else None
     here = {"this channel": request.channel} if request.channel else {}
     facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
@@ -142,6 +142,14 @@ def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
         return period(extent) if extent else "live", ports.world.source.problems()
     except Unavailable as error:
         return "", (str(error),)
+
+
+def _unbilled(ports: Ports) -> Sequence[str]:
+    """Return the problems of reading the bill; where there is none, why."""
+    try:
+        return ports.world.billing.problems()
+    except Unavailable as error:
+        return (str(error),)
 
 
 @command(

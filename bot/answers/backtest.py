@@ -117,7 +117,9 @@ async def backtest(
 ) -> Card:
     """Replay a recording under a policy and grade it."""
     source = await asyncio.to_thread(ports.site.files.recording, recording, request)
-    chosen = await asyncio.to_thread(lambda: read_policy(ports.site.files.policy(policy, request)) if policy else ports.policy)
+    chosen = await asyncio.to_thread(
+        lambda: read_policy(ports.site.files.policy(policy, request), policy) if policy else ports.policy
+    )
     with _called(recording, source):
         seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
     return await asyncio.to_thread(backtest_card, recording, seen, grade)

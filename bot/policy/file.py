@@ -12,7 +12,7 @@ cluster = "llama"
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -22,32 +22,58 @@ from bot.model.limits import POLICY_BYTES, POLICY_MISTAKES
 from bot.model.policy import Policy, Value
 from bot.policy.schema import SETTINGS, default_policy, setting_of
 from bot.policy.setting import Setting, SettingUnit
-from bot.policy.toml import parse_toml
+from bot.policy.toml import key_lines, parse_toml
 
 Override = tuple[Labels, str, Value]
+Place = Callable[[str], str]
+"""Returns where a key of a document stands, as the beginning of a sentence: `policy.toml, line 3: `."""
 
 
-def read_policy(text: str) -> Policy:
+def nowhere(_: str) -> str:
+    """Say nothing of where a key stands: the text has no name."""
+    return ""
+
+
+def placed(text: str, file: str, table: str = "") -> Place:
+    """Return the place of the keys of a named file, below a table of it; `nowhere` for a text without a name."""
+    if not file:
+        return nowhere
+    lines, above = key_lines(text), f"{table}." if table else ""
+
+    def place(key: str) -> str:
+        """Name the line of the key, or of the nearest table that holds it."""
+        while key:
+            if line := lines.get(f"{above}{key}"):
+                return f"{file}, line {line}: "
+            key = key.rpartition(".")[0]
+        return f"{file}: "
+
+    return place
+
+
+def read_policy(text: str, file: str = "") -> Policy:
     """Return the policy of a TOML text, or of its `[policy]` table; every setting left out keeps its default.
 
-    Raises one `WrongInput` that names every mistake.
+    Raises one `WrongInput` that names every mistake, by its line where the text is a `file`.
     """
-    document = parse_toml(text, "The policy", POLICY_BYTES)
+    document = parse_toml(text, f"The policy file '{file}'" if file else "The policy", POLICY_BYTES)
     inner = document.get("policy")
-    return policy_of(inner if isinstance(inner, dict) else document)
+    if isinstance(inner, dict):
+        return policy_of(inner, placed(text, file, "policy"))
+    return policy_of(document, placed(text, file))
 
 
-def policy_of(document: Mapping[str, Any]) -> Policy:
+def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
     """Return the policy of a parsed table; raise one `WrongInput` that names every mistake."""
     mistakes: list[str] = []
     tables = dict(document)
     overrides = tables.pop("override", [])
     values = dict(default_policy().values)
     for key, raw in _flat(tables):
-        _take(values, key, raw, "", mistakes)
+        _take(values, key, raw, place(key), mistakes)
         if len(mistakes) >= POLICY_MISTAKES:
             raise WrongInput(" ".join([*mistakes, "What follows was not read."]))
-    scoped = _overrides(overrides, mistakes)
+    scoped = _overrides(overrides, place, mistakes)
     if mistakes:
         raise WrongInput(" ".join(mistakes))
     return Policy(values, scoped)
@@ -91,11 +117,12 @@ def _words(key: str, raw: Any) -> str:
     raise WrongInput(f"{key} takes one value; got {shortened(repr(raw))}.")
 
 
-def _overrides(tables: Any, mistakes: list[str]) -> tuple[Override, ...]:
+def _overrides(tables: Any, place: Place, mistakes: list[str]) -> tuple[Override, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        mistakes.append("'override' is a list of tables; write [[override]].")
+        mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
         return ()
-    return tuple(found for i, table in enumerate(tables, 1) for found in _override(table, f"Override {i}: ", mistakes))
+    places = [f"{place(f'override[{i}]')}Override {i}: " for i in range(1, len(tables) + 1)]
+    return tuple(found for table, where in zip(tables, places, strict=True) for found in _override(table, where, mistakes))
 
 
 def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Override]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -26,6 +27,31 @@ def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:
         raise _too_long(noun) from None
     _measure(document, noun)
     return document
+
+
+_HEADER = re.compile(r"\s*\[(\[?)([^\[\]]+)\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*'|[ \t](?=[\w."'-]|=))+?)\s*=""")
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Return the line of every table and key by its dotted name; those of the n-th `[[table]]` under `table[n].`."""
+    lines: dict[str, int] = {}
+    table, counts = "", dict[str, int]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _HEADER.fullmatch(line):
+            table = _dotted(header[2])
+            if header[1]:
+                counts[table] = counts.get(table, 0) + 1
+                table = f"{table}[{counts[table]}]"
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault(f"{table}.{_dotted(key[1])}" if table else _dotted(key[1]), number)
+    return lines
+
+
+def _dotted(name: str) -> str:
+    """Return a key without its quotes and the spaces around its dots."""
+    return ".".join(part.strip().strip("\"'") for part in name.split("."))
 
 
 def _measure(document: dict[str, Any], noun: str) -> None:

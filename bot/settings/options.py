@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from bot.cards.lines import quote
 from bot.errors import WrongInput, nearest
@@ -25,6 +26,10 @@ _VALUED = (
     "kms",
 )
 _SWITCHES = ("json", "verbose", "no-browser", "light", "keep-identities")
+LINE_OPTIONS = ("source", "at", "json", "config", "verbose")
+"""What goes with any command line; every verb has its own."""
+_CLOSE = 0.7
+"""How like an option a word must be to be taken for a slip of the finger."""
 
 
 @dataclass
@@ -46,6 +51,19 @@ class Options:
             if given not in names:
                 raise WrongInput(f"'{self.words[0]}' has no option '--{given}'{nearest(given, names)}.")
 
+    def refuse_unread(self, *names: str) -> None:
+        """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
+        for given in _flags(self.words):
+            known = [f"--{name}" for name in names]
+            raise WrongInput(f"'{self.words[0]}' has no option '{given}'{nearest(given, known, otherwise='it has none')}.")
+
+    def refuse_mistyped(self) -> None:
+        """Refuse a `--name` that is almost an option of every line, and name that one."""
+        known = [f"--{name}" for name in LINE_OPTIONS]
+        for given in _flags(self.words):
+            if close := get_close_matches(given, known, n=1, cutoff=_CLOSE):
+                raise WrongInput(f"'{given}' is no option; did you mean '{close[0]}'?")
+
 
 def read_options(arguments: Sequence[str]) -> Options:
     """Split options of the terminal from the words of the line; unknown `--name` stay with the line."""
@@ -61,9 +79,14 @@ def read_options(arguments: Sequence[str]) -> Options:
             options.values[name] = value if equals else queue.pop(0)
         else:
             options.words.append(word)
-    if options.words[:1] in (["--help"], ["-h"]):
-        options.words[0] = "help"
+    if options.words[:1] in (["--help"], ["-h"], ["--version"]):
+        options.words[0] = "version" if options.words[0] == "--version" else "help"
     return options
+
+
+def _flags(words: Sequence[str]) -> list[str]:
+    """Return the words that look like options, without their values."""
+    return [word.partition("=")[0] for word in words if word.startswith("--") and len(word) > len("--")]
 
 
 def typed_line(words: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from bot.model.limits import SETTINGS_BYTES
 from bot.model.metric_names import OwnNames
 from bot.model.policy import Policy
 from bot.model.route import Routes
-from bot.policy.file import policy_of
+from bot.policy.file import Place, placed, policy_of
 from bot.policy.toml import parse_toml
 from bot.settings.files import read_text
 from bot.settings.keys import KEYS, SettingKey
@@ -32,7 +32,10 @@ _SERVICE_LINK = re.compile(
 """What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it: not said by a person."""
 
 
+NO_SOURCE = f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
 _BY_NAME: Mapping[str, SettingKey] = {key.name: key for key in KEYS}
+_FILE = "trnbot.toml"
+"""The settings file, where none is named."""
 _VARIABLES = ("TRNBOT_CONFIG", *(key.variable for key in KEYS))
 
 
@@ -62,9 +65,7 @@ class Settings:
     def source(self) -> str:
         """Return the address of the source; raise `WrongInput` where none is set."""
         if not self.values["source"]:
-            raise WrongInput(
-                f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
-            )
+            raise WrongInput(NO_SOURCE)
         return str(self.values["source"])
 
     @property
@@ -112,13 +113,15 @@ class Settings:
 def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> Settings:
     """Return the settings; an environment variable wins over the file.
 
-    Raises one `WrongInput` that tells every mistake by its key, with the nearest right one and no secret.
+    Raises one `WrongInput` that tells every mistake by its key, and by its line where the file has a name, with the nearest
+    right one and no secret.
     """
     mistakes: list[str] = []
-    document = tables_as_text(_parsed(toml_text or "", mistakes))
-    policy = _policy(document.pop("policy", {}), mistakes)
+    file = environ.get("TRNBOT_CONFIG") or _FILE if toml_text is not None else ""
+    document = tables_as_text(_parsed(toml_text or "", file, mistakes))
+    policy = _policy(document.pop("policy", {}), placed(toml_text or "", file, "policy"), mistakes)
     texts = {key.name: (key.default, key.name) for key in KEYS}
-    texts |= _from_file(document, mistakes) | _from_environment(environ, mistakes)
+    texts |= _from_file(document, placed(toml_text or "", file), mistakes) | _from_environment(environ, mistakes)
     values = {key.name: _value(key, *texts[key.name], mistakes) for key in KEYS}
     if not mistakes:
         mistakes += conflicts(values)
@@ -134,40 +137,41 @@ def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
     Raises `WrongInput` for a file that was named and cannot be read.
     """
     named = environ.get("TRNBOT_CONFIG", "")
-    path = folder / (named or "trnbot.toml")
+    path = folder / (named or _FILE)
     return read_text(path, f"The settings file '{path}'", SETTINGS_BYTES) if named or path.exists() else None
 
 
-def _parsed(text: str, mistakes: list[str]) -> dict[str, Any]:
+def _parsed(text: str, file: str, mistakes: list[str]) -> dict[str, Any]:
     try:
-        return parse_toml(text, "The settings file", SETTINGS_BYTES)
+        return parse_toml(text, f"The settings file '{file}'", SETTINGS_BYTES)
     except WrongInput as error:
         mistakes.append(str(error))
         return {}
 
 
-def _policy(table: Any, mistakes: list[str]) -> Policy:
+def _policy(table: Any, place: Place, mistakes: list[str]) -> Policy:
     try:
         if not isinstance(table, Mapping):
             raise WrongInput("'policy' is a table; write [policy.idle].")
-        return policy_of(table)
+        return policy_of(table, place)
     except WrongInput as error:
         mistakes.append(str(error))
         return policy_of({})
 
 
-def _from_file(document: Mapping[str, Any], mistakes: list[str]) -> dict[str, tuple[str, str]]:
+def _from_file(document: Mapping[str, Any], place: Place, mistakes: list[str]) -> dict[str, tuple[str, str]]:
     """Return (text, where it was said) by name."""
     texts = {}
     for name, raw in _flat(document).items():
+        where = place(name)
         if name not in _BY_NAME:
-            mistakes.append(f"'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
+            mistakes.append(f"{where}'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
         elif isinstance(raw, str | int | float):
-            texts[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), name)
+            texts[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), f"{where}{name}")
         elif isinstance(raw, list) and all(isinstance(x, str) for x in raw):
-            texts[name] = (",".join(raw), name)
+            texts[name] = (",".join(raw), f"{where}{name}")
         else:
-            mistakes.append(f"{name} takes a text, a number or a list of texts.")
+            mistakes.append(f"{where}{name} takes a text, a number or a list of texts.")
     return texts
 
 

@@ -37,10 +37,10 @@ def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     options.words = options.words or ["help"]
     line = typed_line(options.words)
-    command = understand(line, wall_clock()).command  # a line that means nothing is told before a source is asked for
+    command = _understood(options, line)  # a line that means nothing is told before a source is asked for
     settings = settings_of(options.values)
     named = options.values.get("source", "")
-    source = settings.source if command.needs.watched else named or settings["source"]
+    source = settings.source if command.needs.watched and Needs.SOURCE not in command.needs else named or settings["source"]
     app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
     at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
     request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
@@ -50,6 +50,15 @@ def answer_line(options: Options) -> int:
     else:
         _print(card)
     return 0
+
+
+def _understood(options: Options, line: str) -> Command:
+    """Return the command of a line; a slip in an option of the terminal is named before what the command makes of it."""
+    try:
+        return understand(line, wall_clock()).command
+    except WrongInput:
+        options.refuse_mistyped()
+        raise
 
 
 def _end(opened: OpenedSource, needs: Needs) -> datetime | None:

@@ -24,7 +24,7 @@ from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
 from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
-from bot.settings.settings import Settings
+from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.files import OfferedFiles
@@ -44,6 +44,8 @@ _DIGITS = 8
 def folder_of(source: str) -> Path:
     """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
     kind, _, name = source.partition(":")
+    if not source:
+        raise Unavailable(NO_SOURCE)
     if kind == "recording":
         return Path(name).expanduser()
     if kind == "simulator":

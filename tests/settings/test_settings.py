@@ -99,7 +99,7 @@ def test_a_wrong_variable_is_named(variable, value, words):
         ("[slack]\nbot_tokn = 'xoxb-hunter2'", "'slack.bot_tokn' is not a setting; did you mean 'slack.bot_token'"),
         ("[slack.bot_token]\nx = 'hunter2'", "slack.bot_token takes a text"),
         ("port = 2026-11-20", "port takes a text, a number"),
-        ("port =", "The settings file is not TOML"),
+        ("port =", "The settings file 'trnbot.toml' is not TOML"),
         ("[policy.idle]\nbellow = '5%'", "did you mean 'idle.below'"),
         ("policy = 5", "'policy' is a table"),
     ],

@@ -134,7 +134,7 @@ async def config_import(
     toml: str = arg(None, "the TOML text, the name of a policy, or in a terminal a file", rest=True),
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
-    wanted = read_policy(await asyncio.to_thread(_text, ports, request, toml))
+    wanted = read_policy(*await asyncio.to_thread(_text, ports, request, toml))
     overrides = replaced(ports.site.base, wanted)
     preview, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
     return preview_card(preview, seen)
@@ -238,9 +238,9 @@ def _origin(versions: dict[int, Version], number: int) -> int:
     return number
 
 
-def _text(ports: Ports, request: Request, words: str) -> str:
-    """Return the TOML of a request: pasted as it stands in the line, or that of a policy which it names."""
+def _text(ports: Ports, request: Request, words: str) -> tuple[str, str]:
+    """Return the TOML of a request and its file's name: pasted as it stands in the line, or that of a policy which it names."""
     raw = read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES)
     if "=" in raw or "[" in raw:
-        return raw
-    return ports.site.files.policy(words, request)
+        return raw, ""
+    return ports.site.files.policy(words, request), words
