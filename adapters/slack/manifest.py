@@ -12,8 +12,10 @@ from adapters.slack.forms import ASK
 from bot.ports import CommandHint
 
 COMMAND = "/trn"
+_PROMPTS = 4
 SCOPES = (
     "app_mentions:read",
+    "assistant:write",
     "channels:history",
     "channels:read",
     "chat:write",
@@ -27,8 +29,8 @@ SCOPES = (
     "usergroups:read",
     "users:read",
 )
-"""Least scopes: read mentions and direct messages, speak, find own messages again, upload charts, tell who is a member or an
-admin, and whether another organization reads a channel."""
+"""Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
+charts, tell who is a member or an admin, and whether another organization reads a channel."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 
@@ -43,6 +45,7 @@ def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, An
             "background_color": "#1f2d3d",
         },
         "features": {
+            "agent_view": _agent(hints),
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
             "bot_user": {"display_name": "trnbot", "always_online": True},
             "shortcuts": _shortcuts(),
@@ -67,6 +70,15 @@ def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
 def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
     command = {"command": COMMAND, "description": "Ask what Trainium costs and wastes", "usage_hint": usage_hint(hints)}
     return {**command, "should_escape": False, **({"url": events} if events else {})}
+
+
+def _agent(hints: Sequence[CommandHint]) -> dict[str, Any]:
+    """Return the agent's face: what it is, and lines to press (docs.slack.dev, "Migrating to the Agent messaging experience")."""
+    prompts = [{"title": line, "message": line} for line in usage_hint(hints).split(" | ")[:_PROMPTS]]
+    return {
+        "agent_description": "Ask what Trainium clusters cost and waste, in words of a command.",
+        "suggested_prompts": prompts,
+    }
 
 
 def _redirect(public_url: str) -> dict[str, list[str]]:

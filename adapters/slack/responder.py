@@ -17,11 +17,13 @@ from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Card, Tone
 from bot.cards.share import without_share
+from bot.errors import TrnbotError
 from bot.model.request import Request, Standing, User
-from bot.ports import ChatPorts
+from bot.ports import WORKING, WORKING_AFTER_S, ChatPorts
 
 _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
+_ALONE = Card("The answer is for who asked alone.", Tone.OVER)
 _UNANSWERED = Card("This is not answered here.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
 Answered = tuple[Requester, Card]
@@ -39,27 +41,47 @@ class Responder:
 
     async def ask(self, line: str, requester: Requester) -> Card:
         """Return the bot's answer to a line."""
-        among_people = requester.channel and not requester.channel.startswith("D")
-        channel = f"slack:{self._prefix}{requester.channel}" if among_people else ""
+        channel = f"slack:{self._prefix}{requester.channel}" if _among_people(requester) else ""
         user, belonging = User(requester.address, requester.name), requester.belonging
         return await self._ports.answer(Request(line, user, self._ports.clock(), "slack", belonging, channel, requester.thread))
 
     async def respond(self, line: str, requester: Requester) -> None:
-        """Answer a line where the person is."""
-        await self.deliver(await self.ask(line, requester), line, requester)
+        """Answer a line where the person is, and say that it is worked on where the answer takes long."""
+        answer = asyncio.ensure_future(self.ask(line, requester))
+        shown = await self._sender.show_status(requester.channel, requester.thread)
+        done, _ = await asyncio.wait({answer}, timeout=WORKING_AFTER_S)
+        note = "" if done or shown else await self._say_working(requester)
+        await self.deliver(await answer, line, requester, note)
 
-    async def deliver(self, card: Card, line: str, requester: Requester) -> None:
-        """Show a card: in the channel when it is public, else to the person alone, as always where strangers read or ask."""
+    async def deliver(self, card: Card, line: str, requester: Requester, note: str = "") -> None:
+        """Show a card: in the channel when it is public, else to the person alone, as always where strangers read or ask.
+
+        `note` is the message that says it is worked on: the answer takes its place.
+        """
         alone = requester.belonging.shared or requester.stranger or (_is_guest(requester) and card.tone is Tone.ERROR)
         private = alone or (requester.private and not card.public)
         if not private or requester.belonging.shared:
             card = without_share(card)
         if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
-        if private and requester.channel and not requester.channel.startswith("D"):
+        if private and _among_people(requester):
             await self._sender.post_ephemeral(requester.channel, requester.user, card, requester.thread, line)
-        else:
-            await self._sender.answer(requester.channel or requester.user, card, requester.thread, line)
+            card = _ALONE if note else card
+        if note or not (private and _among_people(requester)):
+            await self._sender.answer(requester.channel or requester.user, card, requester.thread, line, note)
+
+    async def _say_working(self, requester: Requester) -> str:
+        """Say that it is worked on: by a message that the answer replaces, whose id is returned, or to the person alone."""
+        try:
+            if requester.response_url:
+                await self._post_response(requester, WORKING, Around(), private=True)
+            elif _among_people(requester) and (requester.private or requester.belonging.shared or requester.stranger):
+                await self._sender.post_ephemeral(requester.channel, requester.user, WORKING, requester.thread)
+            else:
+                return await self._sender.answer(requester.channel or requester.user, WORKING, requester.thread)
+        except TrnbotError as error:
+            _log.info("not said that it is worked on: %s", error)
+        return ""
 
     async def respond_in_modal(self, line: str, requester: Requester, trigger: str) -> None:
         """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
@@ -139,6 +161,11 @@ class Responder:
         if requester.thread:
             body["thread_ts"] = requester.thread
         return await self._client.send_response(requester.response_url, body)
+
+
+def _among_people(requester: Requester) -> bool:
+    """Return whether others read where the person asks: a direct message is of one."""
+    return bool(requester.channel) and not requester.channel.startswith("D")
 
 
 def _is_guest(requester: Requester) -> bool:

@@ -12,7 +12,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.charts import ChartUploader
-from adapters.slack.client import BAD_BLOCKS, GONE, PASSING, code_of, explained
+from adapters.slack.client import BAD_BLOCKS, FAILURES, GONE, PASSING, code_of, explained
 from adapters.slack.pace import BRIEF_S, Pace, closed_s, is_limited
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
@@ -23,6 +23,7 @@ _PAGE, _PAGES = 200, 3
 _THREAD_PAGE = 1000
 _TRIES = 3
 """How often an answer is tried that a limit holds up briefly."""
+_STATUS = "is working on it …"
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
 _log = logging.getLogger("trnbot.slack")
 
@@ -34,6 +35,7 @@ class Sender:
         self._client, self.charts, self._pace = client, charts, pace
         self._upload_delay_s = upload_delay_s
         """How long Slack may take to make an uploaded picture ready for a message."""
+        self._without_status = False
         self._direct: dict[str, str] = {}
 
     async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
@@ -44,9 +46,25 @@ class Sender:
         async with explained(channel), self._pace.turn(channel, "chat.postMessage"):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
-    async def answer(self, channel: str, card: Card, thread: str = "", line: str = "") -> None:
-        """Answer people in a channel; a short limit is waited out."""
-        await self._briefly(lambda: self.post(channel, card, thread=thread, line=line))
+    async def answer(self, channel: str, card: Card, thread: str = "", line: str = "", instead: str = "") -> str:
+        """Answer people in a channel, or `instead` of a message there; return its id. A short limit is waited out."""
+        if instead:
+            return await self._briefly(lambda: self.edit(channel, instead, card, line=line))
+        return await self._briefly(lambda: self.post(channel, card, thread=thread, line=line))
+
+    async def show_status(self, channel: str, thread: str) -> bool:
+        """Show in a thread of a direct message that an answer is worked on; return whether it is: not of every app."""
+        if self._without_status or not (channel.startswith("D") and thread):
+            return False
+        try:
+            where = {"channel_id": channel, "thread_ts": thread}
+            await self._client.api_call("assistant.threads.setStatus", json={**where, "status": _STATUS})
+        except SlackApiError as error:
+            self._without_status = not is_limited(error)
+            return False
+        except FAILURES:
+            return False
+        return True
 
     async def _briefly(self, send: Callable[[], Awaitable[str]]) -> str:
         for left in range(_TRIES, 0, -1):
@@ -58,12 +76,12 @@ class Sender:
                 await self._pace.wait(limit.seconds)
         return ""
 
-    async def edit(self, channel: str, ts: str, card: Card, key: str) -> str:
+    async def edit(self, channel: str, ts: str, card: Card, key: str = "", line: str = "") -> str:
         """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.update")
         number = self._pace.claim(channel, ts)
-        around = Around(key=key, images=await self.charts.upload(card, key))
+        around = Around(key=key, line=line, images=await self.charts.upload(card, key))
         try:
             async with explained(channel), self._pace.turn(channel, "chat.update"):
                 if not self._pace.is_newest(channel, ts, number):
@@ -139,7 +157,7 @@ class Sender:
             if code_of(error) not in GONE:
                 raise
             _log.info("message gone, posted fresh: %s", code_of(error))
-        fresh = await self._find(channel, around.key)
+        fresh = await self._find(channel, around.key) if around.key else ""
         if fresh not in ("", ts):  # posted before, by a call whose answer was lost
             return await self._send("chat.update", channel, card, around, {"ts": fresh})
         await self.wait_for_upload()

@@ -20,7 +20,7 @@ from bot.cards.card import Card, Text, Tone, plain
 from bot.cards.share import without_share
 from bot.errors import NotAllowed, TrnbotError, Unavailable
 from bot.model.request import Belonging, Effect, Request
-from bot.ports import ChatPorts
+from bot.ports import WORKING, WORKING_AFTER_S, ChatPorts
 
 log = logging.getLogger("trnbot.teams")
 
@@ -104,8 +104,12 @@ class Responder:
             await self._refuse(activity, error)
             return
         request = request_of(activity, line, here, belonging, self._ports.clock())
-        card, _ = await asyncio.gather(self._ask(here, request), self._show_typing(where, thread))
-        await self._send(where, thread if where is here else "", card)
+        answer = asyncio.ensure_future(self._ask(here, request))
+        there = thread if where is here else ""
+        await self._show_typing(where, thread)
+        done, _ = await asyncio.wait({answer}, timeout=WORKING_AFTER_S)
+        note = "" if done else await self._say_working(where, there)
+        await self._send(where, there, await answer, note)
         if where is not here:
             await self._send(here, thread, _ELSEWHERE)
 
@@ -166,8 +170,25 @@ class Responder:
         except TrnbotError as error:
             log.info("teams: no sign of typing: %s", error)
 
-    async def _send(self, here: Conversation, thread: str, card: Card) -> None:
-        await self._sender.send(here, await message_of(card, self._ports.draw, budget=ANSWER_BYTES), thread)
+    async def _say_working(self, where: Conversation, thread: str) -> str:
+        """Say that it is worked on, and return the message that the answer replaces; "" where it was not said."""
+        try:
+            return await self._sender.send(where, await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES), thread)
+        except TrnbotError as error:
+            log.info("teams: not said that it is worked on: %s", error)
+            return ""
+
+    async def _send(self, here: Conversation, thread: str, card: Card, instead: str = "") -> None:
+        """Send a card, in the place of a message where there is one to replace."""
+        message = await message_of(card, self._ports.draw, budget=ANSWER_BYTES)
+        if instead:
+            try:
+                await self._sender.replace(here, instead, message, thread)
+            except TrnbotError as error:
+                log.info("teams: the answer is a message of its own: %s", error)
+            else:
+                return
+        await self._sender.send(here, message, thread)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Do the work after the turn; its failure is logged once."""

@@ -6,13 +6,15 @@ need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here a
 
 from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
-from bot.ports.chat import Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
+from bot.ports.chat import WORKING, WORKING_AFTER_S, Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
 from bot.ports.documents import Documents
 from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
 from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Outbox, Versions
 from bot.ports.world import Billing, Compiles, Detect, Inbox, Knowledge, NoInbox, NoOutlook, Outlook, Prices, Source
 
 __all__ = [
+    "WORKING",
+    "WORKING_AFTER_S",
     "AlertStore",
     "Answer",
     "Billing",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from bot.cards.card import Card, Chart
+from bot.cards.card import Card, Chart, Tone
 from bot.model.check import CommandHint
 from bot.model.request import Effect, Request
 from bot.ports.stores import DocumentStore, IdempotencyKeys
@@ -19,6 +19,10 @@ Answer = Callable[[Request], Awaitable[Card]]
 
 Tell = Callable[[str], Awaitable[None]]
 """Tell an admin one sentence about the bot itself."""
+
+WORKING_AFTER_S = 2.0
+"""How long an answer may take before a chat says that it is worked on."""
+WORKING = Card("Working on it …", Tone.OVER)
 
 Draw = Callable[[Chart], bytes]  # as PNG
 

@@ -186,3 +186,43 @@ async def test_signed_nonsense_is_no_server_error(workspace, payload):
     status, text = await workspace.interact(payload)
     assert status < 500
     assert "Traceback" not in text
+
+
+async def slowly() -> None:
+    await asyncio.sleep(2.3)
+
+
+async def test_a_mention_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(workspace, slack, bot):
+    bot.before = slowly
+    await workspace.event(MENTION)
+    (note,) = slack.sent("chat.postMessage")
+    (answer,) = slack.sent("chat.update")
+    assert ("Working on it" in note["text"], note["thread_ts"]) == (True, "7.1")
+    assert answer["ts"] == next(f"{n + 1}.0001" for n, (method, _) in enumerate(slack.calls) if method == "chat.postMessage")
+    assert titles(answer) == ["Cost of 7 days"]
+
+
+async def test_a_command_that_takes_long_is_said_to_be_worked_on_to_the_asker_alone(workspace, slack, bot):
+    bot.before = slowly
+    await workspace.command("cost 7d")
+    note, answer = slack.sent("response")
+    assert ("Working on it" in note["text"], note["response_type"]) == (True, "ephemeral")
+    assert titles(answer) == ["Cost of 7 days"]
+
+
+async def test_a_thread_with_the_bot_shows_its_status_where_the_app_has_one(workspace, slack, bot):
+    bot.before = slowly
+    await workspace.event(DIRECT | {"thread_ts": "8.0"})
+    (status,) = slack.sent("assistant.threads.setStatus")
+    assert (status["channel_id"], status["thread_ts"], status["status"]) == ("D1", "8.0", "is working on it …")
+    assert [titles(body) for body in slack.sent("chat.postMessage")] == [["Cost of 7 days"]]
+
+
+async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(workspace, slack, bot):
+    slack.failing["assistant.threads.setStatus"] = ["missing_scope"]
+    bot.before = slowly
+    await workspace.event(DIRECT | {"thread_ts": "8.0"})
+    bot.before = lambda: asyncio.sleep(0)
+    await workspace.event(DIRECT | {"thread_ts": "8.0", "ts": "8.2"}, event_id="Ev2")
+    assert len(slack.sent("assistant.threads.setStatus")) == 1
+    assert len(slack.sent("chat.update")) == 1

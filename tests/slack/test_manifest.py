@@ -49,6 +49,11 @@ SCHEMA = closed(
         ("name",), name=text(35), description=text(140), background_color=text(7, 4, pattern="^#[0-9a-fA-F]{3}([0-9a-fA-F]{3})?$")
     ),
     features=closed(
+        # not in that schema yet: docs.slack.dev, "Migrating to the Agent messaging experience" and the manifest's reference
+        agent_view=closed(
+            agent_description=text(300),
+            suggested_prompts=many(closed(("title", "message"), title=text(100), message=text(300)), 4),
+        ),
         app_home=closed(home_tab_enabled=FLAG, messages_tab_enabled=FLAG, messages_tab_read_only_enabled=FLAG),
         bot_user=closed(("display_name",), display_name=text(80), always_online=FLAG),
         shortcuts=many(SHORTCUT, 10),

@@ -117,6 +117,21 @@ async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(bot: Any, 
     assert connector.said() == []
 
 
+async def test_a_line_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(bot: Any, connector: Any) -> None:
+    async def slow(request: Request) -> Card:
+        await asyncio.sleep(2.3)
+        return Card("Done at last")
+
+    bot.answer = slow
+    await bot.hear("cost 365d", conversation=CHANNEL)
+    await bot.settled()
+    note, answer = connector.cards()
+    assert "Working on it" in texts(note)
+    assert "Done at last" in texts(answer)
+    (_, where, _), (method, place, _) = connector.calls
+    assert (method, place) == ("PUT", f"{where.rpartition('/')[0]}/m1")
+
+
 async def test_a_slow_press_is_acknowledged_and_answered_later(bot: Any, connector: Any) -> None:
     ready = asyncio.Event()
 
