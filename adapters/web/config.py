@@ -45,8 +45,8 @@ class WebConfig:
 class Console:
     """Hold the parts of the bot that the pages ask.
 
-    `health()` may hold `ok`, `problem`, `now`, `live`, `speed`, `ticked_at`, `open_alerts`, `usd_per_hour`, `source`; the
-    status strip leaves out the facts that are missing. `metrics()` returns Prometheus text.
+    `health()` may hold `ok`, `problem`, `now`, `live`, `ended`, `speed`, `ticked_at`, `open_alerts`, `usd_per_hour`, `source`;
+    the status strip leaves out the facts that are missing. `metrics()` returns Prometheus text.
     """
 
     answer: Answer

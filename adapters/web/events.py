@@ -11,8 +11,8 @@ from aiohttp import web
 
 _BEAT = 2.0
 """Seconds between looks at the status strip."""
-_SILENCE = 15.0
-"""Seconds after which a comment keeps the connection alive."""
+_SILENCE = 4.0
+"""Seconds after which a quiet stream says that it is alive: a page that hears nothing for longer says so."""
 
 
 class Hub:
@@ -76,7 +76,7 @@ class Hub:
             try:
                 words = await asyncio.wait_for(page.get(), _BEAT)
             except TimeoutError:
-                words = "" if (quiet := quiet + _BEAT) < _SILENCE else ": still here\n\n"
+                words = "" if (quiet := quiet + _BEAT) < _SILENCE else _event("beat", {})
 
     @staticmethod
     def _end(page: asyncio.Queue[str | None]) -> None:

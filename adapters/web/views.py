@@ -169,13 +169,20 @@ class Views:
         scripted = OWN_HEADER in request.headers
         if card.public:
             await self._publish(card, where)
-            return web.Response(status=204) if scripted else _back()
+            return web.Response(status=204, headers=self._told(line, card)) if scripted else _back()
         if not scripted:
             return self._page("line.html", request, name="Ask", line=line, it=card, more=())
-        opens = any(isinstance(block, Form) for block in card.blocks)
-        headers = {"X-Trnbot-Tone": card.tone.value, "X-Trnbot-Form": "1" if opens else "0"}
         html = self._pages.page("answer.html", line=line, it=card, where=where, at=self._console.clock())
-        return web.Response(text=html, content_type="text/html", headers=headers)
+        return web.Response(text=html, content_type="text/html", headers=self._told(line, card))
+
+    def _told(self, line: str, card: Card) -> dict[str, str]:
+        """Return what the page's script must know of an answer, beside its words."""
+        return {
+            "X-Trnbot-Tone": card.tone.value,
+            "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
+            "X-Trnbot-Changed": _flag(card.tone is not Tone.ERROR and self._console.effect(line) is Effect.CHANGES),
+            "X-Trnbot-Posted": CHANNEL if card.public else "",
+        }
 
     async def _publish(self, card: Card, where: str) -> None:
         if where and await self._messages.get(where) is not None:
@@ -219,6 +226,10 @@ def _line(words: str) -> str:
     if len(line) > _LONGEST:
         raise web.HTTPBadRequest(text=f"The line is longer than {_LONGEST} characters; shorten it.\n")
     return line
+
+
+def _flag(holds: bool) -> str:
+    return "1" if holds else "0"
 
 
 def _back() -> web.Response:

@@ -107,6 +107,11 @@ class Health:
         return not self.fault
 
     @property
+    def ended(self) -> bool:
+        """Return whether no tick is due any more: the recording is played to its end."""
+        return self.leading is not None and self.interval_s is None
+
+    @property
     def fault(self) -> str:
         """Return why the watch does not go on, "" while it does."""
         return self.last_error or self.overdue or self.blind
@@ -193,6 +198,7 @@ class Health:
             "ok": self.ok,
             "problem": problem,
             "leading": self.leading,
+            "ended": self.ended,
             "ticked_at": self.last_tick,
             "ticks": self.ticks,
             "missed": self.missed,

@@ -159,7 +159,7 @@ async def test_it_reads_and_asks_without_javascript(browser, console):
     await page.goto(console.address)
     await page.fill("#line", "cost 7d by team")
     await page.get_by_role("button", name="Ask").click()
-    assert "$261,730 in 7 days" in await page.locator("h3").first.inner_text()
+    assert "$261,730 in 7 days" in await page.locator("h2").first.inner_text()
 
 
 async def test_a_message_taller_than_the_view_shows_its_beginning(page):
@@ -168,7 +168,7 @@ async def test_a_message_taller_than_the_view_shows_its_beginning(page):
     await page.wait_for_selector("body.ready")
     newest = page.locator("#messages > .slot").last
     assert (await newest.bounding_box())["height"] > 300
-    top = (await newest.locator("h3").bounding_box())["y"]
+    top = (await newest.locator("h2").bounding_box())["y"]
     assert (await page.locator("#scroll").bounding_box())["y"] < top < 300
 
 
@@ -233,7 +233,7 @@ async def test_a_link_of_another_site_opens_an_alert_and_a_line_that_waits(brows
     await page.get_by_text("$261,730 in 7 days").first.wait_for()
     await page.goto(f"http://localhost:{elsewhere.port}/?line=cost")
     await page.click("#alert")
-    await page.locator(".page h3").wait_for()
+    await page.locator(".page h2").wait_for()
     assert [(one.line, one.manner) for one in console.asked][-1] == ("alert a1", Manner.VIEWED)
     assert Manner.ASKED in {one.manner for one in console.asked}
 
@@ -253,7 +253,7 @@ async def test_signing_in_following_a_link_and_signing_out(browser, elsewhere):
     await page.goto(f"http://localhost:{elsewhere.port}/?line=cost")
     await page.evaluate("(at) => { document.body.innerHTML = `<a href='${at}'>go</a>` }", f"{address}alert/a1")
     await page.click("a")
-    await page.locator(".page h3").wait_for()  # the cookie stays back at first; the page loads itself again
+    await page.locator(".page h2").wait_for()  # the cookie stays back at first; the page loads itself again
     await page.get_by_role("button", name="Sign out").click()
     await page.get_by_label("The console's token").wait_for()
     await context.add_cookies(stolen)

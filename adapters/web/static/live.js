@@ -1,0 +1,211 @@
+// Keeps a page up to date by the server's events, and says at once when they stop.
+
+import { $, $$, fragment, localTimes, redraw, shortTime, still, tell } from "/static/page.js";
+
+const messages = $("#messages");
+const scroller = $("#scroll");
+const SILENT_MS = 11_000; // the server says something every four seconds, whatever happens
+const RETRY_MS = 2_000;
+
+// -- the newest message --------------------------------------------------------------------------
+
+export function nearEnd() {
+  const newest = $("#messages > .slot:last-of-type");
+  const read = newest && scroller.scrollTop >= newest.offsetTop - scroller.offsetTop - 2;
+  return Boolean(read) || scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 160;
+}
+
+// A newest message taller than the view shows its first line, which says what and how much, not its last button.
+export function toEnd() {
+  const newest = $("#messages > .slot:last-of-type");
+  const answered = $("#answers")?.childElementCount;
+  const tall = newest && !answered && newest.offsetHeight > scroller.clientHeight;
+  scroller.scrollTo({ top: tall ? newest.offsetTop - scroller.offsetTop : scroller.scrollHeight });
+  $("#newer").hidden = true;
+}
+
+function newSlot(id) {
+  const slot = document.createElement("section");
+  slot.className = "slot";
+  slot.id = id;
+  slot.innerHTML = '<div class="live"></div><div class="answers"></div>';
+  messages.append(slot);
+  return slot;
+}
+
+function showMessage({ id, channel, html }) {
+  if (!messages || messages.dataset.channel !== channel) return;
+  const stay = !nearEnd();
+  $("#empty").hidden = true;
+  const known = document.getElementById(id);
+  const slot = known ?? newSlot(id);
+  const live = $(".live", slot);
+  if (!redraw(live, fragment(html))) return;
+  live.classList.remove("changed");
+  void live.offsetWidth; // restarts the highlight
+  live.classList.add("changed");
+  tell(`${known ? "Changed" : "New"}: ${$("h2", live)?.textContent ?? ""}`);
+  if (known) return;
+  if (stay) $("#newer").hidden = false;
+  else toEnd();
+}
+
+// -- the page, read again ------------------------------------------------------------------------
+
+const follows = () => Boolean($("#now") || $("[data-follows]"));
+let soon = 0;
+
+// The strip, the header and the messages follow events, and the clock: all of one reading.
+export function nowSoon() {
+  clearTimeout(soon);
+  soon = setTimeout(() => { if (follows() && !document.hidden) readAgain().catch(() => {}); }, 400);
+}
+
+const read = new Map($$("#messages > .slot").map((slot) => [slot.id, $(".live", slot).innerHTML]));
+
+export async function readAgain() {
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const slot of $$("#messages > .slot", page)) showRead(slot);
+  for (const id of ["now", "page"]) {
+    const [own, fresh] = [document.getElementById(id), page.getElementById(id)];
+    if (own && fresh) redraw(own, fragment(fresh.innerHTML));
+  }
+  for (const fact of $$("#status [data-fact]")) {
+    const own = $(`#status [data-fact="${fact.dataset.fact}"]`, page);
+    if (own) fact.replaceWith(own);
+  }
+  countOpen();
+  document.body.dataset.version = page.body.dataset.version;
+}
+
+function showRead(slot) {
+  const html = $(".live", slot).innerHTML;
+  if (read.get(slot.id) === html) return;
+  const known = document.getElementById(slot.id);
+  if (known && read.has(slot.id)) redraw($(".live", known), fragment(html)); // its dollars have moved on, and no more
+  else showMessage({ id: slot.id, channel: messages.dataset.channel, html });
+  read.set(slot.id, html);
+}
+
+// -- the header ----------------------------------------------------------------------------------
+
+const facts = (root) => $$("[data-fact]", root).map((fact) => fact.outerHTML).join();
+let told = "";
+
+// A page that shows alerts keeps the header's figures of its own reading; where they have changed, it is read again.
+function showStatus({ html }) {
+  const fresh = fragment(html);
+  const heard = facts(fresh);
+  if ("reading" in document.body.dataset) {
+    for (const fact of $$("[data-fact]", fresh)) {
+      const own = $(`#status [data-fact="${fact.dataset.fact}"]`);
+      if (own) fact.replaceWith(own.cloneNode(true));
+    }
+    if (told && heard !== told) nowSoon();
+  }
+  told = heard;
+  const [before, now] = [$("#status .banner")?.className, $(".banner", fresh)];
+  if (now && now.className !== before) tell(now.textContent);
+  $("#status").replaceChildren(fresh);
+  countOpen();
+}
+
+export function countOpen() {
+  const open = Number($("[data-open]")?.dataset.open ?? 0);
+  const badge = $("[data-count]");
+  badge.textContent = String(open);
+  badge.hidden = open === 0;
+  document.title = document.title.replace(/^\(\d+\) /, "");
+  if (open) document.title = `(${open}) ${document.title}`;
+}
+
+// -- the stream ----------------------------------------------------------------------------------
+
+let events = null;
+let heardAt = Date.now();
+let lostAt = null;
+
+function heard() {
+  heardAt = Date.now();
+  if (!lostAt) return;
+  lostAt = null;
+  document.body.classList.remove("offline");
+  $("#offline").hidden = true;
+  tell("The console answers again.");
+}
+
+// No answer, or no event for too long: what stands on the page may be old, and it says so.
+export function lost() {
+  if (lostAt) return;
+  lostAt = new Date(heardAt);
+  document.body.classList.add("offline");
+  document.body.classList.remove("live");
+  const state = $("#status .state");
+  if (state) state.lastChild.textContent = "Not connected";
+  const note = $("#offline");
+  note.textContent = `The console does not answer. What stands here is as of ${shortTime(lostAt)}; it is asked again every few seconds.`;
+  note.hidden = false;
+}
+
+// A stream that is refused is not taken up again by the browser: signed out, or a proxy without its server.
+async function reopen() {
+  const answer = await fetch("/now", { redirect: "manual" }).catch(() => null);
+  if (answer && (answer.status === 401 || answer.type === "opaqueredirect")) {
+    $("#offline").replaceChildren("You are signed out, so this page is not kept up to date. ", signIn());
+    return;
+  }
+  listen();
+}
+
+function signIn() {
+  const link = document.createElement("a");
+  link.href = "/login";
+  link.textContent = "Sign in";
+  return link;
+}
+
+export function listen() {
+  events?.close();
+  const stream = events = new EventSource("/events");
+  const on = (name, act) => stream.addEventListener(name, (event) => { heard(); act(event); });
+  on("hello", (event) => { // whatever came between the page and this stream is read again
+    document.body.classList.add("live");
+    if (follows() && JSON.parse(event.data).version !== document.body.dataset.version) readAgain().catch(() => {});
+  });
+  on("message", (event) => {
+    const message = JSON.parse(event.data);
+    document.body.dataset.version = message.version;
+    showMessage(message);
+    nowSoon();
+  });
+  on("status", (event) => showStatus(JSON.parse(event.data)));
+  on("beat", () => {});
+  stream.addEventListener("error", () => {
+    if (stream !== events) return;
+    lost();
+    if (stream.readyState === EventSource.CLOSED) setTimeout(reopen, RETRY_MS); // not while the page is being left
+  });
+}
+
+// A line that went dead without a word: a sleeping machine, a lost network.
+function watch() {
+  if (!events || document.hidden || Date.now() - heardAt < SILENT_MS) return;
+  lost();
+  if (events.readyState === EventSource.OPEN) listen();
+}
+
+export function start() {
+  countOpen();
+  listen();
+  setInterval(watch, 1_000);
+  setInterval(nowSoon, 60_000);
+  addEventListener("offline", lost);
+  addEventListener("pagehide", () => { events.close(); events = null; }); // who leaves is not disconnected
+  addEventListener("pageshow", (event) => { if (event.persisted) listen(); });
+  document.addEventListener("visibilitychange", nowSoon);
+  $("#newer").addEventListener("click", toEnd);
+  scroller.addEventListener("scroll", () => { if (nearEnd()) $("#newer").hidden = true; });
+  if (messages && !location.hash) toEnd();
+}

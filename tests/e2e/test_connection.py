@@ -1,0 +1,103 @@
+"""A console that is no longer live says so at once: its server died, its recording ended, its watch stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from adapters.http import application
+from tests.e2e.console_server import MemoryShelf, filled, health, surface
+from tests.e2e.slackserver import free_port
+from tests.e2e.test_teams import CHROMIUM, FLAGS
+
+pytestmark = pytest.mark.e2e
+AT_ONCE_MS = 4_000
+"""The server looks at its own state every two seconds."""
+
+
+@asynccontextmanager
+async def serving(
+    port: int, facts: Callable[[], dict[str, Any]] = health, shelf: MemoryShelf | None = None
+) -> AsyncIterator[Any]:
+    console = surface(health=facts, shelf=shelf)
+    if shelf is None or not shelf.rows:
+        await filled(console)
+    runner = web.AppRunner(application([console]), shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield console
+    finally:
+        await console.stop()
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Any]:
+    api = pytest.importorskip("playwright.async_api")
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"needs {CHROMIUM}")
+    async with api.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield await browser.new_page(viewport={"width": 1400, "height": 900})
+        await browser.close()
+
+
+async def lamp_is_green(page: Any) -> bool:
+    """Return whether the dot has the colour of what is well."""
+    drawn = "getComputedStyle(document.querySelector('.lamp')).backgroundColor"
+    well = "(() => { const one = document.body.appendChild(document.createElement('i')); one.style.color = 'var(--good)'; "
+    return bool(await page.evaluate(f"{drawn} === {well} const is = getComputedStyle(one).color; one.remove(); return is; }})()"))
+
+
+@pytest.mark.parametrize("path", ["/", "/alerts", "/cost", "/ask"])
+async def test_a_dead_server_is_told_at_once_and_so_is_its_return(page: Any, path: str) -> None:
+    port = free_port()
+    lost = page.get_by_role("alert").filter(has_text="The console does not answer")
+    async with serving(port):
+        await page.goto(f"http://127.0.0.1:{port}{path}")
+        await page.wait_for_selector("body.live")
+        assert await lamp_is_green(page)
+        assert not await lost.is_visible()
+    await lost.wait_for(timeout=AT_ONCE_MS)
+    assert not await lamp_is_green(page)
+    assert await page.locator(".state").inner_text() == "Not connected"
+    async with serving(port):
+        await lost.wait_for(state="hidden", timeout=10_000)
+        await page.get_by_text("Replay 60×").wait_for()
+        assert await lamp_is_green(page)
+
+
+async def test_a_press_that_nobody_answers_promises_nothing(page: Any) -> None:
+    port, shelf = free_port(), MemoryShelf()
+    async with serving(port, shelf=shelf):
+        await page.goto(f"http://127.0.0.1:{port}/")
+        await page.wait_for_selector("body.live")
+    await page.get_by_role("button", name="Why").last.click()
+    await page.get_by_text("this may or may not have been done").wait_for()
+    async with serving(port, shelf=shelf):
+        await page.wait_for_selector("body.live", timeout=10_000)
+        await page.get_by_role("button", name="Why").last.click()
+        await page.locator(".private").wait_for()
+        assert await page.locator(".failure").count() == 0
+
+
+async def test_an_ended_replay_and_a_stopped_watch_do_not_look_live(page: Any) -> None:
+    state: dict[str, Any] = {}
+    async with serving(port := free_port(), lambda: {**health(), **state}):
+        await page.goto(f"http://127.0.0.1:{port}/")
+        await page.wait_for_selector("body.live")
+        for change, words in (
+            ({"ended": True}, "Nothing happens any more"),
+            ({"ended": False, "ok": False, "problem": "No tick was run since Nov 20."}, "No tick was run since Nov 20."),
+        ):
+            state.update(change)
+            await page.locator(".banner").get_by_text(words).wait_for(timeout=AT_ONCE_MS)
+            assert not await lamp_is_green(page)
+        await page.reload()
+        await page.locator(".banner").get_by_text("No tick was run").wait_for()
