@@ -12,6 +12,7 @@ from functools import partial
 from bot.answers.access import Access
 from bot.answers.digest import post_digests
 from bot.answers.line import Call, CommandLine, attempted, read_line, typed
+from bot.answers.plain.ask import PlainWords, Unsure
 from bot.answers.registry import Needs
 from bot.answers.turns import Turns
 from bot.cards.alert import notice_card
@@ -55,6 +56,7 @@ class App:
         self.health = health or Health(stopwatch=stopwatch)
         self._channels = tuple(channels)
         self._access = access
+        self._plain = PlainWords(ports)
         self._listed = tuple(address for address in access.admins if address not in channels)
         self._watch = Watch(ports, channels)
         self._turn = asyncio.Lock()
@@ -80,6 +82,7 @@ class App:
 
     async def _judge(self, reading: Reading, started: float) -> TickResult:
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
+        self._plain.saw(result.reading)
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
@@ -121,14 +124,24 @@ class App:
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
         try:
-            if self._turns is None:
-                return (await self.run(request))[1]
-            return (await self._turns.take(request, partial(self.run, request), equal_of(request)))[1]
+            return (await self._plain.answer(request, self._taken))[1]
+        except Unsure as unsure:
+            return unsure.card
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
             return error_card("Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'.")
+
+    async def ask(self, request: Request) -> tuple[Call, Card]:
+        """Answer one line outside any turn, plain words too; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
+        return await self._plain.answer(request, self.run)
+
+    async def _taken(self, request: Request) -> tuple[Call, Card]:
+        """Run one line in its turn, where there are turns."""
+        if self._turns is None:
+            return await self.run(request)
+        return await self._turns.take(request, partial(self.run, request), equal_of(request))
 
     async def run(self, request: Request) -> tuple[Call, Card]:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""

@@ -27,6 +27,11 @@ def commands_page() -> str:
         f"A window is {GRAMMAR}:",
         f"{BOUNDS}.",
         "",
+        "Plain words work too, in English and German: `what did llama cost last week?`, `kosten letzten monat nach team`. The",
+        "answer says how they were read (*Read as* `cost last-week cluster=llama`), with buttons for the next nearest readings.",
+        "Where that is not sure there are up to three buttons and no number; what would change something waits for a press. A",
+        "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: none leaves the process.",
+        "",
         "In a terminal three options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME` and `--json`.",
     ]
     return "\n".join([*head, *(line for made in every for line in _command(made))]) + "\n"

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.answers.line import Call, understand
+from bot.answers.line import Call, read_line, understand
+from bot.answers.plain.names import names_of
+from bot.answers.plain.readings import read_plain
 from bot.answers.registry import Command, Needs
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.codec import encode
 from bot.model.durations import parse_duration
+from bot.model.fleet import Inventory
 from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Filter
@@ -44,7 +47,7 @@ def answer_line(options: Options) -> int:
     app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
     at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
     request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
-    call, card = asyncio.run(app.run(request))
+    call, card = asyncio.run(app.ask(request))
     if "json" in options.switches:
         print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
     else:
@@ -53,12 +56,19 @@ def answer_line(options: Options) -> int:
 
 
 def _understood(options: Options, line: str) -> Command:
-    """Return the command of a line; a slip in an option of the terminal is named before what the command makes of it."""
+    """Return the command of a line, of plain words that of their nearest reading without a fleet's names.
+
+    A slip in an option of the terminal is named before anything is made of it.
+    """
     try:
         return understand(line, wall_clock()).command
     except WrongInput:
         options.refuse_mistyped()
-        raise
+        types, regions = load_knowledge().types(), load_knowledge().claims().regions
+        reading = read_plain(line, names_of(Inventory(), (), types, {"region": regions}), wall_clock())
+        if reading is None:
+            raise
+        return read_line(reading.line).command
 
 
 def _end(opened: OpenedSource, needs: Needs) -> datetime | None:

@@ -1,0 +1,203 @@
+"""Lines in plain words are read as lines of the grammar, or asked back; no line of the grammar is read otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.answers.line import understand
+from bot.answers.plain.names import Names, families_of, misspelt, slips_of
+from bot.answers.plain.readings import PlainReading, read_plain
+from bot.answers.plain.times import find_times
+from bot.answers.registry import commands_by_name
+from bot.app import App
+from bot.cards.card import Button, Buttons, Card, Tone
+from bot.errors import WrongInput
+from bot.knowledge import load_knowledge
+from bot.model.request import Belonging, Request, Standing, User
+from bot.wiring.source import OpenedSource
+from tests.answers.configuring import app, ask, end, refused
+from tests.answers.test_plain_lines import ROWS
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LEAST = 0.95
+
+
+@cache
+def names() -> Names:
+    """The names of the demo's fleet, and of one more team."""
+    types, claims = load_knowledge().types(), load_knowledge().claims()
+    kinds = {
+        "cluster": ("llama", "vision", "frontier", "serving", "gpu-baseline", "lab"),
+        "team": ("pretraining", "vision", "frontier", "serving", "search"),
+        "run": ("llama-70b", "vit-22b", "sweeps", "moe-400b", "chat-api", "llama-70b-gpu", "notebooks"),
+        "owner": ("dana", "ravi", "mei"),
+        "type": tuple(types),
+        "region": tuple(claims.regions),
+        "package": ("flash-attn", "torch"),
+        "rule": ("idle", "starved", "budget_burn"),
+    }
+    return Names(kinds, families_of(types), "trn1.32xlarge", "gpu-baseline")
+
+
+def read(line: str) -> PlainReading | None:
+    return read_plain(line, names(), NOW)
+
+
+def meaning(line: str) -> object:
+    try:
+        call = understand(line, NOW)
+    except WrongInput:
+        return line
+    return call.command.name, repr(call.arguments)
+
+
+def outcome(line: str, wanted: str) -> str:
+    """Tell how a line is read: `exact`, `read`, `choice`, or what is wrong with it."""
+    readings = [meaning(each) for each in wanted.removeprefix("?").split("|")]
+    if not wanted.startswith("?") and meaning(line) in readings:
+        return "exact"
+    reading = read(line)
+    if reading is None:
+        return "not read"
+    if wanted.startswith("?"):
+        offered = all(any(line.startswith(each) for line in reading.lines) for each in wanted[1:].split("|"))
+        return "surely read" if reading.sure else "choice" if offered else "other choice"
+    if not reading.sure:
+        return "unsure"
+    return "read" if meaning(reading.line) in readings else "wrong"
+
+
+def test_the_lines_are_read_as_they_are_meant() -> None:
+    outcomes = {row["line"]: outcome(row["line"], row["wanted"]) for row in ROWS}
+    right = sum(each in ("exact", "read", "choice") for each in outcomes.values())
+    missed = {line: each for line, each in outcomes.items() if each not in ("exact", "read", "choice")}
+    assert right / len(ROWS) >= LEAST, (Counter(outcomes.values()), missed)
+    assert [line for line, each in missed.items() if each in ("wrong", "surely read")] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cost of the unicorn cluster",
+        "cost llama last week compared to whatever bob thinks",
+        "cost october vs january",
+        "what will december cost",
+        "cost in marketing",
+        "cost next month",
+        "cost llama 20 %",
+        "how much does fluffy cost",
+    ],
+)
+def test_a_word_that_is_not_understood_never_ends_in_a_number(line: str) -> None:
+    reading = read(line)
+    assert reading is None or not reading.sure
+
+
+def test_two_names_of_one_kind_are_asked_back() -> None:
+    reading = read("llama and vision cost")
+    assert reading
+    assert not reading.sure
+    assert reading.lines[1:] == ("cost 7d cluster=llama", "cost 7d cluster=vision")
+
+
+@pytest.mark.parametrize("word", ["llama-71b", "llama-70bb-gpu", "vit-23b"])
+def test_a_name_with_another_number_is_another_name(word: str) -> None:
+    known = names().folded
+    assert not [near for near in misspelt(word, known, slips_of(known)) if near in ("llama-70b", "vit-22b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "window"),
+    [
+        ("zwischen 3. und 5. november", "2026-11-03..2026-11-05"),
+        ("vor drei tagen", "2026-11-17"),
+        ("letztes quartal", "2026-07-01..2026-09-30"),
+        ("the weekend", "2026-11-14..2026-11-15"),
+        ("31.2.", None),
+        ("nov 18, 2026", "2026-11-18"),
+        ("december", "2025-12"),
+        ("two weeks ago", "2026-11-06"),
+        ("in 2025", "2025-01..2025-12"),
+        ("50k a month", None),
+    ],
+)
+def test_a_time_in_words(line: str, window: str | None) -> None:
+    assert [one.fills.get("window") for one in find_times(line, NOW)] == ([window] if window else [])
+
+
+async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the_same(bot: App) -> None:
+    exact = await ask(bot, "idle")
+    card = await ask(bot, "which nodes are doing nothing?")
+    assert card.data["read_as"] == "idle"
+    assert card.title == exact.title
+    assert card.blocks[1 : len(exact.blocks) + 1] == exact.blocks
+
+
+@pytest.mark.parametrize("line", sorted({example for each in commands_by_name() if not each.heavy for example in each.examples}))
+async def test_a_line_of_the_grammar_is_never_read_otherwise(opened: OpenedSource, line: str) -> None:
+    """What its handler answers is what is shown, to the byte; what it refuses may be read as something else, and says so."""
+    bot = app(opened, MemoryStore())
+    request = Request(line, User("chat:U1", "dana"), end(bot), "chat", Belonging("", Standing.MEMBER))
+    try:
+        _, card = await bot.run(request)
+    except Exception as error:
+        card = Card("That did not work", Tone.ERROR, data={"error": str(error)})
+    answer = await app(opened, MemoryStore()).answer(request)
+    if card.tone is not Tone.ERROR:
+        assert answer == card
+    else:
+        assert "error" in answer.data or "read_as" in answer.data
+
+
+async def test_plain_words_that_change_something_wait_for_a_press(bot: App) -> None:
+    card = await ask(bot, "send me tiny alerts")
+    assert card.title == "Shall this be done?"
+    assert pressed(card) == ["subscribe cluster=tiny"]
+    assert bot.ports.stores.alerts.load(end(bot)).silences == ()
+
+
+async def test_unsure_words_get_buttons_and_no_number(bot: App) -> None:
+    card = await ask(bot, "should we use spot")
+    assert card.title == "Which of these do you mean?"
+    assert pressed(card)[0] == "spot trn1.32xlarge"
+    assert "usd" not in repr(card.data)
+
+
+async def test_a_stranger_learns_no_name_by_plain_words(bot: App) -> None:
+    stranger = Belonging("T0OTHER", Standing.STRANGER)
+    card = await bot.answer(Request("what does tinny cost", User("chat:U9", "x"), end(bot), "chat", stranger))
+    assert "tiny" not in repr(card)
+
+
+async def test_who_may_not_do_it_may_not_in_plain_words(bot: App) -> None:
+    assert "is for admins" in refused(await ask(bot, "is everything ok with the bot", "chat:U2"))
+
+
+async def test_words_that_mean_nothing_are_refused_as_before(bot: App) -> None:
+    assert refused(await ask(bot, "xyzzy plugh")) == "'xyzzy' is not a command; type 'help' for all of them."
+
+
+async def test_a_slip_in_the_grammar_keeps_its_own_sentence(bot: App) -> None:
+    assert "did you mean 'tiny'" in refused(await ask(bot, "alerts cluster=tinny"))
+
+
+def test_five_thousand_names_take_no_longer_than_a_moment() -> None:
+    many = replace(names(), kinds={**names().kinds, "cluster": tuple(f"cluster-{n:05d}-train" for n in range(5_000))})
+    read_plain("cost of cluster-00017-train", many, NOW)  # the tables are made once
+    began = time.perf_counter()
+    for _ in range(20):
+        assert read_plain("why did cluster-00017-train cost so much more last week?", many, NOW)
+    assert (time.perf_counter() - began) / 20 < 0.05
+
+
+def pressed(card: Card) -> list[str]:
+    return [
+        button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons if type(button) is Button
+    ]
