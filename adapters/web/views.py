@@ -11,13 +11,14 @@ from typing import Any
 from aiohttp import web
 
 from adapters.web.config import Console
+from adapters.web.costs import between, cost_controls, offered_by, undoubled
 from adapters.web.events import Hub
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import address, page_of
 from adapters.web.messages import Messages
 from adapters.web.strip import LINES, SharedStrip, WasteStrip, retold, standing
-from bot.cards.card import Card, Form, Tone, text
+from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
 from bot.model.request import LOCAL, Effect, Manner, Request, User
@@ -30,6 +31,8 @@ _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _LONGEST = 4_000
 """Characters of a line."""
+LATER = "<!-- the answer -->"
+"""Stands in a page where what depends on the answer begins."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
 WOULD = {
@@ -93,6 +96,8 @@ class Views:
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
         rail = self.lines[request.path]
+        if {"first", "last", "rest"} <= request.query.keys():
+            raise web.HTTPSeeOther(address(_line(between(*(request.query[name] for name in ("first", "last", "rest"))))))
         line = _line(request.query.get("line", "")) or rail.line
         if page_of(line) != request.path and line != rail.line:
             raise web.HTTPSeeOther(address(line))
@@ -157,9 +162,26 @@ class Views:
     async def _show_answer(
         self, request: web.Request, name: str, line: str, more: tuple[tuple[str, str], ...] = ()
     ) -> web.StreamResponse:
+        begun = None if line == LINES[0] else await self._begin(request, name, line)
         card = await self._answer(line, "", Manner.VIEWED)
         facts = standing(card, Card("")).facts if line == LINES[0] else {}
-        return self._page("line.html", request, facts, name=name, line=line, it=card, more=more)
+        controls = cost_controls(card, line)
+        rows = [row for block in card.blocks if isinstance(block, Table) for row in block.lines]
+        offered = [*rows, *(other for _, other in more), *offered_by(controls)]
+        shown = {"name": name, "line": line, "it": undoubled(card, offered), "more": more, "controls": controls}
+        whole = self._page("cost.html" if controls else "line.html", request, facts, **shown)
+        if begun is None:
+            return whole
+        await begun.write(str(whole.text).partition(LATER)[2].encode())
+        return begun
+
+    async def _begin(self, request: web.Request, name: str, line: str) -> web.StreamResponse:
+        """Send a page's frame and heading, so that it stands before the answer is known."""
+        frame = self._page("line.html", request, name=name, line=line, it=None, more=(), would="")
+        begun = web.StreamResponse(headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"})
+        await begun.prepare(request)
+        await begun.write(str(frame.text).partition(LATER)[0].encode())
+        return begun
 
     async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from bot.model.spend import Filter
 from bot.model.window import Window
 
 
@@ -20,6 +21,16 @@ def quote(value: str) -> str:
 def form_line(line: str, filled: Mapping[str, str]) -> str:
     """Return `line` with ` name=value` for every field that is filled."""
     return " ".join([line, *(f"{name}={quote(value)}" for name, value in filled.items() if value != "")])
+
+
+def filter_line(pair: Filter) -> str:
+    """Return a filter as it may be typed: `team=vision`, `team!=vision,research`, `team=` for none."""
+    return f"{pair.dimension}{'!=' if pair.negated else '='}{quote(','.join(pair.values)) if any(pair.values) else ''}"
+
+
+def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
+    """Return the line that asks for the cost of a window, by these dimensions, of what passes the filters."""
+    return " ".join(["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)])
 
 
 def window_line(window: Window) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -66,6 +66,27 @@ def comparable(window: Window, billed_through: datetime | None) -> tuple[Window,
     if length < min(_DAY, window.length) or not length:
         return None
     return Window(window.start, window.start + length), Window(previous.start, previous.start + length)
+
+
+def row_ratio(now: Tally, then: Tally, row: Spend) -> Decimal | None:
+    """Return the growth of a row between two spans of one length, None when it cost nothing before."""
+    new, old = (sum((x.money.amortised for x in tally.rows if x.key == row.key), Decimal(0)) for tally in (now, then))
+    return (new - old) / old if old > 0 else None
+
+
+def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
+    """Return the first whole days of a tally by day and `by`, which begin where it does; None where it cannot tell them."""
+    if days.by != ("day", *by) or part.start != days.window.start or part.end.time() != time(0):
+        return None
+    rows: dict[tuple[str, ...], Spend] = {}
+    for row in days.rows:
+        if row.key["day"] < f"{part.end:%Y-%m-%d}":
+            key = {name: row.key[name] for name in by}
+            before = rows.get(tuple(key.values()))
+            rows[tuple(key.values())] = replace(row, key=key, money=before.money + row.money if before else row.money)
+    return replace(
+        days, window=part, by=tuple(by), rows=tuple(rows.values()), total=sum((x.money for x in rows.values()), Money())
+    )
 
 
 def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int]:

@@ -57,7 +57,7 @@ def only(card, kind):
 
 async def test_the_data_is_the_contract(ask):
     data = (await ask("cost 2026-11-13..2026-11-19 by team")).data
-    assert list(data) == ["window", "by", "currency", "rows", "total", "billed_through", "rest"]
+    assert list(data) == ["window", "by", "currency", "rows", "total", "billed_through", "rest", "filters", "groupings"]
     assert data["window"] == {"start": datetime(2026, 11, 13, tzinfo=UTC), "end": datetime(2026, 11, 20, tzinfo=UTC)}
     assert (data["by"], data["currency"], data["rest"]) == (["team"], "USD", None)
     assert [row["key"] for row in data["rows"]] == [{"team": "search"}, {"team": "ads & co"}, {"team": ""}]
@@ -93,9 +93,19 @@ async def test_the_card_reads_well(ask):
     assert card.title == "$145 net · Nov 13 to 19, 2026 · by team"
     assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"))
     table = only(card, Table)[0]
-    assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %")
+    assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %", "0 %")
     assert table.rows[2][0] == "(no team)"
-    assert table.total == ("total", "$145", "$165", "100 %")
+    assert table.total == ("total", "$145", "$165", "100 %", "+9 %")
+
+
+async def test_each_row_tells_its_change_and_opens_its_part(ask):
+    table = only(await ask("cost 2026-11-13..2026-11-19 by team"), Table)[0]
+    assert table.columns[-1].name == "change"
+    assert {row[0]: row[-1] for row in table.rows}["(no team)"] == "new"
+    assert table.lines[1] == 'cost 2026-11-13..2026-11-19 by service team="ads & co"'
+    by_day = only(await ask("cost 2026-11-13..2026-11-19 by day"), Table)[0]
+    assert "change" not in {column.name for column in by_day.columns}
+    assert by_day.lines == tuple(f"cost {row[0]} by service" for row in by_day.rows)
 
 
 async def test_only_the_settled_part_is_compared(ask):

@@ -1,15 +1,18 @@
 """The console's tables, charts and addresses as a page holds them, without any script."""
 
+import asyncio
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 
 import pytest
 
+from adapters.web.costs import between, cost_controls, undoubled
 from adapters.web.html import PageRenderer
 from adapters.web.links import address
 from adapters.web.svg import legend, svg
-from bot.cards.card import Align, Card, Column, Table, text
+from bot.cards.card import Align, Button, Buttons, Card, Column, Table, text
 from bot.cards.tables import folded
 from tests.e2e import samples
 
@@ -104,3 +107,60 @@ async def test_pages_load_fast_and_light(open_console):
     page = await (await client.get("/cost")).text()
     weights = {path: len(await (await client.get(path)).read()) for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', page)}
     assert sum(weights.values()) + len(page) < 100_000, weights
+
+
+def cost_answer(**data):
+    window = {"start": datetime(2026, 11, 13, 12, tzinfo=UTC), "end": datetime(2026, 11, 20, 12, tzinfo=UTC)}
+    return Card("$1", data={"window": window, "by": ["team"], "filters": [], "groupings": ["service", "team"], **data})
+
+
+def test_the_controls_of_cost_keep_what_was_asked():
+    controls = cost_controls(cost_answer(filters=["service=AmazonEC2"]), "cost 7d by team service=AmazonEC2")
+    assert [one.words for one in controls.windows if one.chosen] == ["7 days"]
+    assert controls.groupings[0].line == "cost 7d by service service=AmazonEC2"
+    assert [one.words for one in controls.groupings if one.chosen] == ["team"]
+    assert [(one.words, one.line) for one in controls.filters] == [("service=AmazonEC2", "cost 7d by team")]
+    assert between("2026-11-01", "2026-11-07", controls.rest) == "cost 2026-11-01..2026-11-07 by team service=AmazonEC2"
+
+
+def test_a_window_of_ones_own_is_kept_through_groupings_and_filters():
+    controls = cost_controls(cost_answer(), "cost 2026-11-13T12:00..2026-11-20T12:00 by team")
+    assert not any(one.chosen for one in controls.windows)
+    assert controls.groupings[0].line == "cost 2026-11-13T12:00..2026-11-20T12:00 by service"
+
+
+def test_a_refusal_has_no_controls():
+    assert cost_controls(Card("That did not work"), "cost 7x") is None
+
+
+async def test_the_days_of_a_form_become_a_line(open_console):
+    _, client = await open_console()
+    sent = await client.get(
+        "/cost", params={"first": "2026-11-01", "last": "2026-11-07", "rest": " by team"}, allow_redirects=False
+    )
+    assert sent.headers["Location"] == "/cost?line=cost%202026-11-01..2026-11-07%20by%20team"
+
+
+def test_a_button_that_the_page_offers_already_is_left_out():
+    card = Card("x", blocks=(Buttons((Button("By team", "cost 7d by team"), Button("Share", "share cost"))),))
+    assert [button.text for button in undoubled(card, ["cost 7d by team"]).blocks[0].buttons] == ["Share"]
+    assert undoubled(card, ["cost 7d by team", "share cost"]).blocks == ()
+
+
+async def test_a_slow_answer_leaves_the_frame_of_its_page_at_once(open_console):
+    ready = asyncio.Event()
+
+    async def answer(request):
+        if request.line.startswith("cost"):
+            await ready.wait()
+        return Card("told at last")
+
+    _, client = await open_console(answer=answer)
+    response = await client.get("/cost")
+    begun = await response.content.read(20_000)
+    assert b"<h1>Cost</h1>" in begun
+    assert b"told at last" not in begun
+    ready.set()
+    rest = await response.content.read()
+    assert b"told at last" in rest
+    assert (begun + rest).count(b"<body") == 1

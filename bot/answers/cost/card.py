@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.answers.compiling import bill_data, compile_fact, compile_text
 from bot.answers.cost.chart import cost_charts, named, short
+from bot.answers.cost.drill import DRILLS, TIMES, drill_buttons, part_line
 from bot.answers.cost.forecast import forecast_data, forecast_words
 from bot.answers.cost.owners import (
     DERIVED,
@@ -25,7 +26,6 @@ from bot.answers.cost.owners import (
 from bot.cards.card import (
     Align,
     Block,
-    Button,
     Buttons,
     Card,
     Column,
@@ -37,23 +37,20 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.lines import quote, window_line
 from bot.cards.money import amount_of, money_data
 from bot.cards.words import clock, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
-from bot.costs.tally import Change, share, top, untagged
+from bot.costs.tally import Change, row_ratio, share, top, untagged
 from bot.model.durations import rounded_duration
 from bot.model.money import usd
 from bot.model.outlook import Commitment, CommitmentPlan
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import month_of
 
-_ROWS = 10
-_TIMES = {"hour", "day", "month"}
+_ROWS, _EVERY = 10, 300
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
-_DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,8 @@ class CostAnswer:
     """Whose the untagged cost may be."""
     unused: Decimal = Decimal(0)
     """What of the amortised cost is commitment that no usage took."""
+    compared: tuple[Tally, Tally] | None = None
+    """The settled part and as much of the window before, by the same dimensions; None where rows cannot be compared."""
     compiling: CompileBill | None = None
     """What compiling cost of it, estimated from metrics; None where they say nothing of it."""
 
@@ -87,7 +86,7 @@ def cost_card(answer: CostAnswer) -> Card:
     aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
         note = text("The bill holds no row for this question.")
-        return Card(title, Tone.INFO, (note, *aged), cost_data(tally))
+        return Card(title, Tone.INFO, (note, *aged), cost_data(tally, answer.filters))
     notes = [
         *_hints(tally),
         *hint_texts(answer.hints, tally),
@@ -97,15 +96,18 @@ def cost_card(answer: CostAnswer) -> Card:
         *use_texts(answer.commitments),
         *aged,
     ]
-    blocks: list[Block] = [_lead(answer), _parts(answer), _table(tally), *cost_charts(answer.over_time), *notes]
-    blocks.append(Buttons(tuple(_buttons(answer))))
+    blocks: list[Block] = [_lead(answer), _parts(answer), _table(answer), *cost_charts(answer.over_time, answer.filters), *notes]
+    blocks.append(Buttons(tuple(drill_buttons(tally, answer.filters, _ranked(tally)))))
     data = (
-        cost_data(tally) | forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints) | _compiling(answer)
+        cost_data(tally, answer.filters)
+        | forecast_data(answer.nowcast, answer.expected)
+        | split_data(tally, answer.hints)
+        | _compiling(answer)
     )
     return Card(title, Tone.INFO, tuple(blocks), data)
 
 
-def cost_data(tally: Tally) -> dict[str, Any]:
+def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
     """Return the stable data of `cost --json`: every row, nothing folded away."""
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
@@ -117,6 +119,8 @@ def cost_data(tally: Tally) -> dict[str, Any]:
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
         "rest": None,
+        "filters": [str(each) for each in filters],
+        "groupings": list(DRILLS),
         **({"seen": tally.seen} if tally.seen else {}),
     }
 
@@ -130,6 +134,13 @@ def _lead(answer: CostAnswer) -> Text:
     words = f"Amortised {amount_of(tally.total.amortised, tally)}"
     words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
     return text(words + forecast_words(answer.nowcast, answer.expected, tally))
+
+
+def growth(ratio: Decimal | None) -> str:
+    """Write a change for a cell: `+12 %`, `-3 %`, `new` where nothing was spent before."""
+    if ratio is None:
+        return "new"
+    return "0 %" if abs(ratio) < Decimal("0.005") else f"{ratio * 100:+,.0f} %"
 
 
 def _grown(ratio: Decimal) -> str:
@@ -159,29 +170,36 @@ def _parts(answer: CostAnswer) -> Facts:
     return Facts((*((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]), *compiling))
 
 
-def _table(tally: Tally) -> Table:
-    rows, rest, folded = top(_ranked(tally), _ROWS)
-    shown = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
+def _table(answer: CostAnswer) -> Table:
+    tally = answer.tally
+    ranked = _ranked(tally)
+    rows, rest, rest_count = top(ranked, _ROWS)
+    unused = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
+    changes = ("change",) if answer.compared else ()
     columns = (
         *(Column(name.replace("_", " ")) for name in tally.by),
-        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share", *shown)),
+        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share", *changes, *unused)),
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
-    lines = [
-        (
-            *(_named(row, name) for name in tally.by),
-            *_amounts(row.money, tally, mixed and row.estimated),
-            *(unused_of([row], tally) for _ in shown),
-        )
-        for row in rows
-    ]
-    if folded:
-        others = unused_of(_ranked(tally)[len(rows) :], tally)
-        lines.append((*_first(f"{folded} more", len(tally.by)), *_amounts(rest, tally), *(others for _ in shown)))
-    note = f"{folded} smaller rows are folded into one." if folded else ""
+    every = tuple(_row(answer, row, mixed and row.estimated, unused) for row in ranked[:_EVERY])
+    lines = tuple(part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY])
+    shown = every[: len(rows)]
+    if rest_count:
+        others = (unused_of(ranked[len(rows) :], tally) for _ in unused)
+        shown += ((*_first(f"{rest_count} more", len(tally.by)), *_amounts(rest, tally), *("" for _ in changes), *others),)
+    note = f"{rest_count} smaller rows are folded into one." if rest_count else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
-    whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *(unused_of(tally.rows, tally) for _ in shown))
-    return Table(columns, tuple(lines), whole, caption, note)
+    grown = (growth(answer.change.ratio) if answer.change else "" for _ in changes)
+    sums = (unused_of(tally.rows, tally) for _ in unused)
+    whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *grown, *sums)
+    return Table(columns, shown, whole, caption, note, every if rest_count else (), lines)
+
+
+def _row(answer: CostAnswer, row: Spend, estimated: bool, unused: Sequence[str]) -> tuple[str, ...]:
+    tally = answer.tally
+    grown = (growth(row_ratio(*answer.compared, row)),) if answer.compared else ()
+    names = (_named(row, name) for name in tally.by)
+    return (*names, *_amounts(row.money, tally, estimated), *grown, *(unused_of([row], tally) for _ in unused))
 
 
 def _named(row: Spend, dimension: str) -> str:
@@ -198,7 +216,7 @@ def _unused(answer: CostAnswer) -> list[Text]:
 
 def _ranked(tally: Tally) -> list[Spend]:
     """Return the rows dearest first by amortised cost, which the shares are of; rows of time stay in their order."""
-    timed = any(name in _TIMES for name in tally.by)
+    timed = any(name in TIMES for name in tally.by)
     return list(tally.rows) if timed else sorted(tally.rows, key=lambda row: -row.money.amortised)
 
 
@@ -252,24 +270,6 @@ def _estimated_since(answer: CostAnswer) -> str:
         return ""
     first = min(days)
     return clock(datetime.fromisoformat(first)) if "T" in first else short(first)
-
-
-def _buttons(answer: CostAnswer) -> list[Button]:
-    """Offer other groupings, and the largest row on its own."""
-    tally = answer.tally
-    base = f"cost {window_line(tally.window)}"
-    filters = "".join(f" {_filter_words(each)}" for each in answer.filters)
-    others = [name for name in _DRILLS if name not in tally.by and name not in {each.dimension for each in answer.filters}]
-    buttons = [Button(f"By {name.replace('_', ' ')}", f"{base} by {name}{filters}") for name in others[:3]]
-    first = next((row for row in _ranked(tally) if tally.by and row.key[tally.by[0]]), None)
-    if first and others and not set(first.key[tally.by[0]]) & set(',"“”„\n'):
-        name, value = tally.by[0], first.key[tally.by[0]]
-        buttons.insert(0, Button(f"Only {value[:40]}", f"{base} by {others[0]}{filters} {name}={quote(value)}"))
-    return buttons
-
-
-def _filter_words(pair: Filter) -> str:
-    return f"{pair.dimension}{'!=' if pair.negated else '='}{quote(','.join(pair.values)) if any(pair.values) else ''}"
 
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
+from bot.answers.cost.drill import part_line, span_of
 from bot.cards.card import Chart, ChartKind, Series
 from bot.cards.money import amount_of
 from bot.cards.words import day
-from bot.model.spend import Tally
+from bot.model.spend import Filter, Tally
 
 _COLOURS = 5
 
 
-def cost_charts(over_time: Tally | None) -> list[Chart]:
+def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list[Chart]:
     """Return bars of amortised cost over a tally's first dimension, a time, stacked by its second; none without rows."""
     if over_time is None or not over_time.rows:
         return []
     step, *groups = over_time.by
     times = sorted({row.key[step] for row in over_time.rows})
     names = _largest(over_time, groups[0]) if groups else []
-    series = [Series(named(name, groups[0]), _values(over_time, times, {groups[0]: {name}})) for name in names]
+    series = [
+        Series(
+            named(name, groups[0]),
+            _values(over_time, times, {groups[0]: {name}}),
+            line=part_line(over_time, filters, {groups[0]: name}),
+        )
+        for name in names
+    ]
     others = {row.key[groups[0]] for row in over_time.rows} - set(names) if groups else set()
     if others:
         series.append(Series("others", _values(over_time, times, {groups[0]: others})))
@@ -30,7 +39,9 @@ def cost_charts(over_time: Tally | None) -> list[Chart]:
     title = f"Amortised cost by {step}"
     summary = _summary(over_time, times, step)
     unit = "$" if over_time.currency == "USD" else over_time.currency
-    return [Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(short(at) for at in times), summary=summary)]
+    bars = Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(short(at) for at in times), summary=summary)
+    lines = tuple(part_line(over_time, filters, {step: at}) for at in times)
+    return [replace(bars, lines=lines, partial=tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time)))]
 
 
 def _largest(tally: Tally, dimension: str) -> list[str]:
@@ -57,8 +68,8 @@ def short(at: str) -> str:
 
 
 def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
-    """Say lowest and highest; a day cut by the window's edge is not compared with full ones."""
-    whole = [at for at in times if step != "day" or _is_whole(at, tally)] or times
+    """Say lowest and highest; a day or month cut by the window's edge is not compared with full ones."""
+    whole = [at for at in times if step == "hour" or _is_whole(at, tally)] or times
     values = [value or 0.0 for value in _values(tally, whole, {})]
     low, high = (amount_of(Decimal(str(value)), tally) for value in (min(values), max(values)))
     each = "an hour" if step == "hour" else f"a {step}"
@@ -66,9 +77,9 @@ def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
 
 
 def _is_whole(at: str, tally: Tally) -> bool:
-    start = datetime.fromisoformat(at).replace(tzinfo=UTC)
-    end = min(tally.window.end, tally.billed_through or tally.window.end)
-    return start >= tally.window.start and start + timedelta(days=1) <= end
+    """Return whether all of an hour, day or month lies in the window and is billed."""
+    span, end = span_of(at), min(tally.window.end, tally.billed_through or tally.window.end)
+    return tally.window.start <= span.start and span.end <= end
 
 
 def named(value: str, dimension: str) -> str:

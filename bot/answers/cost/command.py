@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.cost.card import CostAnswer, cost_card
+from bot.answers.cost.drill import TIMES
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Card
 from bot.costs.allocation import Allocation
@@ -17,14 +18,12 @@ from bot.costs.compiling import compiling_within, may_show_compiling
 from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month
 from bot.costs.owners import OwnerHint
 from bot.costs.running import running_of
-from bot.costs.tally import Change, comparable, unknown_tag, unknown_value, untagged
+from bot.costs.tally import Change, comparable, unknown_tag, unknown_value, untagged, until
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Billing, Outlook, Ports
-
-_TIME = ("hour", "day", "month")
 
 
 @command(
@@ -90,18 +89,21 @@ class _Asked:
 
     def answer(self, request: Request) -> CostAnswer:
         tally = self.billing.tally(self.window, self.by, self.where)
+        over_time = self._over_time()
+        change, compared = self._change(tally, over_time, request)
         used = tuple(self.outlook.commitments(request.at)) if "purchase" in self.by else ()
         return CostAnswer(
             tally,
             self.where,
-            self._over_time(),
-            self._change(tally, request),
+            over_time,
+            change,
             self._nowcast(tally, request),
             self._expected(tally, request),
             self.problems(),
             used,
             self._hints(tally),
             self._unused(),
+            compared,
         )
 
     def _unused(self) -> Decimal:
@@ -117,20 +119,22 @@ class _Asked:
 
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""
-        groups = [name for name in self.by if name not in _TIME][:1]
-        steps = [name for name in self.by if name in _TIME][:1]
+        groups = [name for name in self.by if name not in TIMES][:1]
+        steps = [name for name in self.by if name in TIMES][:1]
         return self.billing.tally(self.window, [*(steps or [_step(self.window)]), *groups], self.where)
 
-    def _change(self, tally: Tally, request: Request) -> Change | None:
-        """Compare the settled part with as much of the window before; None when the bill does not reach back."""
+    def _change(self, tally: Tally, over_time: Tally, request: Request) -> tuple[Change | None, tuple[Tally, Tally] | None]:
+        """Compare the settled part, and each row, with as much of the window before; None when the bill does not reach back."""
         spans = comparable(self.window, _known_until(tally, request))
         if spans is None:
-            return None
+            return None, None
         billed = self.billing.tally(spans[1], ("day",)).rows
         if len(billed) < len(list(spans[1].days())):
-            return None
-        now, then = (self.billing.tally(span, (), self.where).total.amortised for span in spans)
-        return Change(*spans, now, then)
+            return None, None
+        by = () if set(self.by) & TIMES else self.by
+        now = until(over_time, spans[0], by) or self.billing.tally(spans[0], by, self.where)
+        then = self.billing.tally(spans[1], by, self.where)
+        return Change(*spans, now.total.amortised, then.total.amortised), (now, then) if by else None
 
     def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
         """Forecast only when this whole month is asked for, from its start."""
