@@ -127,6 +127,8 @@ class App:
             return (await self._plain.answer(request, self._taken))[1]
         except Unsure as unsure:
             return unsure.card
+        except WrongInput as error:
+            return error_card(str(error), error.argument)
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
@@ -264,9 +266,10 @@ def equal_of(request: Request) -> Hashable | None:
     return read.text, request.surface, request.channel, request.belonging, request.manner
 
 
-def error_card(sentence: str) -> Card:
-    """Return the card of a mistake, in one sentence."""
-    return Card("That did not work", Tone.ERROR, (text(sentence),), {"error": sentence})
+def error_card(sentence: str, argument: str = "") -> Card:
+    """Return the card of a mistake, in one sentence; its data names the argument that is wrong, if one is."""
+    data = {"error": sentence, **({"argument": argument} if argument else {})}
+    return Card("That did not work", Tone.ERROR, (text(sentence),), data)
 
 
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:

@@ -30,7 +30,11 @@ class TrnbotError(Exception):
 
 
 class WrongInput(TrnbotError):
-    """Refuse a person's input, naming the mistake and the nearest right form."""
+    """Refuse a person's input, naming the mistake and the nearest right form; `argument` is the one that is wrong, if one is."""
+
+    def __init__(self, sentence: str = "", argument: str = "") -> None:
+        super().__init__(sentence)
+        self.argument = argument
 
 
 class NotAllowed(WrongInput):

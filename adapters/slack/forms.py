@@ -127,9 +127,10 @@ def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
     return form_line(origin.line, filled), origin
 
 
-def first_input(view: Mapping[str, Any]) -> str:
-    """Return the block id of the first input, to which Slack ties an error; "" when there is none."""
-    return next((str(b["block_id"]) for b in view.get("blocks", []) if b.get("type") == "input" and "block_id" in b), "")
+def blamed_input(view: Mapping[str, Any], argument: str) -> str:
+    """Return the block id of the input that fills an argument, else of the first one; "" when there is none."""
+    inputs = [str(b["block_id"]) for b in view.get("blocks", []) if b.get("type") == "input" and "block_id" in b]
+    return argument if argument in inputs else next(iter(inputs), "")
 
 
 def _view(callback: str, title: str, blocks: list[Json]) -> Json:

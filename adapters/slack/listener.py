@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError
 from adapters.slack.auth import Installations
 from adapters.slack.belonging import Strangers
 from adapters.slack.client import code_of, loggable
-from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, first_input, submitted_line, working
+from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, blamed_input, submitted_line, working
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
 from adapters.slack.parser import (
@@ -238,7 +238,7 @@ class EventListener:
     async def _close(self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder) -> None:
         """Show the answer to a submitted modal: its error in place, a form or card in the modal, else where the person is."""
         view, requester = submission.view, submission.requester
-        block = first_input(view)
+        block = blamed_input(view, card.data.get("argument", ""))
         if card.tone is Tone.ERROR and block:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
             return

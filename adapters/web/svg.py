@@ -39,9 +39,12 @@ def svg(chart: Chart) -> Markup:
         case _:
             assert_never(chart.kind)
     height = len(chart.series) * _Heat.ROW if chart.kind is ChartKind.HEAT else _HEIGHT
-    box = Markup('<svg class="chart {} {}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
+    box = Markup('<svg class="chart {} {}" role="{}" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
     many = "many" if len(chart.series) > 1 else "one"
-    return box.format(chart.kind.value, many, height, chart.title, chart.summary, Markup("").join(parts))
+    role = (
+        "group" if any("<a " in part for part in parts) else "img"
+    )  # what is pressed inside a picture, nobody who hears it finds
+    return box.format(chart.kind.value, many, role, height, chart.title, chart.summary, Markup("").join(parts))
 
 
 def legend(chart: Chart) -> Markup:

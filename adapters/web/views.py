@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ READER = User("web:local", "you")
 
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_NAME = re.compile(r"[^\w.-]", re.ASCII)
+"""What no argument's name has, and no header may."""
 _LONGEST = 4_000
 """Characters of a line."""
 LATER = "<!-- the answer -->"
@@ -203,6 +206,8 @@ class Views:
             "X-Trnbot-Tone": card.tone.value,
             "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
             "X-Trnbot-Changed": _flag(card.tone is not Tone.ERROR and self._console.effect(line) is Effect.CHANGES),
+            "X-Trnbot-Field": _NAME.sub("", str(card.data.get("argument", ""))),
+            "X-Trnbot-Asks": _flag(card.data.get("asks", False)),
             "X-Trnbot-Posted": CHANNEL if card.public else "",
         }
 

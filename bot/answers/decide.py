@@ -233,7 +233,8 @@ def parameter_count(text: str) -> float:
     except ValueError:
         count = 0.0
     if not count > 0:
-        raise WrongInput(f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.")
+        raise WrongInput(f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.", "parameters")
     if count > MOST_PARAMETERS:
-        raise WrongInput(f"'{shortened(text)}' is more parameters than any model has; keep it under {MOST_PARAMETERS / 1e12:g}T.")
+        limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
+        raise WrongInput(f"'{shortened(text)}' is more parameters than any model has; {limit}.", "parameters")
     return count

@@ -263,7 +263,7 @@ def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict
         words = given.get(parameter.name)
         if words is None and parameter.arg.default is None:
             example = f", for example '{command.examples[0]}'" if command.examples else ""
-            raise WrongInput(f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.")
+            raise WrongInput(f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.", parameter.word)
         text = " ".join(words) if words is not None else parameter.arg.default or ""
         typed[parameter.name] = convert(parameter, text, now)
     return typed

@@ -49,7 +49,7 @@ def refuse_unseen(cluster: str, reading: Reading) -> None:
     )
     seen = sorted({*inventory.clusters(), *(thing.labels.cluster for thing in stored)} - {""})
     if cluster and cluster not in seen and (seen or not reading.gaps):
-        raise WrongInput(f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.")
+        raise WrongInput(f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.", "cluster")
 
 
 def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:

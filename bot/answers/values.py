@@ -47,11 +47,16 @@ def convert(parameter: Parameter, text: str, now: datetime) -> Any:
     read = _READERS.get(kind)
     if read is None:
         raise TypeError(f"no reader for {kind} of '{parameter.name}'")
-    value = read(text, parameter.word, now)
+    try:
+        value = read(text, parameter.word, now)
+    except WrongInput as error:
+        error.argument = parameter.word
+        raise
     choices = parameter.arg.choices
     for word in value if isinstance(value, tuple) else (value,):
         if choices and word not in choices:
-            raise WrongInput(f"'{word}' does not fit {parameter.word}{nearest(str(word), filter(None, choices))}.")
+            sentence = f"'{word}' does not fit {parameter.word}{nearest(str(word), filter(None, choices))}."
+            raise WrongInput(sentence, parameter.word)
     return value
 
 

@@ -32,16 +32,16 @@ def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
 def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Override, ...]:
     """Return the overrides that (key, text) pairs stand for; raise one `WrongInput` that names every mistake."""
     overrides: dict[str, Override] = {}
-    mistakes: list[str] = []
+    mistakes: list[tuple[str, str]] = []
     for key, text in pairs:
         try:
             if key in overrides:
                 raise WrongInput(f"{key} is given twice; keep one.")
             overrides[key] = (scope, key, canonical(key, text, scope))
         except WrongInput as error:
-            mistakes.append(str(error) if key in str(error) else f"{key}: {error}")
+            mistakes.append((key, str(error) if key in str(error) else f"{key}: {error}"))
     if mistakes:
-        raise WrongInput(" ".join(mistakes))
+        raise WrongInput(" ".join(sentence for _, sentence in mistakes), mistakes[0][0])
     return tuple(overrides.values())
 
 

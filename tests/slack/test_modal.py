@@ -103,6 +103,13 @@ async def test_a_wrong_form_stays_open_and_says_why(workspace, bot):
     assert json.loads(body)["errors"] == {"for": bot.card.title}
 
 
+async def test_an_error_stands_under_the_field_that_is_wrong(workspace, bot):
+    bot.card = Card("'much' is not a number for ceiling.", Tone.ERROR, data={"argument": "ceiling"})
+    blocks = [{"type": "input", "block_id": "for"}, {"type": "input", "block_id": "ceiling"}]
+    _, body = await workspace.submit(submitted("1h", blocks=blocks))
+    assert json.loads(body)["errors"] == {"ceiling": bot.card.title}
+
+
 @pytest.mark.parametrize("metadata", ["", "{", '"x"', "null"])
 async def test_a_modal_of_another_time_is_refused_in_one_sentence(workspace, bot, metadata):
     _, body = await workspace.submit(submitted("1d", private_metadata=metadata))

@@ -245,3 +245,15 @@ async def test_quiet_cards_without_blocks_and_long_ones_draw(open_console):
     console, client = await open_console()
     await console.post("alerts", Card("x" * 3000, blocks=tuple(text("y" * 500) for _ in range(60))), "k")
     assert "y" * 500 in await body(await client.get("/"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "field"), [("ceiling", "ceiling"), ("idle.below", "idle.below"), ("a\r\nX-Y: 1", "aX-Y1"), ("", "")]
+)
+async def test_an_answer_names_the_field_that_is_wrong(open_console, argument, field):
+    async def refuse(request):
+        return Card("That did not work", Tone.ERROR, (text("No."),), {"argument": argument})
+
+    _, client = await open_console(answer=refuse)
+    asked = await client.post("/form", data={"line": "snooze a1"}, headers=SCRIPT)
+    assert asked.headers["X-Trnbot-Field"] == field

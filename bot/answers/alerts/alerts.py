@@ -232,7 +232,7 @@ async def snooze(
     if length is None:
         return snooze_form(target)
     if not timedelta(0) < length <= timedelta(days=30):
-        raise WrongInput("A snooze lasts between 1m and 30d.")
+        raise WrongInput("A snooze lasts between 1m and 30d.", "length" if until is None else "until")
     if not sure and needs_asking(target, length, LONG, ceiling):
         limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
         line = form_line(f"snooze {target.id} {write_duration(length)}", limits)

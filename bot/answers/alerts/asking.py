@@ -32,7 +32,7 @@ def asking_card(alert: Alert, what: str, length: timedelta, line: str, now: date
         quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}. The answer has a button to undo it."),
         Buttons((Button(f"{what} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY),)),
     )
-    return Card(f"{what} for {spoken}? Nothing is muted yet", Tone.WARNING, blocks, {"alert": alert.id})
+    return Card(f"{what} for {spoken}? Nothing is muted yet", Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
 
 
 def _cost(alert: Alert, length: timedelta, ends: datetime) -> Text:

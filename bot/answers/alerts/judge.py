@@ -73,7 +73,7 @@ async def not_an_anomaly(
         alike = [one for one in memory.alerts if one.firing and fits(pattern_of(alert), one)]
         return judgement_form(alert, len(alike), usual)
     if not _SHORTEST <= length <= _LONGEST:
-        raise WrongInput("A judgement lasts between 1h and 180d.")
+        raise WrongInput("A judgement lasts between 1h and 180d.", "length")
     if not sure and needs_asking(alert, length, usual):
         line = f"not-an-anomaly {alert.id} {write_duration(length)}"
         return asking_card(alert, "Mute alerts like it", length, line, request.at)
