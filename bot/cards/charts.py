@@ -44,7 +44,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
         return None
     unit, scale = unit_of(anomaly.metric)
     band = _band(anomaly.usual, scale) if _same_quantity(anomaly) else None
-    name = _name(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
+    name = name_of(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
         kind=ChartKind.LINE,
@@ -106,7 +106,8 @@ def _sum(values: Floats) -> Floats:
     return np.asarray(np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0)), dtype=np.float32)
 
 
-def _name(metric: str) -> str:
+def name_of(metric: str) -> str:
+    """Return the name of a metric as a chart's title has it."""
     names = {
         "neuroncore_utilization_ratio": "NeuronCore utilization",
         "spend_amortised_usd": "Amortised cost",

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.compiling import CompileNote, compile_blocks, compile_data, log_blocks
 from bot.answers.fleet.heat import fleet_heat
+from bot.answers.fleet.spread import Spread, spread_data, spread_texts
 from bot.answers.fleet.unread import gaps, no_nodes, unread
 from bot.cards.card import (
     Align,
@@ -29,18 +29,14 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote
 from bot.cards.tables import folded
-from bot.cards.words import period
 from bot.model.anomaly import NodeState
 from bot.model.counts import counted
 from bot.model.fleet import Cluster, Instance
 from bot.model.money import usd
-from bot.model.placement import Scattered
 from bot.model.price import Price
 from bot.model.reading import Reading
-from bot.model.window import Window
 
 _MOST = 15
-_MOST_JOBS = 3
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -62,16 +58,6 @@ _NODE_COLUMNS = (
     Column("used", Align.RIGHT),
     Column("$/h", Align.RIGHT),
 )
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Hold one scattered job, and the cost of cross-zone traffic within `window`, None where it is not known."""
-
-    job: Scattered
-    usd: Decimal | None = None
-    window: Window | None = None
-    of_cluster: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,21 +90,22 @@ def fleet_card(
     blocks: list[Block] = [*([text(trouble)] if trouble else []), *unread(reading), *compile_blocks(compiles, reading.now)]
     mine = {row.instance.id for row in rows}
     blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
-    blocks += _spread_texts(spread)
-    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows), *_heat(rows, reading)]
+    blocks += spread_texts(spread)
+    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
+    blocks += _heat(rows, reading, cluster)
     blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
     blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
-    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
-    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | _spread_data(spread))
+    data = {"nodes": [node_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
+    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
     """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
     per_hour = _sum(rows)
-    data = {"nodes": [_data(row) for row in rows], "usd_per_hour": per_hour}
+    data = {"nodes": [node_data(row) for row in rows], "usd_per_hour": per_hour}
     if not rows and reading.gaps:
         title = f"No node stands idle{where}, as far as could be read"
         return Card(title, Tone.WARNING, unread(reading), data | {"gaps": gaps(reading)})
@@ -150,7 +137,7 @@ def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
     labels = row.instance.labels
     place = (labels.cluster or "–",) if apart else ()
     price = usd(row.usd_per_hour) if row.price else "?"
-    return (row.instance.id, *place, labels.instance_type, row.state.value, _percent(row.used), price)
+    return (row.instance.id, *place, labels.instance_type, row.state.value, percent(row.used), price)
 
 
 def _eks(cluster: Cluster) -> str:
@@ -208,7 +195,7 @@ def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
         name or "(no cluster)",
         ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
         ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
-        _percent(sum(used) / len(used) if used else None),
+        percent(sum(used) / len(used) if used else None),
         usd(_sum(mine)) if any(row.price for row in mine) else "?",
     )
 
@@ -235,9 +222,14 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     )
 
 
-def _heat(rows: Sequence[NodeRow], reading: Reading) -> list[Block]:
-    chart = fleet_heat(reading.frame("node"), [name for name, _ in _by_cluster(rows)])
+def _heat(rows: Sequence[NodeRow], reading: Reading, cluster: str) -> list[Block]:
+    names = [row.instance.id for row in _least_used(rows)] if cluster else [name for name, _ in _by_cluster(rows)]
+    chart = fleet_heat(reading.frame("node"), names, "instance" if cluster else "cluster")
     return [chart] if chart else []
+
+
+def _least_used(rows: Sequence[NodeRow]) -> list[NodeRow]:
+    return sorted(rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id))
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:
@@ -250,11 +242,13 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     return f"{prices_text} {counted(missing, 'node')} without a known price.".strip() if missing else prices_text
 
 
-def _percent(used: float | None) -> str:
+def percent(used: float | None) -> str:
+    """Write a utilization, or that none was read."""
     return "no reading" if used is None else f"{used * 100:.0f} %"
 
 
-def _data(row: NodeRow) -> dict[str, object]:
+def node_data(row: NodeRow) -> dict[str, object]:
+    """Return a node for scripts."""
     return {
         "instance": row.instance.id,
         "labels": dict(row.instance.labels),
@@ -264,36 +258,3 @@ def _data(row: NodeRow) -> dict[str, object]:
         "price": str(row.price) if row.price else None,
         "basis": row.price.found_by if row.price else None,
     }
-
-
-def _spread_texts(spreads: Sequence[Spread]) -> list[Block]:
-    """Return a sentence for each job, and how many more there are."""
-    texts: list[Block] = [text(_spread_sentence(spread)) for spread in spreads[:_MOST_JOBS]]
-    return texts + (
-        [text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")] if len(spreads) > _MOST_JOBS else []
-    )
-
-
-def _spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
-    """Return the jobs for scripts, {} where there are none."""
-    jobs = [
-        {
-            "cluster": spread.job.cluster,
-            "job": spread.job.job,
-            "zones": dict(spread.job.zones),
-            "cross_zone_usd": spread.usd,
-            "of_cluster": spread.of_cluster,
-        }
-        for spread in spreads
-    ]
-    return {"scattered": jobs} if jobs else {}
-
-
-def _spread_sentence(spread: Spread) -> str:
-    job = spread.job
-    sentence = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
-    sentence += "so its collectives are slower between them. Keep a job in one zone and placement group."
-    if spread.usd is None or spread.window is None:
-        return sentence
-    whose = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
-    return f"{sentence} Cross-zone traffic {whose} cost {usd(spread.usd)} ({period(spread.window)})."

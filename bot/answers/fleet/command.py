@@ -11,7 +11,9 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.compiling import CompileNote
-from bot.answers.fleet.card import NodeRow, Spread, fleet_card, idle_card
+from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
+from bot.answers.fleet.node import node_card
+from bot.answers.fleet.spread import Spread
 from bot.answers.fleet.unread import with_age
 from bot.answers.names import no_cluster
 from bot.answers.registry import Needs, Topic, arg, command
@@ -47,9 +49,15 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
     examples=("fleet", "fleet llama"),
     aliases=("status",),
 )
-async def fleet(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
-    """Summarise the fleet, or list one cluster's nodes."""
+async def fleet(
+    ports: Ports, request: Request, cluster: str = arg("", "only this cluster, or one node with its metrics")
+) -> Card:
+    """Summarise the fleet, list one cluster's nodes, or show one node."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)
+    if node := next((row for row in rows if cluster and row.instance.id == cluster), None):
+        memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+        about = [alert for alert in memory.alerts if alert.firing and cluster in alert.anomaly.things]
+        return with_age(await asyncio.to_thread(node_card, node, about, reading), reading, request.at)
     mine = _of_cluster(rows, cluster, reading)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)

@@ -16,8 +16,8 @@ _DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
 _ROWS = 12
 
 
-def fleet_heat(frame: Frame | None, clusters: Sequence[str]) -> Chart | None:
-    """Return the last 24 hours of up to 12 clusters' mean utilization in percent, None where nothing was read.
+def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster") -> Chart | None:
+    """Return the last 24 hours of the mean utilization of up to 12 clusters, or nodes, in percent; None where nothing was read.
 
     `frame` is that of the nodes; GPU nodes count by their GPUs. An hour is a whole one of UTC, the last up to now.
     """
@@ -27,14 +27,14 @@ def fleet_heat(frame: Frame | None, clusters: Sequence[str]) -> Chart | None:
     hours = _hours([end - cut.step for end in cut.times()])
     starts = sorted(set(hours))
     values = _utilization(cut)
-    rows = {name: _row(values[_of(cut, name)], hours, starts) for name in clusters[:_ROWS]}
+    rows = {name: _row(values[_of(cut, name, label)], hours, starts) for name in names[:_ROWS]}
     rows = {name: row for name, row in rows.items() if any(value is not None for value in row)}
     if not rows:
         return None
     series = tuple(Series(name or "(no cluster)", row, line=f"fleet {quote(name)}" if name else "") for name, row in rows.items())
-    return Chart(
-        ChartKind.HEAT, "Utilization by hour: the stronger, the busier", "%", series, tuple(starts), summary=_summary(rows)
-    )
+    few = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
+    title = f"Utilization by hour{few}: the stronger, the busier"
+    return Chart(ChartKind.HEAT, title, "%", series, tuple(starts), summary=_summary(rows))
 
 
 def _utilization(frame: Frame) -> Floats:
@@ -46,8 +46,8 @@ def _hours(times: Sequence[datetime]) -> list[datetime]:
     return [at.astimezone(UTC).replace(minute=0, second=0, microsecond=0) for at in times]
 
 
-def _of(frame: Frame, cluster: str) -> list[int]:
-    return [i for i, thing in enumerate(frame.things) if thing.cluster == cluster]
+def _of(frame: Frame, name: str, label: str) -> list[int]:
+    return [i for i, thing in enumerate(frame.things) if getattr(thing, label) == name]
 
 
 def _row(values: Floats, hours: Sequence[datetime], starts: Sequence[datetime]) -> tuple[float | None, ...]:
