@@ -235,7 +235,7 @@ def _ends(folder: Path, days: float) -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
         watched = Watched(world, ghosts, Window(start, min(extent.end, start + timedelta(days=days))))
-        result = watch(watched, Path(scratch) / "bill")
+        result = watch(watched, Path(scratch) / "bill", live)
     silent = [alert for alert in result.alerts.values() if alert.cause is Cause.NO_DATA]
     false = [alert for alert in silent if ghosts.ended & set(alert.anomaly.things)]
     late = {name: f"{at:%d %H:%M}" for name, at in ghosts.seen.items()}

@@ -13,7 +13,7 @@ from bot.model.alert import Alert
 from bot.model.reading import Gap
 from bot.model.state import ReplayResult
 from bot.model.window import Window
-from bot.ports import Ports
+from bot.ports import Ports, Prices
 from bot.settings.settings import read_settings
 from bot.watch.replay import replay
 from bot.wiring.source import OpenedSource, memory_stores
@@ -75,10 +75,10 @@ def ports_of(folder: Path, **more: Any) -> Ports:
     return with_parts(made, **more)
 
 
-def watch(watched: Watched, empty: Path) -> ReplayResult:
-    """Return what the watch saw; `empty` is a folder without a bill."""
+def watch(watched: Watched, empty: Path, prices: Prices | None = None) -> ReplayResult:
+    """Return what the watch saw; `empty` is a folder without a bill, the source quotes prices where nobody else does."""
     empty.mkdir(exist_ok=True)
-    return replay(ports_of(empty, source=watched, prices=watched.live), CHANNELS)
+    return replay(ports_of(empty, source=watched, prices=prices or watched.live), CHANNELS)
 
 
 def told(seen: ReplayResult) -> list[tuple[Any, ...]]:
