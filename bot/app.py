@@ -33,6 +33,7 @@ from bot.ports import Ports, State, StateUpdate
 from bot.ports.work import Lane, within
 from bot.watch.deliver import PRESS_S, TICK_S, Aside, Delivery, surface_of
 from bot.watch.health import Health, watch_channels
+from bot.watch.learning import learning
 from bot.watch.mute import mute
 from bot.watch.outbox import Decided, decide
 from bot.watch.tick import TickResult, Watch, drill_targets, notify
@@ -94,6 +95,7 @@ class App:
         await asyncio.to_thread(remember_estimate, as_of(self.ports, now), now, result.reading)
         gaps = tuple(map(str, result.reading.gaps))
         self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
+        self.health.learning = learning(result.reading, self.ports.policy)
         return result
 
     async def _read(self, now: datetime) -> Reading | None:

@@ -74,6 +74,8 @@ class Health:
     usd_per_hour: Decimal = Decimal(0)
     undelivered: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    learning: str = ""
+    """How much of the history that alerts are judged by is known, while that is not all."""
     delays: Mapping[str, Delays] = field(default_factory=dict)
     """What each platform's limits hold up."""
     lanes: Mapping[Lane, LaneLoad] = field(default_factory=lambda: {lane: LaneLoad() for lane in Lane})
@@ -197,6 +199,7 @@ class Health:
         return {
             "ok": self.ok,
             "problem": problem,
+            "learning": self.learning,
             "leading": self.leading,
             "ended": self.ended,
             "ticked_at": self.last_tick,

@@ -11,6 +11,7 @@ from bot.cards.card import Card, Text, Tone, plain
 from bot.errors import Unavailable
 from bot.model.reading import Gap, Reading
 from bot.model.request import Request, User
+from bot.policy.schema import default_policy
 from tests.belonging import MEMBER
 from tests.builders import ports_over
 
@@ -64,11 +65,11 @@ async def test_a_named_account_is_refused_before_metrics_are_paid_for(answer):
 
 
 def test_a_fleet_says_how_much_history_is_known_while_it_is_read():
-    reading = Reading(AT, learning="Learning: 1 of 2 series have their history.")
-    card = with_age(Card("Fleet", Tone.INFO, ()), reading, AT)
+    reading = Reading(AT, learning="The history of 1 of 2 series is read.")
+    card = with_age(Card("Fleet", Tone.INFO, ()), reading, AT, default_policy())
     assert [plain(block.spans) for block in card.blocks] == [reading.learning]
     assert card.data["learning"] == reading.learning
-    assert not with_age(Card("Fleet", Tone.INFO, ()), Reading(AT), AT).blocks
+    assert not with_age(Card("Fleet", Tone.INFO, ()), Reading(AT), AT, default_policy()).blocks
 
 
 def test_more_gaps_than_fit_are_counted():
@@ -79,7 +80,7 @@ def test_more_gaps_than_fit_are_counted():
 @pytest.mark.parametrize(("minutes", "said"), [(0, False), (5, True)])
 def test_a_reading_that_is_older_than_the_question_says_of_when_it_is(minutes, said):
     reading = Reading(AT)
-    card = with_age(fleet_card([], "", reading), reading, AT + timedelta(minutes=minutes))
+    card = with_age(fleet_card([], "", reading), reading, AT + timedelta(minutes=minutes), default_policy())
     last = card.blocks[-1]
     assert isinstance(last, Text)
     assert ("as of 2026-11-20 12:00 UTC" in plain(last.spans)) is said

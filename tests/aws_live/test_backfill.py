@@ -56,7 +56,7 @@ def test_what_fails_is_read_after_all_others():
 
 def test_how_far_it_is_is_said():
     made = backfill(lambda request, deadline: [])
-    assert made.unread() == ("Learning: 0 of 320 series have their history; alerts that need none are told meanwhile.",)
+    assert made.unread() == ("The history of 0 of 320 series is read; alerts that need none are told meanwhile.",)
 
 
 def test_nobody_waits_for_it_and_what_is_under_way_is_pending():

@@ -55,7 +55,7 @@ def test_history_beyond_six_hours_is_read_coarsely_and_keeps_its_levels(world, t
     live.read(now)
     asked = world.standin.cloudwatch.requested
     live.settle(now)
-    assert "Learning: 0 of" in " ".join(live.problems())
+    assert "The history of 0 of" in " ".join(live.problems())
     live.metrics.backfill.join()
     now += timedelta(minutes=5)
     world.now = now

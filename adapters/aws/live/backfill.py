@@ -88,7 +88,7 @@ class Backfill:
         if not left:
             return ()
         done = max(0, self._asked - left)
-        return (f"Learning: {done:,} of {self._asked:,} series have their history; alerts that need none are told meanwhile.",)
+        return (f"The history of {done:,} of {self._asked:,} series is read; alerts that need none are told meanwhile.",)
 
     def _together(self, numbers: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Yield the series of some things at a time."""

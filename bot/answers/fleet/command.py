@@ -63,7 +63,7 @@ async def fleet(
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
     spread = await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at)
     card = await asyncio.to_thread(fleet_card, mine, cluster, reading, spread, notes)
-    return with_age(card, reading, request.at)
+    return with_age(card, reading, request.at, ports.policy)
 
 
 def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
@@ -98,7 +98,7 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
     still = [row for row in _of_cluster(rows, cluster, reading) if row.state in _STILL]
     unread = _host_unread(reading.frame("node"))
     unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
-    return with_age(idle_card(still, cluster, reading, unsure), reading, request.at)
+    return with_age(idle_card(still, cluster, reading, unsure), reading, request.at, ports.policy)
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:

@@ -7,20 +7,22 @@ from datetime import datetime, timedelta
 
 from bot.cards.card import Block, Card, Tone, When, quiet, text
 from bot.model.counts import counted
+from bot.model.policy import Policy
 from bot.model.reading import Reading
+from bot.watch.learning import learning
 
 _MOST_GAPS = 3
 _OLD = timedelta(minutes=1)
 """How much older than the question a reading may be without a word."""
 
 
-def with_age(card: Card, reading: Reading, at: datetime) -> Card:
-    """Say of when the reading is where it is older than the question, and how much history is known while that is read.
+def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card:
+    """Say of when the reading is where it is older than the question, and how much history is known while that is little.
 
     AWS may be asked for minutes, and nobody waits for it.
     """
-    if reading.learning:
-        card = replace(card, blocks=(*card.blocks, quiet(reading.learning)), data={**card.data, "learning": reading.learning})
+    if said := learning(reading, policy):
+        card = replace(card, blocks=(*card.blocks, quiet(said)), data={**card.data, "learning": said})
     if at - reading.now < _OLD:
         return card
     age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
