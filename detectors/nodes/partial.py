@@ -56,7 +56,7 @@ def part_use(view: View) -> PartUse:
 
 
 def _lasting(view: View, rows: Rows) -> PartUse:
-    """Return what `part_use` does, looking at every step of the nodes at `rows` only."""
+    """Return the part use of the nodes at `rows`, looking at every step of theirs."""
     use, every = _no_use(view), slice(None)
     slower = _slower(view, rows, every)
     low = view.at_work[rows] & _apart(view, rows, every) & ~slower
