@@ -63,10 +63,10 @@ class Place:
         is_group = document.get("isGroup")
         return Place(named, kind, tenant, name, is_group if isinstance(is_group, bool) else None)
 
-    def document(self) -> dict[str, Any]:
-        """Return it as every version stores it."""
+    def document(self, tenant: str = "tenantId") -> dict[str, Any]:
+        """Return it as Teams writes it; `tenant` spells the tenant's name."""
         made = {"isGroup": self.is_group, "conversationType": self.kind, "id": self.id, "name": self.name}
-        return _known(made | {_TENANT: self.tenant})
+        return _known(made | {tenant: self.tenant})
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Reference:
 
     def document(self) -> dict[str, Any]:
         """Return it as every version since 0.1.0 stores it: as botbuilder wrote it."""
-        accounts = {"user": self.user.document(), "bot": self.bot.document(), "conversation": self.conversation.document()}
+        accounts = {"user": self.user.document(), "bot": self.bot.document(), "conversation": self.conversation.document(_TENANT)}
         return _known(accounts | {"channelId": self.channel_id, "locale": self.locale, "serviceUrl": self.service_url})
 
     @staticmethod
@@ -131,6 +131,12 @@ class Activity:
         place = replace(self.conversation, id=split_thread(self.conversation.id)[0])
         return Reference(place, self.service_url, self.recipient, self.sender, self.channel_id, self.locale)
 
+    def document(self) -> dict[str, Any]:
+        """Return the part that an SDK's turn takes, as Teams writes it; nobody's words and data are in it."""
+        accounts = {"from": self.sender.document(), "recipient": self.recipient.document()}
+        place = {"conversation": self.conversation.document(), "channelId": self.channel_id, "serviceUrl": self.service_url}
+        return _known({"type": self.type, "id": self.id, "name": self.name} | accounts | place)
+
 
 @dataclass(frozen=True)
 class Message:
@@ -152,13 +158,24 @@ class Delivery:
     replaces: str = ""
     targeted: bool = False
 
+    def document(self) -> dict[str, Any]:
+        """Return the activity as Teams takes it."""
+        there, card = self.reference, self.message.card
+        place = Place(self.conversation, there.conversation.kind, there.conversation.tenant)
+        recipient = there.user.document() | ({TARGETED: True} if self.targeted else {})
+        accounts = {"from": there.bot.document(), "recipient": recipient, "conversation": place.document()}
+        said = {"summary": self.message.summary, "attachments": [{"contentType": CARD, "content": card}] if card else None}
+        where = {"channelId": there.channel_id, "locale": there.locale, "serviceUrl": there.service_url}
+        under = {"id": self.replaces, "replyToId": self.reply_to}
+        return _known({"type": "message" if card else "typing"} | said | accounts | where | under)
+
 
 @dataclass(frozen=True)
 class InvokeAnswer:
     """Hold the answer to a press: the status and the body of the response to its request."""
 
     status: int
-    body: Mapping[str, Any] | None = None
+    body: object = None
 
 
 Handle = Callable[[Activity], Awaitable[InvokeAnswer | None]]

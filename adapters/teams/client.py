@@ -132,7 +132,7 @@ class Connector:
         service_url: str,
         *,
         body: Callable[[Any], dict[str, Any]],
-        made: Callable[..., Any],
+        made: Callable[[str], Any],
     ) -> None:
         self._client = client
         self._service_url = service_url
@@ -162,7 +162,7 @@ class Connector:
         body = self._body(activity)
         if body.get("recipient", {}).get(TARGETED):
             path += "?isTargetedActivity=true"
-        return self._made(id=await self._client.call(method, self._service_url, conversation, path, body))
+        return self._made(await self._client.call(method, self._service_url, conversation, path, body))
 
 
 def _url(service_url: str, path: str) -> str:

@@ -7,6 +7,8 @@ read 2026-11-20.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -52,6 +54,27 @@ PUBLIC = Cloud(
 )
 
 
+_NOT_INSTALLED = (
+    "TRNBOT_TEAMS_SDK=agents needs an extra that is not installed: "
+    "pip install 'trnbot[agents]', or set TRNBOT_TEAMS_SDK=botbuilder."
+)
+
+
+class TeamsSdk(StrEnum):
+    """Name the SDKs of Microsoft's that can carry activities."""
+
+    BOTBUILDER = "botbuilder"
+    AGENTS = "agents"
+
+    @property
+    def installed(self) -> bool:
+        """Return whether its packages are there; botbuilder's always are."""
+        try:
+            return self is TeamsSdk.BOTBUILDER or find_spec("microsoft_agents.hosting.aiohttp") is not None
+        except ModuleNotFoundError:  # of a package above it
+            return False
+
+
 @dataclass(frozen=True)
 class TeamsConfig:
     """Hold the app's identity and the tenants it serves; raise `WrongInput` where it could prove itself to nobody."""
@@ -66,13 +89,16 @@ class TeamsConfig:
     cloud: Cloud = PUBLIC
     answer_timeout_s: float = 8.0
     """How long a press is answered in place; Teams gives up after about 10 s."""
+    sdk: TeamsSdk = TeamsSdk.BOTBUILDER
 
     def __post_init__(self) -> None:
-        """Refuse a missing id or password by the name of its variable."""
+        """Refuse a missing id, password or SDK by the name of its variable."""
         if not self.app_id and not self.development:
             raise WrongInput("MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine.")
         if self.app_id and not self.app_password:
             raise WrongInput("MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.")
+        if not self.sdk.installed:
+            raise WrongInput(_NOT_INSTALLED)
 
     def __repr__(self) -> str:
         """Show no secret."""

@@ -20,6 +20,7 @@ TEXT_MOST = 20_000
 """Characters of a message that are read, markup and all; a line has `LINE_MOST`."""
 _ENTITIES_MOST = 50
 _DEEP = 32
+_CHANNEL = re.compile(r"[\w.-]*")
 _TAG = re.compile(r"</?at\b[^<>]*>", re.IGNORECASE)
 _MARKUP = re.compile(r"<(/?)(p|div|br|span|strong|em|b|i|code|pre)\b[^<>]*>", re.IGNORECASE)
 _DIGITS = re.compile(r"&#x?[0-9a-f]{9,}+;?", re.IGNORECASE)
@@ -41,6 +42,8 @@ def parse_activity(body: bytes) -> Activity:
         raise WrongInput("The activity lacks its type, conversation or recipient.")
     if not activity.sender.id:
         raise WrongInput("The activity names no sender.")
+    if not _CHANNEL.fullmatch(activity.channel_id):
+        raise WrongInput("The activity's channelId is no name.")
     return activity
 
 
@@ -84,8 +87,8 @@ def _mentions(entities: object, bot: str) -> frozenset[str]:
     """Return the texts by which a message mentions the bot itself."""
     mentions = set()
     for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
-        mentioned = mapping_of(entity, "mentioned")
-        if mentioned.get("id") == bot:
+        mentioned = entity.get("mentioned") if isinstance(entity, Mapping) else None
+        if isinstance(mentioned, Mapping) and mentioned.get("id") == bot:
             mentions.add(str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"))
     return frozenset(mentions)
 

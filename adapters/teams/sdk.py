@@ -6,6 +6,7 @@ from typing import Protocol
 
 from adapters.teams.activity import Activity, Delivery, Handle, InvokeAnswer
 from adapters.teams.client import ConnectorClient
+from adapters.teams.config import TeamsSdk
 
 
 class Sdk(Protocol):
@@ -20,8 +21,12 @@ class Sdk(Protocol):
         ...
 
 
-def open_sdk(client: ConnectorClient, app_id: str) -> Sdk:
-    """Return the SDK."""
+def open_sdk(name: TeamsSdk, client: ConnectorClient, app_id: str) -> Sdk:
+    """Return an SDK by its name; it alone is imported."""
+    if name is TeamsSdk.AGENTS:
+        from adapters.teams.sdk_agents import Agents
+
+        return Agents(client, app_id)
     from adapters.teams.sdk_botbuilder import Botbuilder
 
     return Botbuilder(client, app_id)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from botbuilder.core import InvokeResponse, TurnContext
+from botbuilder.core import TurnContext
 from botbuilder.integration.aiohttp import CloudAdapter
-from botbuilder.schema import (
-    Activity,
-    ActivityTypes,
-    Attachment,
-    ChannelAccount,
-    ConversationAccount,
-    ConversationReference,
-    ResourceResponse,
-)
+from botbuilder.schema import Activity, Attachment, ConversationReference, ResourceResponse
 from botframework.connector.auth import AuthenticateRequestResult, BotFrameworkAuthentication, ClaimsIdentity, ConnectorFactory
 
 from adapters.teams import activity as ours
@@ -30,17 +22,15 @@ class Botbuilder:
         self._adapter = CloudAdapter(self._authentication)
 
     async def take(self, activity: ours.Activity, handle: ours.Handle) -> ours.InvokeAnswer | None:
-        """Let an activity be handled in a turn, and return the answer to a press."""
+        """Let an activity be handled in a turn, and return the answer to a press, which the turn need not copy."""
+        answers: list[ours.InvokeAnswer | None] = []
 
-        async def turn(context: TurnContext) -> None:
-            answer = await handle(activity)
-            if answer is not None:
-                response = InvokeResponse(status=answer.status, body=answer.body)
-                await context.send_activity(Activity(type=ActivityTypes.invoke_response, value=response))
+        async def turn(_: TurnContext) -> None:
+            answers.append(await handle(activity))
 
-        trusted = self._authentication.trust(self._adapter.create_claims_identity(self._app_id))
-        result = await self._adapter.process_activity(trusted, _incoming(activity), turn)
-        return None if result is None else ours.InvokeAnswer(int(result.status), result.body)
+        verified = self._authentication.trust(self._adapter.create_claims_identity(self._app_id))
+        await self._adapter.process_activity(verified, Activity().deserialize(activity.document()), turn)
+        return answers[0]
 
     async def send(self, delivery: ours.Delivery) -> str:
         """Send or replace a message and return its id."""
@@ -53,7 +43,9 @@ class Botbuilder:
             else:
                 made[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
 
-        await self._adapter.continue_conversation(_reference(delivery.reference), turn, self._app_id)
+        await self._adapter.continue_conversation(
+            ConversationReference().deserialize(delivery.reference.document()), turn, self._app_id
+        )
         return made[0]
 
 
@@ -65,7 +57,7 @@ class _Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships n
 
     async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002  # botbuilder passes both
         """Return a connector."""
-        return Connector(self._client, service_url, body=_body, made=ResourceResponse)
+        return Connector(self._client, service_url, body=_body, made=_made)
 
 
 class _Verified(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder ships no types
@@ -102,71 +94,28 @@ class _Verified(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder
         return None
 
 
-def _incoming(activity: ours.Activity) -> Activity:
-    """Return the part of an activity that a turn takes."""
-    return Activity(
-        type=activity.type,
-        id=activity.id or None,
-        name=activity.name or None,
-        channel_id=activity.channel_id or None,
-        service_url=activity.service_url,
-        from_property=_account(activity.sender),
-        recipient=_account(activity.recipient),
-        conversation=_place(activity.conversation),
-    )
-
-
 def _outgoing(delivery: ours.Delivery) -> Activity:
-    message, there = delivery.message, delivery.reference
-    place = ConversationAccount(
-        id=delivery.conversation,
-        conversation_type=there.conversation.kind or None,
-        tenant_id=there.conversation.tenant or None,
-    )
-    made = Activity(
-        type=ActivityTypes.message if message.card is not None else ActivityTypes.typing,
-        id=delivery.replaces or None,
-        summary=message.summary or None,
-        attachments=[Attachment(content_type=ours.CARD, content=message.card)] if message.card is not None else None,
-        reply_to_id=delivery.reply_to or None,
-        channel_id=there.channel_id or None,
-        locale=there.locale or None,
-        service_url=there.service_url,
-        from_property=_account(there.bot),
-        recipient=_account(there.user),
-        conversation=place,
-    )
-    made.additional_properties = {ours.TARGETED: True} if delivery.targeted else {}
+    """Return a message in botbuilder's types, its card as it is."""
+    document = delivery.document()
+    attachments = document.pop("attachments", ())
+    made = Activity().deserialize(document)
+    made.attachments = [Attachment(content_type=one["contentType"], content=one["content"]) for one in attachments] or None
     return made
 
 
+def _made(message: str) -> ResourceResponse:
+    return ResourceResponse(id=message)
+
+
 def _body(activity: Activity) -> dict[str, Any]:
-    """Return an activity as the service takes it; botbuilder's models know no mark of one recipient, and misspell the tenant."""
+    """Return an activity as the service takes it, with the names that botbuilder's models lack: `isTargeted`, `tenantId`.
+
+    Its card goes as it came: botbuilder takes 60 ms to copy one of 70 kB, in which nothing else runs.
+    """
+    cards, activity.attachments = activity.attachments, None
     body: dict[str, Any] = activity.serialize()
-    tenant = body["conversation"].pop("tenantID", "")
-    body["conversation"] |= {"tenantId": tenant} if tenant else {}
-    body.get("recipient", {}).update(activity.additional_properties)
+    if cards:
+        body["attachments"] = [{"contentType": one.content_type, "content": one.content} for one in cards]
+    for part, read in (("recipient", activity.recipient), ("conversation", activity.conversation)):
+        body[part] = body.get(part, {}) | dict((read and read.additional_properties) or {})
     return body
-
-
-def _reference(reference: ours.Reference) -> ConversationReference:
-    return ConversationReference(
-        user=_account(reference.user),
-        bot=_account(reference.bot),
-        conversation=_place(reference.conversation),
-        channel_id=reference.channel_id or None,
-        locale=reference.locale or None,
-        service_url=reference.service_url,
-    )
-
-
-def _account(account: ours.Account) -> ChannelAccount:
-    return ChannelAccount(
-        id=account.id, name=account.name or None, aad_object_id=account.entra or None, role=account.role or None
-    )
-
-
-def _place(place: ours.Place) -> ConversationAccount:
-    return ConversationAccount(
-        id=place.id, conversation_type=place.kind or None, tenant_id=place.tenant or None, is_group=place.is_group
-    )

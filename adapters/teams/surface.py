@@ -39,7 +39,7 @@ class TeamsSurface:
         self._owners = Owners(config.cloud.graph, _graph_credentials(config), self._conversations.people)
         tenants = Tenants(config.served_tenants, ports.keys, tell)
         belongings = Belongings(self._conversations, tenants, self._client, signed=bool(config.app_id))
-        sdk = open_sdk(self._client, config.app_id)
+        sdk = open_sdk(config.sdk, self._client, config.app_id)
         self._sender = Sender(sdk)
         self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
         seen = Deduplicator(ports.keys, "teams.seen")

@@ -23,6 +23,7 @@ from bot.settings.readers import (
     source,
     speed,
     switch,
+    teams_sdk,
     usd,
     web_address,
     words,
@@ -266,5 +267,12 @@ KEYS: tuple[SettingKey, ...] = (
         "0",
         "1 = allow an empty app id on a loopback host, for the Playground",
         switch,
+    ),
+    SettingKey(
+        "teams.sdk",
+        "TRNBOT_TEAMS_SDK",
+        "botbuilder",
+        "botbuilder, or agents = the Microsoft 365 Agents SDK (the extra trnbot[agents])",
+        teams_sdk,
     ),
 )

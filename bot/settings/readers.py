@@ -12,6 +12,7 @@ from bot.model.metric_names import UNITS, Meaning, MetricsSurface
 from bot.model.reading import NODE_METRICS
 
 SOURCES = "aws, recording:DIR or simulator:SEED"
+TEAMS_SDKS = ("botbuilder", "agents")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -48,6 +49,13 @@ def source(text: str) -> str:
     kind, _, rest = text.partition(":")
     if text and text != "aws" and not (kind in ("recording", "simulator") and rest):
         raise WrongInput(f"'{text}' is not a source{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}.")
+    return text
+
+
+def teams_sdk(text: str) -> str:
+    """Read which SDK serves Teams; raise `WrongInput` for another word."""
+    if text not in TEAMS_SDKS:
+        raise WrongInput(f"'{text}' is neither {' nor '.join(TEAMS_SDKS)}{nearest(text, TEAMS_SDKS, most=0)}.")
     return text
 
 

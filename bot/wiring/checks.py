@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, WrongInput
 from bot.model.counts import counted
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
 from bot.settings.settings import Settings
+from bot.wiring.surfaces import teams_config
 
 if TYPE_CHECKING:
     from bot.wiring.source import OpenedSource
@@ -102,6 +103,10 @@ def _teams(settings: Settings) -> Check:
     if not settings.teams:
         remedy = "Register a bot, set MicrosoftAppId and MicrosoftAppPassword, and upload the package of 'trnbot manifest'."
         return Check("Teams", False, "not set up", remedy)
+    try:
+        teams_config(settings)
+    except WrongInput as error:
+        return Check("Teams", False, "set up, but cannot start", str(error))
     how = "development: unsigned, this machine only" if settings["teams.development"] else "Teams must reach /api/messages"
     return Check("Teams", True, f"{how}; there is no outbound-only mode, so production needs a public https address")
 

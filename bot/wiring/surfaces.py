@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from adapters.slack.config import SlackConfig
-from adapters.teams.config import TeamsConfig
+from adapters.teams.config import TeamsConfig, TeamsSdk
 from bot.answers.all import ANSWERS
 from bot.answers.registry import commands_by_name
 from bot.model.delays import Delays
@@ -60,6 +60,7 @@ def teams_config(settings: Settings) -> TeamsConfig:
         tenant_id=settings.text("teams.tenant_id"),
         development=settings["teams.development"],
         tenants=tuple(settings["teams.tenants"]),
+        sdk=TeamsSdk(settings["teams.sdk"]),
     )
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from adapters.charts.png import draw
 from adapters.store.memory import MemoryStore
-from adapters.teams.config import TeamsConfig
+from adapters.teams.config import TeamsConfig, TeamsSdk
 from adapters.teams.manifest import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
@@ -125,12 +125,12 @@ async def nobody(_: str) -> None:
     """Tell no admin: nobody strange writes here."""
 
 
-@pytest.fixture
-async def client(browser: Any) -> AsyncIterator[Client]:
+@pytest.fixture(params=list(TeamsSdk))
+async def client(browser: Any, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     shelf = Shelf()
     hints = [CommandHint("cost", "What Trainium costs.", "cost 7d by team")]
     ports = ChatPorts(answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints, effect_of)
-    surface = TeamsSurface(TeamsConfig(development=True), ports, nobody)
+    surface = TeamsSurface(TeamsConfig(development=True, sdk=request.param), ports, nobody)
     app = web.Application()
     app.add_routes(surface.routes())
     runner = web.AppRunner(app, shutdown_timeout=0.1)

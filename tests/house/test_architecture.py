@@ -36,7 +36,7 @@ SDK = {
     "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
     "slack": {"slack_bolt", "slack_sdk", "aiohttp", "yaml"},
     "store": {"sqlalchemy", "alembic", "psycopg", "cryptography"},
-    "teams": {"botbuilder", "botframework", "aiohttp", "jwt", "cryptography", "numpy"},
+    "teams": {"botbuilder", "botframework", "microsoft_agents", "aiohttp", "jwt", "cryptography", "numpy"},
     "terminal": set(),
     "web": {"aiohttp", "jinja2", "markupsafe"},
 }
@@ -101,9 +101,9 @@ def test_imports_keep_to_the_table(path: Path) -> None:
 
 def test_microsofts_sdks_are_imported_behind_their_seam_alone() -> None:
     """Whoever replaces one touches its file and nothing else."""
-    sdks = {"botbuilder", "botframework", "msrest"}
+    sdks = {"botbuilder", "botframework", "msrest", "microsoft_agents"}
     importers = [module(path) for path in SOURCES if sdks & {name.partition(".")[0] for name in imports(path)}]
-    assert importers == ["adapters.teams.sdk_botbuilder"]
+    assert importers == ["adapters.teams.sdk_agents", "adapters.teams.sdk_botbuilder"]
 
 
 BOT = [p for p in SOURCES if p.is_relative_to(ROOT / "bot") and not within(module(p), "bot.wiring", "bot.__main__")]

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from adapters.store.memory import MemoryStore
-from adapters.teams.config import TeamsConfig
+from adapters.teams.config import TeamsConfig, TeamsSdk
 from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
 from bot.answers.line import effect_of
@@ -187,8 +187,14 @@ async def told(request: Request) -> Card:
 NewBot = Callable[..., Awaitable[Bot]]
 
 
+@pytest.fixture(params=list(TeamsSdk))
+def sdk(request: pytest.FixtureRequest) -> TeamsSdk:
+    """Do each test by both of Microsoft's SDKs."""
+    return TeamsSdk(request.param)
+
+
 @pytest.fixture
-async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
+async def new_bot(connector: Connector, serve: Serve, sdk: TeamsSdk) -> AsyncIterator[NewBot]:
     """Start a surface; in development unless told otherwise."""
     bots: list[Bot] = []
 
@@ -206,7 +212,7 @@ async def new_bot(connector: Connector, serve: Serve) -> AsyncIterator[NewBot]:
 
         hints, draw = settings.pop("hints", HINTS), settings.pop("draw", lambda _: b"\x89PNG")
         ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints, effect_of)
-        surface = TeamsSurface(TeamsConfig(**({"development": True} | settings)), ports, tell)
+        surface = TeamsSurface(TeamsConfig(**({"development": True, "sdk": sdk} | settings)), ports, tell)
         url = await serve(surface.routes())
         bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf, heard))
         return bots[-1]
