@@ -66,10 +66,17 @@ def test_build_tools_are_not_locked_beside_the_bot():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     tools = {re.split(r"[<>=\[]", each)[0] for each in groups["build"]}
     assert tools <= locked("requirements-build.lock")
-    assert not tools & locked("requirements.lock")
+    assert not tools & (locked("requirements.lock") | locked("requirements-agents.lock"))
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock", "requirements-dev.lock"])
+def test_the_extra_of_teams_is_locked_beside_the_bot_only_where_it_is_asked_for():
+    added = locked("requirements-agents.lock") - locked("requirements.lock")
+    assert "microsoft-agents-hosting-aiohttp" in added
+    assert locked("requirements.lock") < locked("requirements-agents.lock") < locked("requirements-dev.lock")
+    assert added.isdisjoint({"openai", "azure-identity", "msal"})
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-agents.lock", "requirements-build.lock", "requirements-dev.lock"])
 def test_every_pin_has_hashes_and_no_address(lock):
     text = (ROOT / lock).read_text()
     assert "://" not in text
