@@ -183,7 +183,7 @@ Handle = Callable[[Activity], Awaitable[InvokeAnswer | None]]
 
 
 def text_of(document: Mapping[str, Any], name: str) -> str:
-    """Return a text of a document, "" where it has none; raise `TypeError` for what is no text."""
+    """Return a text of a document, "" where it has none; raise `TypeError` for another thing."""
     value = document.get(name)
     if value is None:
         return ""
@@ -193,7 +193,7 @@ def text_of(document: Mapping[str, Any], name: str) -> str:
 
 
 def mapping_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a part of a document, an empty one where it has none; raise `TypeError` for what is no mapping."""
+    """Return a part of a document, an empty one where it has none; raise `TypeError` for another thing."""
     value = document.get(name)
     if value is None:
         return {}
@@ -203,5 +203,5 @@ def mapping_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _known(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document without what is not known."""
+    """Return a document without its empty parts."""
     return {name: value for name, value in document.items() if value not in ("", None, {})}

@@ -32,7 +32,7 @@ _CHANNEL = "msteams"
 
 @dataclass(frozen=True)
 class Token:
-    """Hold what a valid token says; `service_url` is None where nobody signs, as in development without an app id."""
+    """Hold the claims of a valid token; `service_url` is None where nobody signs, as in development without an app id."""
 
     claims: Mapping[str, Any]
     service_url: str | None = None

@@ -53,7 +53,10 @@ class ConnectorClient:
         """Open the chat of the bot with a person and return its id, the same whenever it is asked; raise `Unavailable`."""
         body = {"bot": {"id": bot}, "members": [{"id": user}], "isGroup": False, "tenantId": tenant}
         body |= {"channelData": {"tenant": {"id": tenant}}}
-        return await self._request("POST", service_url, "", user, body)
+        opened = await self._request("POST", service_url, "", user, body)
+        if not opened:
+            raise Unavailable("Teams did not name the chat that it opened.")
+        return opened
 
     async def _request(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
         """Call the connector until it takes it, as often and as late as it asks for; return the id it answers."""

@@ -48,7 +48,7 @@ def parse_activity(body: bytes) -> Activity:
 
 
 def _activity(body: Mapping[str, Any]) -> Activity:
-    """Return the activity of a document; raise `TypeError` or `AttributeError` for what is none."""
+    """Return the activity of a document; raise `TypeError` or `AttributeError` for anything else."""
     tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
     bot = Account.of(recipient)
     return Activity(

@@ -54,7 +54,7 @@ class Connector:
 
     async def open(self, request: web.Request) -> web.Response:
         self.opened.append(await request.json())
-        return web.json_response({"id": "a:opened"}, status=201)
+        return self.answers.pop(0) if self.answers else web.json_response({"id": "a:opened"}, status=201)
 
     async def member(self, request: web.Request) -> web.Response:
         user = request.match_info["user"]

@@ -187,6 +187,14 @@ async def test_a_route_to_a_person_opens_their_chat_once_for_every_process(met: 
     ]
 
 
+async def test_a_chat_that_teams_opens_without_naming_it_is_not_kept(met: Any, connector: Any) -> None:
+    connector.answers.append(web.json_response({}))
+    with pytest.raises(Unavailable, match="did not name the chat"):
+        await met.surface.post("29:kim", ALERT, "k")
+    assert met.shelf.get("teams.people", "29:kim") is None
+    assert connector.calls == []
+
+
 async def test_a_person_is_not_reached_before_teams_introduced_anybody(bot: Any) -> None:
     with pytest.raises(Unavailable, match="say hello to the bot there once"):
         await bot.surface.post("29:kim", ALERT, "k")
