@@ -34,7 +34,7 @@ class _BadRequest(Exception):
 
 
 class ActivityReceiver:
-    """Answer the one route that Teams calls, and pass on to the listener."""
+    """Answer the one route that Teams calls, and hand genuine activities to the listener."""
 
     def __init__(self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, sdk: Sdk) -> None:
         self._config, self._tenants = config, tenants

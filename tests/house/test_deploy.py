@@ -76,7 +76,9 @@ def test_the_extra_of_teams_is_locked_beside_the_bot_only_where_it_is_asked_for(
     assert added.isdisjoint({"openai", "azure-identity", "msal"})
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-agents.lock", "requirements-build.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.lock", "requirements-agents.lock", "requirements-build.lock", "requirements-dev.lock"]
+)
 def test_every_pin_has_hashes_and_no_address(lock):
     text = (ROOT / lock).read_text()
     assert "://" not in text
