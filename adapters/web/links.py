@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-_OWN = {"alerts": "/alerts", "fleet": "/fleet", "cost": "/cost", "savings": "/saved", "idle": "/fleet", "help": "/help"}
+_OWN = {
+    **{"alerts": "/alerts", "fleet": "/fleet", "idle": "/fleet", "cost": "/cost", "savings": "/saved", "help": "/help"},
+    **dict.fromkeys(("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"),
+}
 """The pages that show more than one line's answer, by the line's first word."""
 _ALERT = re.compile(r"alert ([\w-]+)\Z")
 

@@ -18,6 +18,7 @@ from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import address, page_of
 from adapters.web.messages import Messages
+from adapters.web.story import story
 from adapters.web.strip import LINES, SharedStrip, WasteStrip, retold, standing
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import form_line, quote
@@ -38,6 +39,18 @@ LATER = "<!-- the answer -->"
 """Stands in a page where what depends on the answer begins."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
+SETTINGS = (
+    ("Policy", "config show"),
+    ("Change", "config"),
+    ("History", "config history"),
+    ("Routes and owners", "routes"),
+    ("Silences", "silences"),
+    ("Judgements", "feedback"),
+    ("Health", "doctor"),
+    ("Watch", "self"),
+    ("About", "about"),
+)
+"""Words and line of each part of the settings."""
 WOULD = {
     Effect.READS: "reads and changes nothing",
     Effect.WORKS: "changes nothing and may work for long",
@@ -70,6 +83,7 @@ class Views:
         "/cost": Rail("Cost", "cost", "cost 7d by team", heading="Money"),
         "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
         "/ask": Rail("Ask", "ask", heading="More"),
+        "/settings": Rail("Settings", "settings", "config show", SETTINGS),
         "/help": Rail("Help", "help", "help"),
     }
     """The pages of the rail beside the channel, by path."""
@@ -107,8 +121,14 @@ class Views:
         return await self._show_line(request, rail, line)
 
     async def alert(self, request: web.Request) -> web.StreamResponse:
-        """Show one alert."""
-        return await self._show_answer(request, "Alert", f"alert {quote(request.match_info['id'])}")
+        """Show one alert, and what was seen, said and decided of it."""
+        line, told = (f"{word} {quote(request.match_info['id'])}" for word in ("alert", "timeline"))
+        begun = await self._begin(request, "Alert", line)
+        card, timeline = [await self._answer(each, "", Manner.VIEWED) for each in (line, told)]
+        moments = story(timeline, await self._messages.shown(CHANNEL))
+        return await _finish(
+            begun, self._page("alert.html", request, name="Alert", line=line, told=told, it=card, more=(), moments=moments)
+        )
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
         """Show the answer of any line."""
@@ -173,10 +193,7 @@ class Views:
         offered = [*rows, *(other for _, other in more), *offered_by(controls)]
         shown = {"name": name, "line": line, "it": undoubled(card, offered), "more": more, "controls": controls}
         whole = self._page("cost.html" if controls else "line.html", request, facts, **shown)
-        if begun is None:
-            return whole
-        await begun.write(str(whole.text).partition(LATER)[2].encode())
-        return begun
+        return whole if begun is None else await _finish(begun, whole)
 
     async def _begin(self, request: web.Request, name: str, line: str) -> web.StreamResponse:
         """Send a page's frame and heading, so that it stands before the answer is known."""
@@ -253,6 +270,12 @@ def _line(words: str) -> str:
     if len(line) > _LONGEST:
         raise web.HTTPBadRequest(text=f"The line is longer than {_LONGEST} characters; shorten it.\n")
     return line
+
+
+async def _finish(begun: web.StreamResponse, whole: web.Response) -> web.StreamResponse:
+    """Send what of a page depends on its answer after the frame that was begun."""
+    await begun.write(str(whole.text).partition(LATER)[2].encode())
+    return begun
 
 
 def _flag(holds: bool) -> str:

@@ -30,7 +30,7 @@ from bot.wiring.environment import settings_of, terminal_user
 assert ANSWERS
 pytestmark = pytest.mark.timeout(1800)
 FORMULAS = Formulas(load_knowledge().figures())
-NAMES_WHAT_IS_NOT_THERE = 14
+NAMES_WHAT_IS_NOT_THERE = 15
 """How many examples at most name an alert, a run, a team or a file of another account."""
 ANSWERED_AGAIN: frozenset[tuple[str, str]] = frozenset()
 """The command and the name of each number of the demo that is answered again; docs/money.md says why."""

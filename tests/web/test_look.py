@@ -4,6 +4,7 @@ import asyncio
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from html import unescape
 
 import pytest
@@ -164,3 +165,36 @@ async def test_a_slow_answer_leaves_the_frame_of_its_page_at_once(open_console):
     rest = await response.content.read()
     assert b"told at last" in rest
     assert (begun + rest).count(b"<body") == 1
+
+
+async def test_an_alert_tells_its_story_and_what_this_console_said(open_console):
+    at = samples.NOW
+
+    async def answer(request):
+        if request.line.startswith("timeline"):
+            said = [
+                ("seen", "Began on 64 nodes", ""),
+                ("said", "Sent to web:alerts", "trnbot"),
+                ("decided", "Acknowledged", "dana"),
+            ]
+            events = [{"at": at, "kind": kind, "words": words, "by": by} for kind, words, by in said]
+            return Card("Timeline", data={"id": "a1", "events": events})
+        return samples.alert_card()
+
+    console, client = await open_console(answer=answer)
+    waste = {"per_hour": Decimal(1), "so_far": Decimal(2)}
+    posted = await console.post("alerts", Card("FIRING", data={"id": "a1", "waste_usd": waste}), "k")
+    await console.reply("alerts", posted, Card("Worse: $669 an hour now"), "r")
+    page = await (await client.get("/alert/a1")).text()
+    story = page[page.index('class="story"') :]
+    assert [words for words in ("Began on 64", "Sent to this console", "Worse: $669", "Acknowledged") if words not in story] == []
+    assert "Sent to web:alerts" not in story
+    assert f'href="/#{posted}"' in story
+
+
+async def test_settings_are_a_page_of_the_rail(open_console):
+    _, client = await open_console()
+    page = await (await client.get("/settings")).text()
+    assert re.findall(r'<a href="/settings" aria-current="page">', page)
+    for line in ("config history", "routes", "silences", "doctor"):
+        assert f'href="{address(line)}"' in page

@@ -100,7 +100,7 @@ async def test_alert_id_is_one_word_of_the_line(open_console):
 
     _, client = await open_console(answer=answer)
     await client.get("/alert/a1%20%22x%3Dy")
-    assert lines == ['alert "a1 \\"x=y"']
+    assert lines == ['alert "a1 \\"x=y"', 'timeline "a1 \\"x=y"']
 
 
 @pytest.mark.parametrize("line", ["/trn cost 7d by team", "trn cost 7d by team", "  cost 7d by team "])

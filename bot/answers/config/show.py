@@ -26,6 +26,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
+from bot.cards.tables import folded
 from bot.errors import WrongInput, nearest
 from bot.model.labels import Labels
 from bot.model.policy import Policy
@@ -44,11 +45,12 @@ _LABEL = 140
 def config_card(settings: Sequence[Setting], policy: Policy, rule: str, scope: Labels, newest: Version | None) -> Card:
     """List settings with their values; those that differ from the default say so."""
     columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
-    rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings[:_MOST])
-    rest = f"and {len(settings) - _MOST} more; name a rule: config show idle" if len(settings) > _MOST else ""
+    rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings)
+    lines = tuple(_typed("config", _rule(s.key), scope) for s in settings)
+    table = folded(Table(columns, rows, lines=lines), _MOST, f"and {len(settings) - _MOST} more; name a rule: config show idle")
     keys_by_source = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
     sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in keys_by_source.items())
-    blocks: list[Block] = [Table(columns, rows, rest=rest), truth(newest)]
+    blocks: list[Block] = [table, truth(newest)]
     blocks += [quiet(f"Sources: {sources}")] if sources else []
     blocks.append(Buttons((Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)))
     data = {"settings": {s.key: s.show(policy.values[s.key]) for s in settings}}

@@ -57,7 +57,7 @@ async def fleet(
     if node := next((row for row in rows if cluster and row.instance.id == cluster), None):
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
         about = [alert for alert in memory.alerts if alert.firing and cluster in alert.anomaly.things]
-        return with_age(await asyncio.to_thread(node_card, node, about, reading), reading, request.at)
+        return with_age(await asyncio.to_thread(node_card, node, about, reading), reading, request.at, ports.policy)
     mine = _of_cluster(rows, cluster, reading)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
