@@ -17,13 +17,13 @@ from bot.answers.registry import Needs
 from bot.answers.turns import Turns
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import worth
-from bot.cards.card import Card, Tone, text
+from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
 from bot.cards.share import LONGEST_SHARED, with_share
 from bot.cards.thread import thread_line
 from bot.costs.asof import as_of
 from bot.costs.reconcile import remember_estimate
-from bot.errors import TrnbotError, WrongInput
+from bot.errors import NotAllowed, TrnbotError, WrongInput
 from bot.model.alert import Notification, leading
 from bot.model.reading import Reading
 from bot.model.request import Effect, Manner, Request, Role
@@ -129,6 +129,8 @@ class App:
             return (await self._plain.answer(request, self._taken))[1]
         except Unsure as unsure:
             return unsure.card
+        except NotAllowed as error:
+            return error_card(str(error), advice=(" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else ())
         except WrongInput as error:
             return error_card(str(error), error.argument)
         except TrnbotError as error:
@@ -268,10 +270,10 @@ def equal_of(request: Request) -> Hashable | None:
     return read.text, request.surface, request.channel, request.belonging, request.manner
 
 
-def error_card(sentence: str, argument: str = "") -> Card:
-    """Return the card of a mistake, in one sentence; its data names the argument that is wrong, if one is."""
+def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -> Card:
+    """Return the card of a mistake in one sentence, and advice where there is some; its data names the argument that is wrong."""
     data = {"error": sentence, **({"argument": argument} if argument else {})}
-    return Card("That did not work", Tone.ERROR, (text(sentence),), data)
+    return Card("That did not work", Tone.ERROR, (text(sentence, *advice),), data)
 
 
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:

@@ -38,7 +38,11 @@ class WrongInput(TrnbotError):
 
 
 class NotAllowed(WrongInput):
-    """Refuse a person who may not do this, naming who may."""
+    """Refuse a person who may not do this; `admin` is the address of one who may, where the person can reach one."""
+
+    def __init__(self, sentence: str = "", admin: str = "") -> None:
+        super().__init__(sentence)
+        self.admin = admin
 
 
 class Unavailable(TrnbotError):

@@ -29,9 +29,9 @@ class ChartUploader:
     def __init__(self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace) -> None:
         self._client, self._draw, self._documents, self._pace = client, draw, documents, pace
 
-    async def upload(self, card: Card, key: str = "") -> dict[int, str]:
-        """Return Slack's file id for each chart of the card; a chart that could not be uploaded is missing."""
-        charts = chart_places(card)
+    async def upload(self, card: Card, key: str = "", *, native: bool = False) -> dict[int, str]:
+        """Return Slack's file id for each chart that needs a picture; one that could not be uploaded is missing."""
+        charts = chart_places(card, native=native)
         if not charts:
             await self._forget(key)
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from adapters.slack import markup
@@ -27,6 +27,7 @@ from adapters.slack.limits import (
     fit,
 )
 from adapters.slack.markup import Json, context, mrkdwn_object, plain_text, section
+from adapters.slack.native import TABLES, native_charts, table_block
 from adapters.slack.tables import table_text
 from bot.cards.card import (
     Block,
@@ -75,6 +76,8 @@ class Around:
     line: str = ""
     images: Mapping[int, str] = field(default_factory=dict)
     """Slack's file id by the chart's place among the card's charts."""
+    native: bool = False
+    """Whether Slack's own tables and charts are drawn, where they say all that ours say."""
 
 
 def message(card: Card, around: Around | None = None) -> MessageBody:
@@ -103,40 +106,59 @@ def fallback(card: Card) -> str:
     return markup.escape(markup.cut(words, FALLBACK))
 
 
-def chart_places(card: Card) -> dict[int, Chart]:
-    """Return the card's charts by their place among its charts."""
-    return dict(enumerate(block for block in card.blocks if isinstance(block, Chart)))
+def chart_places(card: Card, *, native: bool = False) -> dict[int, Chart]:
+    """Return the charts that need a picture, by their place among the card's charts."""
+    drawn = native_charts(card) if native else {}
+    charts = enumerate(block for block in card.blocks if isinstance(block, Chart))
+    return {place: chart for place, chart in charts if place not in drawn}
 
 
 def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next((block for block in card.blocks if isinstance(block, Text)), None)
-    charts, actions = itertools.count(), itertools.count()
+    drawer = _Drawer(around, native_charts(card) if around.native else {}, TABLES if around.native else 0)
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
-        for n, drawn in enumerate(_draw(block, around, charts, actions)):
+        for n, drawn in enumerate(drawer.draw(block)):
             yield SizeUnit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
 
 
-def _draw(block: Block, around: Around, charts: Iterator[int], actions: Iterator[int]) -> list[Json]:
-    """Return one card block as Slack blocks: the one place where each kind is drawn."""
-    match block:
-        case Text():
-            return _text(block)
-        case Facts():
-            return _facts(block)
-        case Table():
-            return _table(block)
-        case Chart():
-            return _chart(block, around.images.get(next(charts), ""))
-        case Buttons():
-            return _buttons(block, actions)
-        case Form():
-            opener = Button(block.title, around.line or block.line, ButtonStyle.PRIMARY, opens=True)
-            return _buttons(Buttons((opener,)), actions)
-        case _:
-            assert_never(block)
+@dataclass
+class _Drawer:
+    """Draw the blocks of one card in their order, counting what Slack wants counted."""
+
+    around: Around
+    native: Mapping[int, Json]
+    tables: int
+    """Tables that may yet be Slack's own."""
+    charts: Iterator[int] = field(default_factory=itertools.count)
+    actions: Iterator[int] = field(default_factory=itertools.count)
+
+    def draw(self, block: Block) -> list[Json]:
+        """Return one card block as Slack blocks: the one place where each kind is drawn."""
+        match block:
+            case Text():
+                return _text(block)
+            case Facts():
+                return _facts(block)
+            case Table():
+                return self._table(block)
+            case Chart():
+                place = next(self.charts)
+                return _chart(block, self.around.images.get(place, ""), self.native.get(place))
+            case Buttons():
+                return _buttons(block, self.actions)
+            case Form():
+                opener = Button(block.title, self.around.line or block.line, ButtonStyle.PRIMARY, opens=True)
+                return _buttons(Buttons((opener,)), self.actions)
+            case _:
+                assert_never(block)
+
+    def _table(self, block: Table) -> list[Json]:
+        native = table_block(block) if self.tables else None
+        self.tables -= native is not None
+        return _native_table(block, *native) if native else _table(block)
 
 
 def _title(card: Card) -> list[Json]:
@@ -183,14 +205,26 @@ def _fact(name: str, value: str) -> str:
 
 
 def _table(block: Table) -> list[Json]:
-    drawn = [section(table_text(block, SECTION))] if block.columns else []
-    if block.rest:
-        drawn.append(context(markup.chunks((block.rest,), FIELD)[:1]))
-    return [one for one in drawn if one.get("elements") != []]
+    return [*([section(table_text(block, SECTION))] if block.columns else []), *_notes(block.rest)]
 
 
-def _chart(block: Chart, file: str) -> list[Json]:
+def _native_table(block: Table, drawn: Json, rows: int) -> list[Json]:
+    """Return Slack's own table, its total below, where no sorting moves it, and what it leaves out."""
+    total = replace(block, rows=(), caption="", rest="")
+    left = len(block.rows) - rows
+    notes = [f"and {left:,} more rows" if left else "", block.rest]
+    return [drawn, *([section(table_text(total, SECTION))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
+
+
+def _notes(words: str) -> list[Json]:
+    texts = markup.chunks((words,), FIELD)[:1] if words else []
+    return [context(texts)] if texts else []
+
+
+def _chart(block: Chart, file: str, native: Json | None = None) -> list[Json]:
     title, summary = markup.one_line(block.title), markup.one_line(block.summary)
+    if native:
+        return [native, *_notes(summary)]
     if not file:
         spans = (Strong(title), " " if title else "", summary)
         return [context([text]) for text in markup.chunks(spans, FIELD)[:1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -143,13 +142,13 @@ class Responder:
 
     async def _respond_by_url(self, card: Card, line: str, requester: Requester, private: bool) -> bool:
         """Answer by the response address; tell whether Slack took it."""
-        around = Around(line=line, images=await self._sender.charts.upload(card))
+        around = await self._sender.around(card, line)
         taken = await self._post_response(requester, card, around, private)
         if not taken and around.images:
             await self._sender.wait_for_upload()
             taken = await self._post_response(requester, card, around, private)
-        if not taken and around.images:
-            taken = await self._post_response(requester, card, replace(around, images={}), private)
+        if not taken and (around.images or around.native):
+            taken = await self._post_response(requester, card, Around(line=line), private)
         if taken and requester.pressed_share and card.tone is not Tone.ERROR:
             await self._client.send_response(requester.response_url, {"delete_original": True})
         return taken

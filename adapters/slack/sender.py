@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -13,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack.charts import ChartUploader
 from adapters.slack.client import BAD_BLOCKS, FAILURES, GONE, PASSING, code_of, explained
+from adapters.slack.native import draws
 from adapters.slack.pace import BRIEF_S, Pace, closed_s, is_limited
 from adapters.slack.render import Around, key_block_id, message
 from bot.cards.card import Card
@@ -36,13 +38,15 @@ class Sender:
         self._upload_delay_s = upload_delay_s
         """How long Slack may take to make an uploaded picture ready for a message."""
         self._without_status = False
+        self._native = True
+        """Whether Slack takes its own tables and charts, as far as is known."""
         self._direct: dict[str, str] = {}
 
     async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
         """Send a new message and return its timestamp, which is its id; raise `Limited` where Slack asks to wait."""
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.postMessage")
-        around = Around(key=key, line=line, images=await self.charts.upload(card, "" if thread else key))
+        around = await self.around(card, line, key, "" if thread else key)
         async with explained(channel), self._pace.turn(channel, "chat.postMessage"):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
@@ -81,7 +85,7 @@ class Sender:
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.update")
         number = self._pace.claim(channel, ts)
-        around = Around(key=key, line=line, images=await self.charts.upload(card, key))
+        around = await self.around(card, line, key, key)
         try:
             async with explained(channel), self._pace.turn(channel, "chat.update"):
                 if not self._pace.is_newest(channel, ts, number):
@@ -92,7 +96,7 @@ class Sender:
 
     async def post_ephemeral(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
-        around = Around(line=line, images=await self.charts.upload(card))
+        around = await self.around(card, line)
         await self._briefly(lambda: self._post_ephemeral(channel, card, around, {"user": user, **_thread(thread)}))
 
     async def _post_ephemeral(self, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
@@ -163,19 +167,32 @@ class Sender:
         await self.wait_for_upload()
         return await self._send("chat.postMessage", channel, card, around, {})
 
+    async def around(self, card: Card, line: str = "", key: str = "", kept: str = "") -> Around:
+        """Return what a message needs beside its card; pictures are uploaded, and remembered under `kept`."""
+        native = self._native and draws(card)
+        return Around(key, line, await self.charts.upload(card, kept, native=native), native)
+
+    async def plainer(self, card: Card, around: Around) -> Around:
+        """Return the same without Slack's own tables and charts, each chart with its picture."""
+        return replace(around, native=False, images=await self.charts.upload(card, around.key))
+
     async def _send(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
-        """Call the method; when Slack refuses the blocks for their pictures, once more, then without them."""
-        try:
-            return await self._call(method, channel, card, around, where)
-        except SlackApiError as error:
-            if not around.images or code_of(error) not in BAD_BLOCKS:
-                raise
-        await self.wait_for_upload()
-        try:
-            return await self._call(method, channel, card, around, where)
-        except SlackApiError as error:
-            if code_of(error) not in BAD_BLOCKS:
-                raise
+        """Call the method; when Slack refuses the blocks for their pictures, once more; then in plainer blocks, then without."""
+        refused: SlackApiError | None = None
+        for tried in [around] * (2 if around.images else 1):
+            if refused:
+                await self.wait_for_upload()
+            try:
+                return await self._call(method, channel, card, tried, where)
+            except SlackApiError as error:
+                if code_of(error) not in BAD_BLOCKS or not (around.images or around.native):
+                    raise
+                refused = error
+        if around.native:
+            sent = await self._send(method, channel, card, await self.plainer(card, around), where)
+            self._native = False
+            _log.info("Slack refused its own tables and charts; they are drawn as text and pictures from now on")
+            return sent
         await self.wait_for_upload()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
         if method == "chat.postMessage":

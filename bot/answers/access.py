@@ -38,8 +38,16 @@ class Access:
         kept = next((each for each in (read, read.carried) if each and each.runs.who is Role.ADMIN), None)
         if kept is None or await self.role(request.user.id, people) is Role.ADMIN:
             return
-        admins = ", ".join(sorted(self.admins)) or "nobody yet; set TRNBOT_ADMINS"
-        raise NotAllowed(f"'{kept.command.name}' is for admins ({admins}), and you are {request.user.id}.")
+        raise self._refusal(kept.command.name, request.user.id)
+
+    def _refusal(self, name: str, user: str) -> NotAllowed:
+        """Name an admin of the person's own platform; ids help only where nobody is an admin yet."""
+        if not self.admins:
+            return NotAllowed(
+                f"'{name}' is for admins, and nobody is one yet: set TRNBOT_ADMINS, for example to {user}, who you are."
+            )
+        platform = f"{user.partition(':')[0]}:"
+        return NotAllowed(f"'{name}' is for admins.", next((one for one in self.admins if one.startswith(platform)), ""))
 
     async def role(self, user: str, people: Mapping[str, People]) -> Role:
         """Return the role of a person: admins are listed by themselves, or by a group of their platform that they are in.

@@ -14,7 +14,7 @@ from adapters.store.memory import MemoryStore
 from bot.answers.access import Access
 from bot.answers.registry import COMMANDS
 from bot.app import App
-from bot.cards.card import Buttons, Tone
+from bot.cards.card import Buttons, Mention, Tone, text
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.alert import DecisionKind
@@ -164,8 +164,22 @@ async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
 async def test_only_admins_run_what_is_theirs() -> None:
     refused = await app(Script(), Chat(), admins=("chat:U9",)).answer(ask("doctor"))
     allowed = await app(Script(), Chat(), admins=("chat:U1",)).answer(ask("doctor"))
-    assert "is for admins (chat:U9), and you are chat:U1" in str(refused.data["error"])
+    assert refused.data["error"] == "'doctor' is for admins."
+    assert refused.blocks == (text("'doctor' is for admins.", " Ask ", Mention("chat:U9", "an admin"), "."),)
     assert allowed.tone is not Tone.ERROR
+
+
+@pytest.mark.parametrize(
+    ("admins", "words"),
+    [
+        ((), "nobody is one yet: set TRNBOT_ADMINS, for example to chat:U1, who you are."),
+        (("elsewhere:U9",), "'doctor' is for admins."),
+    ],
+)
+async def test_a_refusal_shows_an_id_only_to_whom_it_helps(admins: tuple[str, ...], words: str) -> None:
+    refused = await app(Script(), Chat(), admins=admins).answer(ask("doctor"))
+    assert refused.data["error"].endswith(words)
+    assert "U9" not in repr(refused)
 
 
 async def test_answers_are_private_until_shared() -> None:
@@ -198,7 +212,7 @@ async def test_a_snooze_lasts_from_a_minute_to_thirty_days(length: str) -> None:
     (alert,) = (await bot.tick(NOON)).outcome.alerts
     for wrong in ("31d", "721h", "0m"):
         assert "lasts between 1m and 30d" in str((await bot.answer(ask(f"snooze {alert.id} {wrong}"))).data.get("error"))
-    assert (await bot.answer(ask(f"snooze {alert.id} {length}"))).tone is Tone.GOOD
+    assert (await bot.answer(ask(f"snooze {alert.id} {length} sure=yes"))).tone is Tone.GOOD
 
 
 @pytest.mark.parametrize(
@@ -329,4 +343,4 @@ async def test_nobody_but_an_admin_runs_what_is_theirs_hidden_or_not(name: str) 
     bot.ports = with_parts(bot.ports, knowledge=load_knowledge())
     for line in (COMMANDS[name].examples[0], f"share {COMMANDS[name].examples[0]}"):
         refused = await bot.answer(ask(line))
-        assert f"'{name}' is for admins (chat:U9), and you are chat:U1" in str(refused.data.get("error"))
+        assert refused.data.get("error") == f"'{name}' is for admins."
