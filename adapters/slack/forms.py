@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from adapters.slack import markup
@@ -157,6 +158,8 @@ def _element(field: Field) -> Json:
         case FieldKind.TEXT | FieldKind.NUMBER:  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
             initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
             return {"type": "plain_text_input", **initial}
+        case FieldKind.WHEN:
+            return {"type": "datetimepicker"}
         case FieldKind.SWITCH:
             on = _option("true", field.label or field.name)
             return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value.lower() in _ON else {})}
@@ -191,5 +194,7 @@ def _filled(view: Mapping[str, Any]) -> dict[str, str]:
 def _value(state: Mapping[str, Any]) -> str:
     if state.get("type") == "checkboxes":
         return "true" if state.get("selected_options") else "false"
+    if picked := state.get("selected_date_time"):
+        return f"{datetime.fromtimestamp(int(picked), UTC):%Y-%m-%d %H:%M}"
     chosen = state.get("selected_option")
     return str((chosen or {}).get("value") or state.get("value") or "").strip()

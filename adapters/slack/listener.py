@@ -34,7 +34,7 @@ from adapters.slack.parser import (
 )
 from adapters.slack.responder import Answered, Responder
 from adapters.slack.workspaces import Workspace
-from bot.cards.card import Card, Form, Text, Tone, plain, text
+from bot.cards.card import Buttons, ButtonStyle, Card, Form, Text, Tone, plain, text
 from bot.errors import TrnbotError
 from bot.model.request import Effect
 from bot.ports import ChatPorts, Deduplicator
@@ -243,7 +243,7 @@ class EventListener:
             await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
             return
         pressed = view.get("callback_id") == PRESS
-        stays = pressed or (view.get("callback_id") == FORM and any(isinstance(one, Form) for one in card.blocks))
+        stays = pressed or (view.get("callback_id") == FORM and _goes_on(card))
         if stays:
             await ack(response_action="update", view=answer_view(card, Origin(requester.channel, requester.thread)))
         else:
@@ -283,6 +283,12 @@ class EventListener:
         requester = await self._admitted(parse_author(body, thread), line, context)
         if requester and not await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
             await (await self._workspace(context)).responder.respond(line, requester)
+
+
+def _goes_on(card: Card) -> bool:
+    """Return whether a card asks for more: by a form, or by its main button."""
+    buttons = [button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons]
+    return any(isinstance(one, Form) for one in card.blocks) or any(one.style is ButtonStyle.PRIMARY for one in buttons)
 
 
 def _sentence(card: Card) -> str:

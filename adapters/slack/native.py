@@ -34,12 +34,16 @@ def draws(card: Card) -> bool:
 
 
 def table_block(table: Table) -> tuple[Json, int] | None:
-    """Return the block and how many rows it holds; None where a list in words says it better. The total is not a row of it."""
-    if not (_LEAST <= len(table.rows) <= ROWS and 1 < len(table.columns) <= COLUMNS):
+    """Return the block, which leafs through rows that are folded elsewhere, and how many of all it leaves out.
+
+    None where a list in words says it better. The total is not a row of it.
+    """
+    every = table.every or table.rows
+    if not (len(every) >= _LEAST and 1 < len(table.columns) <= COLUMNS):
         return None
     head = [_text(column.name) for column in table.columns]
     rows, room = [head], _MOST - _size(head)
-    for row in table.rows:
+    for row in every[:ROWS]:
         cells = [_cell(row[n] if n < len(row) else "", column.align) for n, column in enumerate(table.columns)]
         room -= _size(cells)
         if room < 0:
@@ -47,7 +51,7 @@ def table_block(table: Table) -> tuple[Json, int] | None:
         rows.append(cells)
     caption = markup.cut(markup.one_line(table.caption or table.columns[0].name), _CAPTION)
     block = {"type": "data_table", "caption": caption or "table", "page_size": PAGE, "rows": rows}
-    return (block, len(rows) - 1) if len(rows) > _LEAST else None
+    return (block, len(every) + 1 - len(rows)) if len(rows) > _LEAST else None
 
 
 def native_charts(card: Card) -> dict[int, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from adapters.slack import markup
@@ -15,6 +15,9 @@ from adapters.slack.limits import (
     BUTTON_TEXT,
     BUTTON_VALUE,
     BUTTONS,
+    CONFIRM_BUTTON,
+    CONFIRM_TEXT,
+    CONFIRM_TITLE,
     CONTEXT_ELEMENTS,
     FALLBACK,
     FIELD,
@@ -28,7 +31,7 @@ from adapters.slack.limits import (
 )
 from adapters.slack.markup import Json, context, mrkdwn_object, plain_text, section
 from adapters.slack.native import TABLES, native_charts, table_block
-from adapters.slack.tables import table_text
+from adapters.slack.tables import table_text, total_line
 from bot.cards.card import (
     Block,
     Button,
@@ -208,12 +211,10 @@ def _table(block: Table) -> list[Json]:
     return [*([section(table_text(block, SECTION))] if block.columns else []), *_notes(block.rest)]
 
 
-def _native_table(block: Table, drawn: Json, rows: int) -> list[Json]:
+def _native_table(block: Table, drawn: Json, left: int) -> list[Json]:
     """Return Slack's own table, its total below, where no sorting moves it, and what it leaves out."""
-    total = replace(block, rows=(), caption="", rest="")
-    left = len(block.rows) - rows
-    notes = [f"and {left:,} more rows" if left else "", block.rest]
-    return [drawn, *([section(table_text(total, SECTION))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
+    notes = [f"and {left:,} more rows" if left else "", "" if block.every else block.rest]
+    return [drawn, *([section(total_line(block))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
 
 
 def _notes(words: str) -> list[Json]:
@@ -250,7 +251,16 @@ def _button(button: Button, action: str) -> Json:
     drawn: Json = {"type": "button", "action_id": action, "text": plain_text(button.text, BUTTON_TEXT), "value": button.line}
     if button.style is not ButtonStyle.NORMAL:
         drawn["style"] = button.style.value
+    if button.confirm:
+        drawn["confirm"] = _confirm(button)
     return drawn
+
+
+def _confirm(button: Button) -> Json:
+    """Return the dialog that asks before a press counts; its button is red where the press is."""
+    asked = {"title": plain_text(button.text, CONFIRM_TITLE), "text": plain_text(button.confirm, CONFIRM_TEXT)}
+    pressed = {"confirm": plain_text(button.text, CONFIRM_BUTTON), "deny": plain_text("Leave it", CONFIRM_BUTTON)}
+    return {**asked, **pressed, **({"style": "danger"} if button.style is ButtonStyle.DANGER else {})}
 
 
 def _name(block: Block) -> str:

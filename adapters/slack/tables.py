@@ -35,6 +35,11 @@ def table_text(table: Table, most: int) -> str:
     return "\n".join(part for part in (caption, f"```\n{markup.cut(body, most - markup.size(caption) - 10)}\n```") if part)
 
 
+def total_line(table: Table) -> str:
+    """Return the total in one line, each figure after its column's name."""
+    return _point(table.total, table.columns).removeprefix("• ")
+
+
 def _lines(table: Table) -> list[str]:
     """Return header, every row and the total ("" without one), aligned and escaped."""
     columns = table.columns

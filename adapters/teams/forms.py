@@ -95,7 +95,7 @@ def _input(field: Field, name: str) -> Json:
             return {"type": "Input.Toggle", "title": title or "on", **shared, **ends}
         case FieldKind.NUMBER if _number(field.value) is not None or not field.value:
             return {"type": "Input.Number", **shared, **_hint(field), **_start(_number(field.value))}
-        case FieldKind.TEXT | FieldKind.NUMBER:
+        case FieldKind.TEXT | FieldKind.NUMBER | FieldKind.WHEN:
             return {"type": "Input.Text", **shared, **_hint(field), **_start(bare(field.value) or None), "maxLength": _VALUE_MOST}
 
 

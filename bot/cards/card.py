@@ -184,6 +184,8 @@ class Button:
     line: str
     style: ButtonStyle = ButtonStyle.NORMAL
     opens: bool = False
+    confirm: str = field(default="", metadata={"optional": True})
+    """What is asked before the line is typed, where the surface can ask: of what reaches far, and is not asked otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,8 @@ class FieldKind(StrEnum):
     NUMBER = "number"
     CHOICE = "choice"
     SWITCH = "switch"
+    WHEN = "when"
+    """An instant: picked where the surface can, else typed, UTC if no zone is given."""
 
 
 @dataclass(frozen=True, slots=True)

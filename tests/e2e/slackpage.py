@@ -1,4 +1,4 @@
-"""Let local-slack's page show what Slack shows and it does not: uploaded pictures, instants, code blocks, what an input begins with."""
+"""Let local-slack's page show what Slack shows and it does not: tables, charts, pictures, instants, code, what an input begins with."""
 
 AS_SLACK_SHOWS = """async channel => {
   const said = (await (await fetch(`/_control/messages/${channel}`)).json()).messages;
@@ -21,6 +21,25 @@ AS_SLACK_SHOWS = """async channel => {
     const block = '<pre style="margin:4px 0;padding:8px;border:1px solid #ddd;border-radius:4px;background:#f8f8f8;font-size:12px">$1</pre>';
     const shown = span.innerHTML.replace(/```(?:<br>)?([^]*?)(?:<br>)?```/g, block);
     if (shown !== span.innerHTML) span.innerHTML = shown;
+  }
+  const cell = (one, head) => `<t${head ? "h" : "d"} style="padding:5px 12px;border-bottom:1px solid #ddd;text-align:` +
+    `${one.type === "raw_number" ? "right" : "left"};font-weight:${head ? 700 : 400}">${one.text}${head ? " ↕" : ""}</t${head ? "h" : "d"}>`;
+  const row = (cells, head) => `<tr>${cells.map(one => cell(one, head)).join("")}</tr>`;
+  const bars = ({series, axis_config}) => {
+    const points = series[0].data, most = Math.max(...points.map(one => one.value), 0) || 1, wide = 440 / points.length;
+    return points.map((one, n) => `<rect x="${20 + n * wide}" y="${150 - 120 * one.value / most}" width="${wide * 0.7}" ` +
+      `height="${120 * one.value / most}" fill="#1264a3"/><text x="${20 + n * wide}" y="166" font-size="10">${one.label}</text>`).join("");
+  };
+  const own = {
+    data_table: block => `<table style="border-collapse:collapse;border:1px solid #ddd;border-radius:8px;margin:6px 0;font-size:13px">` +
+      `${row(block.rows[0], true)}${block.rows.slice(1, 1 + block.page_size).map(one => row(one)).join("")}</table>`,
+    data_visualization: block => `<div style="font-weight:700">${block.title}</div><svg width="480" height="175">${bars(block.chart)}</svg>`,
+  };
+  for (const message of document.querySelectorAll(".msg[data-ts]")) {
+    const blocks = (said.find(one => one.ts === message.dataset.ts)?.blocks ?? []).filter(block => own[block.type]);
+    message.querySelectorAll(".bk-unknown").forEach((place, n) => {
+      if (blocks[n]) place.outerHTML = `<div>${own[blocks[n].type](blocks[n])}</div>`;
+    });
   }
   await Promise.all(loaded);
 }"""

@@ -119,8 +119,8 @@ async def decide_in_slack(slack: Screen) -> None:
     modal = slack.page.locator(".modal, [role=dialog]").last
     await modal.locator("input.bk-plain-input").first.wait_for(timeout=SOON_MS)
     await modal.locator("select.bk-select").select_option("1d")
-    await modal.locator("input.bk-plain-input").nth(1).fill("$5,000")
-    await modal.locator("input.bk-plain-input").nth(2).fill("moving the data to FSx")
+    await modal.locator("input.bk-plain-input").nth(0).fill("$5,000")
+    await modal.locator("input.bk-plain-input").nth(1).fill("moving the data to FSx")
     await slack.shot("snooze", modal)
     await slack.press("Snooze")
     await modal.wait_for(state="hidden", timeout=SOON_MS)

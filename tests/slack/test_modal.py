@@ -5,7 +5,11 @@ import json
 
 import pytest
 
+from adapters.slack.forms import Origin, form_view
+from adapters.slack.render import message
+from bot.answers.alerts.alerts import snooze_form
 from bot.cards.card import Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, Tone, text
+from tests.cards.samples import starved
 
 FORM = Form("Snooze", "snooze a1", (Field("for", "How long", FieldKind.CHOICE, "1h", (("1h", "1 hour"), ("1d", "1 day"))),))
 
@@ -168,3 +172,42 @@ async def test_an_answer_whose_modal_was_closed_meanwhile_is_told_where_it_was_o
     ready.set()
     await workspace.drain()
     assert slack.sent("chat.postEphemeral")[0]["user"] == "U1"
+
+
+def until_view(**filled):
+    kinds = {"length": "static_select", "until": "datetimepicker", "ceiling": "plain_text_input"}
+    blocks = [{"type": "input", "block_id": name, "element": {"type": kind, "action_id": name}} for name, kind in kinds.items()]
+    state = {
+        "length": {"type": "static_select", "selected_option": {"value": "1h"}},
+        "until": {"type": "datetimepicker", "selected_date_time": filled.get("until")},
+        "ceiling": {"type": "plain_text_input", "value": filled.get("ceiling")},
+    }
+    metadata = Origin("C1", "", "snooze a1").dump()
+    values = {name: {name: value} for name, value in state.items()}
+    return {"callback_id": "trn_form", "private_metadata": metadata, "blocks": blocks, "state": {"values": values}}
+
+
+async def test_an_instant_that_was_picked_is_typed_in_utc(workspace, bot):
+    await workspace.submit(until_view(until=1795510800))
+    assert bot.asked[-1].line == 'snooze a1 length=1h until="2026-11-24 09:00"'
+
+
+def test_the_form_of_a_snooze_has_a_picker():
+    (form,) = (block for block in snooze_form(starved()).blocks if isinstance(block, Form))
+    inputs = {block["block_id"]: block["element"]["type"] for block in form_view(form, Card("t"), Origin())["blocks"]}
+    assert inputs["until"] == "datetimepicker"
+
+
+async def test_what_a_form_is_asked_about_is_asked_in_its_window(workspace, slack, bot):
+    go_on = Button("Snooze for 3 days", "snooze a1 3d sure=yes", ButtonStyle.PRIMARY)
+    bot.card = Card("Snooze for 3 days? Nothing is muted yet", Tone.WARNING, (text("It wastes $5."), Buttons((go_on,))))
+    _, answer = await workspace.submit(until_view())
+    view = json.loads(answer)["view"]
+    assert (view["submit"]["text"], Origin.load(view["private_metadata"]).line) == ("Snooze for 3 days", go_on.line)
+
+
+def test_a_button_that_reaches_far_asks_before_it_counts():
+    far = Button("Drop s1", "silences drop s1", confirm="1 firing alert will be notified of again: starved.")
+    (row,) = (block for block in message(Card("t", blocks=(Buttons((far,)),))).blocks if block["type"] == "actions")
+    asked = row["elements"][0]["confirm"]
+    assert (asked["title"]["text"], asked["text"]["text"], asked["deny"]["text"]) == ("Drop s1", far.confirm, "Leave it")

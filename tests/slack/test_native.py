@@ -7,6 +7,7 @@ import pytest
 from adapters.slack.native import chart_block, table_block
 from adapters.slack.render import Around, message
 from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table, text
+from bot.cards.tables import folded
 from tests.cards.samples import SAMPLES
 
 COLUMNS = (Column("team"), Column("cost", Align.RIGHT), Column("share", Align.RIGHT), Column("lasted", Align.RIGHT))
@@ -22,8 +23,8 @@ def kinds(body):
 
 
 def test_numbers_sort_as_numbers_and_lengths_of_time_as_text():
-    block, rows = table_block(TABLE)
-    assert rows == 3
+    block, left = table_block(TABLE)
+    assert (left, len(block["rows"])) == (0, 4)
     assert [cell["type"] for cell in block["rows"][0]] == ["raw_text"] * 4
     assert [row[1] for row in block["rows"][1:]] == [
         {"type": "raw_number", "value": 1083.4, "text": "$1,083.40"},
@@ -63,11 +64,17 @@ def test_every_card_keeps_to_the_limits_of_slacks_own_blocks(name):
 
 def test_a_table_of_many_rows_says_how_many_it_leaves_out():
     long = Table(COLUMNS, tuple((f"team-{n}", f"${n}", "1 %", "3 h") for n in range(100)))
-    block, rows = table_block(long)
-    assert rows < 100
+    block, left = table_block(long)
+    assert left == 101 - len(block["rows"]) > 0
     drawn = message(Card("t", blocks=(long,)), Around(native=True)).blocks
-    assert f"and {100 - rows} more rows" in json.dumps(drawn)
+    assert f"and {left} more rows" in json.dumps(drawn)
     assert len(json.dumps(block)) < 8_000
+
+
+def test_rows_that_are_folded_elsewhere_are_leafed_through():
+    short = folded(Table(COLUMNS, tuple((f"team-{n}", f"${n}", "1 %", "3 h") for n in range(20))), 5, "and 15 more")
+    drawn = message(Card("t", blocks=(short,)), Around(native=True)).blocks
+    assert (len(drawn[1]["rows"]), "15 more" in json.dumps(drawn)) == (21, False)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,12 @@ def snooze_form(alert: Alert) -> Card:
     """Ask how long, up to how many dollars, and why."""
     fields = (
         Field("length", "How long", FieldKind.CHOICE, "1h", _LENGTHS, required=True),
-        Field("until", "Or until", hint="36h, 18:00, mon 09:00 Europe/Berlin or 2026-11-23 09:00; UTC if no zone is given"),
+        Field(
+            "until",
+            "Or until",
+            FieldKind.WHEN,
+            hint="36h, 18:00, mon 09:00 Europe/Berlin or 2026-11-23 09:00; UTC if no zone is given",
+        ),
         Field(
             "ceiling",
             "Notify again once it has cost (USD)",

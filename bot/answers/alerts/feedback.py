@@ -36,7 +36,7 @@ def silences_card(rows: Sequence[Muted]) -> Card:
     if not rows:
         return Card("Nobody has muted anything", Tone.GOOD, (text("No snooze and no pattern is in force."),), data)
     table = Table(_COLUMNS, tuple(_row(*row) for row in ranked[:_MOST]), rest=_rest(len(ranked)))
-    buttons = Buttons(tuple(Button(f"Drop {row[0].id}", f"silences drop {row[0].id}") for row in ranked[:4]))
+    buttons = Buttons(tuple(_drop(*row) for row in ranked[:4]))
     held = sum(len(row[2]) for row in rows)
     title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} muted"
     how = quiet("A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent.")
@@ -71,6 +71,12 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
     blocks += [Buttons(tuple(Button(f"Try: {score.rule}"[:40], score.suggestion) for score in lines))] if lines else []
     blocks.append(quiet("Judgements change no threshold by themselves; a suggestion is previewed before it is applied."))
     return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data)
+
+
+def _drop(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> Button:
+    """Return the button that ends a silence; of one that mutes something now, it says what it lets speak."""
+    speak = f"{counted(len(held), 'firing alert')} will be notified of again: {_what(silence, alert)}."
+    return Button(f"Drop {silence.id}", f"silences drop {silence.id}", confirm=speak if held else "")
 
 
 def _rest(n: int) -> str:

@@ -12,6 +12,7 @@ from bot.model.version import Attempt, Version, VersionKind
 
 _MOST = 15
 _REFUSED = 5
+_FOR_ALL = "The thresholds change for everyone from the next tick on. This is undone in the same way."
 
 
 def applied_card(version: Version, again: bool = False) -> Card:
@@ -52,7 +53,7 @@ def version_card(version: Version) -> Card:
     """Show one version with the summary of its preview."""
     blocks: list[Block] = [*edit_lines(version.edits), quiet(*_who(version))]
     blocks += [Facts(_preview_facts(version.shown))] if version.shown else []
-    blocks.append(Buttons((Button("Return to the version before it", f"config undo to={version.number - 1}"),)))
+    blocks.append(Buttons((Button("Return to the version before it", f"config undo to={version.number - 1}", confirm=_FOR_ALL),)))
     return Card(f"Version {version.number} of the policy", Tone.INFO, tuple(blocks), version_data(version))
 
 
@@ -74,7 +75,7 @@ def _undo(newest: Version, words: str) -> tuple[Button, ...]:
     """Return the button that goes back, none where nothing is left to take back."""
     if newest.doing is not VersionKind.UNDO:
         return (Button(words, "config undo"),)
-    return (Button("Go back further", "config undo"),) if newest.restores else ()
+    return (Button("Go back further", "config undo", confirm=_FOR_ALL),) if newest.restores else ()
 
 
 def _who(version: Version) -> tuple[str | When, ...]:
