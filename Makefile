@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
-SOURCE ?= simulator:7
+SOURCE ?= simulator:7/story
 SPEED ?=
 PORT ?= 8080
 
@@ -12,7 +12,7 @@ PORT ?= 8080
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-run: $(VENV)/run.ready  ## watch a simulated fleet (or SOURCE=recording:DIR) faster than life, console on loopback
+run: $(VENV)/run.ready  ## a story of 90 seconds in a simulated fleet (or SOURCE=recording:DIR), faster than life, console on loopback
 	$(if $(SPEED),TRNBOT_SPEED=$(SPEED) )TRNBOT_PORT=$(PORT) $(BIN)/trnbot demo --source "$(SOURCE)" $(if $(CI)$(NO_BROWSER),--no-browser)
 
 aws: $(VENV)/dev.ready  ## a stand-in for AWS: one fleet by each surface of metrics, then `trnbot serve` against one that idles (SURFACE=otel)

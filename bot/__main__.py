@@ -156,7 +156,7 @@ OPTIONS: Mapping[str, str] = {
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --config FILE   the settings file, over TRNBOT_CONFIG\n"
     "  --verbose       log more",
-    "demo": "  --source SRC    what to replay (simulator:7 when nothing says otherwise)\n"
+    "demo": "  --source SRC    what to replay (simulator:7/story when nothing says otherwise)\n"
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --no-browser    only print the console's address",
     "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder\n"

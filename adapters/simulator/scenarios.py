@@ -46,61 +46,60 @@ CHAT = PlannedJob("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
 LLAMA_CLUSTER = PlannedCluster("llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0)
 
 
+DEMO_CLUSTERS = (
+    LLAMA_CLUSTER,
+    PlannedCluster(
+        "vision",
+        "trn1n.32xlarge",
+        "us-east-1",
+        (
+            PlannedJob(
+                "vit-22b", 12, usual=0.86, efa=0.28, parameters=22e9, step_seconds=3.2, checkpoint_minutes=30, run_hours=40
+            ),
+            PlannedJob("sweeps", 4, Kind.RESEARCH, usual=0.74, memory=0.5, efa=0, run_hours=14, eval_hours=5),
+        ),
+        "vision",
+        "vit",
+        "ravi",
+        14.4,
+    ),
+    PlannedCluster(
+        "frontier",
+        "trn2.48xlarge",
+        "us-east-2",
+        (PlannedJob("moe-400b", 8, usual=0.84, efa=0.4, memory=0.86, parameters=400e9, step_seconds=11, checkpoint_minutes=60),),
+        "frontier",
+        "moe",
+        "mei",
+        28.8,
+    ),
+    PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "", 0),
+    PlannedCluster(
+        "gpu-baseline",
+        "p5.48xlarge",
+        "us-east-2",
+        (PlannedJob("llama-70b-gpu", 4, usual=0.87, efa=0.2, step_seconds=14, tokens_per_step=1_048_576, run_hours=60),),
+        "pretraining",
+        "llama-70b",
+        "dana",
+        4.8,
+    ),
+    PlannedCluster(
+        "lab",
+        "trn1.32xlarge",
+        "us-west-2",
+        (PlannedJob("notebooks", 6, Kind.RESEARCH, usual=0.7, memory=0.4, efa=0, run_hours=16),),
+    ),
+)
+
+
 DEMO = Scenario(
     "Five clusters of about 110 nodes over three days; things go wrong throughout, and still do at the end.",
     days=3,
     period_seconds=60,
     start=datetime(2026, 11, 17, 12, tzinfo=UTC),
     bill_days=35,
-    clusters=(
-        LLAMA_CLUSTER,
-        PlannedCluster(
-            "vision",
-            "trn1n.32xlarge",
-            "us-east-1",
-            (
-                PlannedJob(
-                    "vit-22b", 12, usual=0.86, efa=0.28, parameters=22e9, step_seconds=3.2, checkpoint_minutes=30, run_hours=40
-                ),
-                PlannedJob("sweeps", 4, Kind.RESEARCH, usual=0.74, memory=0.5, efa=0, run_hours=14, eval_hours=5),
-            ),
-            "vision",
-            "vit",
-            "ravi",
-            14.4,
-        ),
-        PlannedCluster(
-            "frontier",
-            "trn2.48xlarge",
-            "us-east-2",
-            (
-                PlannedJob(
-                    "moe-400b", 8, usual=0.84, efa=0.4, memory=0.86, parameters=400e9, step_seconds=11, checkpoint_minutes=60
-                ),
-            ),
-            "frontier",
-            "moe",
-            "mei",
-            28.8,
-        ),
-        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "", 0),
-        PlannedCluster(
-            "gpu-baseline",
-            "p5.48xlarge",
-            "us-east-2",
-            (PlannedJob("llama-70b-gpu", 4, usual=0.87, efa=0.2, step_seconds=14, tokens_per_step=1_048_576, run_hours=60),),
-            "pretraining",
-            "llama-70b",
-            "dana",
-            4.8,
-        ),
-        PlannedCluster(
-            "lab",
-            "trn1.32xlarge",
-            "us-west-2",
-            (PlannedJob("notebooks", 6, Kind.RESEARCH, usual=0.7, memory=0.4, efa=0, run_hours=16),),
-        ),
-    ),
+    clusters=DEMO_CLUSTERS,
     incidents=(
         PlannedIncident(Cause.LONG_COMPILE, "vision", 17.5, 1.7, "vit-22b", note="a new graph after a batch size change"),
         PlannedIncident(Cause.STARVED, "vision", 27.0, 2.2, "vit-22b", level=0.31, note="reads straight from S3"),
@@ -111,6 +110,23 @@ DEMO = Scenario(
         PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 63.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
         PlannedIncident(Cause.IDLE, "vision", 66.0, 6.0, "sweeps", (1, 4), note="the sweep is over, the nodes are not"),
         PlannedIncident(Cause.STARVED, "llama", 70.4, 1.6, "llama-70b", level=0.20, note="an inefficient data loader"),
+    ),
+)
+
+STORY = Scenario(
+    "The demo's clusters for a day; its last three hours are a story: starvation, a compile, a bill that jumps.",
+    days=1,
+    period_seconds=60,
+    start=datetime(2026, 11, 19, 12, tzinfo=UTC),
+    bill_days=35,
+    clusters=DEMO_CLUSTERS,
+    incidents=(
+        PlannedIncident(Cause.SPEND_JUMP, "serving", -4.0, 28.0, level=1900, note="a loop of PUT requests"),
+        PlannedIncident(Cause.LONG_COMPILE, "vision", 4.0, 1.7, "vit-22b", note="a new graph after a batch size change"),
+        PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 6.0, 18.0, "notebooks", (0, 1), note="a notebook holds the cores"),
+        PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 12.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
+        PlannedIncident(Cause.STARVED, "llama", 21.2, 1.0, "llama-70b", level=0.20, note="an inefficient data loader"),
+        PlannedIncident(Cause.COMPILING, "frontier", 22.55, 0.7, "moe-400b", note="within its grace: a state, not a notice"),
     ),
 )
 
@@ -257,6 +273,7 @@ WIDE = Scenario(
 
 SCENARIOS: Mapping[str, Scenario] = {
     "demo": DEMO,
+    "story": STORY,
     "calm": CALM,
     "reference": REFERENCE,
     "storm": STORM,

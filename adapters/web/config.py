@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from bot.model.request import Effect
+from bot.model.story import Story
 from bot.ports import Answer, Clock, CommandHint
 
 
@@ -41,6 +42,19 @@ class WebConfig:
         return (*self.hosts, *((public,) if public else ()))
 
 
+class StoryTeller(Protocol):
+    """Tell a demonstration, and begin it again."""
+
+    def told(self) -> Story:
+        """Return it as it stands."""
+        ...
+
+    @property
+    def again(self) -> Callable[[], None] | None:
+        """Stop the process when called, which then begins anew; None where it cannot."""
+        ...
+
+
 @dataclass(frozen=True)
 class Console:
     """Hold the parts of the bot that the pages ask.
@@ -56,3 +70,4 @@ class Console:
     effect: Callable[[str], Effect]
     """Tells how far a line reaches: the console reads no line itself."""
     hints: Sequence[CommandHint] = ()
+    story: StoryTeller | None = None

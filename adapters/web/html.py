@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -33,6 +33,7 @@ from bot.cards.card import (
     When,
 )
 from bot.model.durations import age_text
+from bot.model.story import Story
 
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
@@ -53,6 +54,10 @@ class PageRenderer:
         )
         self._env.globals.update(token=token, title=title, locked=locked, card=self.card, block=self.block, when=when)
         self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc, address=address)
+
+    def tell(self, story: Callable[[], Story] | None) -> None:
+        """Show a story on every page from now on."""
+        self._env.globals["story_told"] = story
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return one template filled."""

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
+from adapters.web.demonstration import StoryPages
 from adapters.web.events import Hub
 from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
@@ -29,6 +30,7 @@ class WebSurface:
         self._messages = Messages(documents, console.clock)
         self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits)
         self._views = Views(console, self._pages, self._messages, self._hub, self)
+        self._story = StoryPages(console.story, self._pages)
         self._login = LoginPage(auth, self._pages)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
 
@@ -71,6 +73,8 @@ class WebSurface:
             web.post("/ask", write(views.ask)),
             web.post("/form", write(views.form)),
             web.get("/events", read(views.events)),
+            web.get(self._story.path, read(self._story.told)),
+            web.post(self._story.path, write(self._story.again)),
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
             web.post(LOGOUT_PATH, write(self._login.leave)),

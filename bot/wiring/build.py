@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,7 +21,7 @@ from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
 from bot.model.request import Request
-from bot.ports import Answer, ChatPorts, Check, Clock, DocumentStore, Listener, People, Stores, Surface, Tell
+from bot.ports import Answer, ChatPorts, Check, Clock, DocumentStore, Listener, People, Ports, Stores, Surface, Tell
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
 from bot.watch.health import Health
@@ -29,6 +29,7 @@ from bot.watch.replay import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.lazy import ReplayedStore
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
+from bot.wiring.story import ADMINS, StoryTeller
 from bot.wiring.surfaces import chats, command_hints
 
 if TYPE_CHECKING:
@@ -76,7 +77,16 @@ class Database:
     documents: DocumentStore
 
 
-def running_bot(settings: Settings, database: Database, opened: OpenedSource, clock: Clock, speed: float) -> Bot:
+@dataclass(frozen=True)
+class Shown:
+    """Hold how time runs before people's eyes: the clock, its speed (0 where it is real), and the story of a demonstration."""
+
+    clock: Clock
+    speed: float = 0
+    story: StoryTeller | None = None
+
+
+def running_bot(settings: Settings, database: Database, opened: OpenedSource, shown: Shown) -> Bot:
     """Build the bot that serves: every surface that is configured, on one core.
 
     The app speaks on its surfaces and they answer by the app, so it is built over mappings that are filled afterwards.
@@ -87,23 +97,29 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, cl
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}
     store = database.store
-    app = _serving_app(settings, opened, stores_in(store), surfaces, people)
+    clock, story = shown.clock, shown.story
+    ports = opened.ports(stores_in(store), settings.policy)
+    reached = replace(ports, site=replace(ports.site, surfaces=surfaces, people=people))
+    app = _serving_app(settings, opened, reached, ADMINS if story else ())
     hints = command_hints()
     extent = opened.metrics().extent()
     answer = up_to_date(app, store, extent.end + settings["interval"]) if extent else app.answer
     console = Console(
         answer,
         clock,
-        health=lambda: health(app, settings, clock, speed),
+        health=lambda: health(app, settings, clock, shown.speed),
         metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
         effect=effect_of,
         hints=hints,
+        story=story,
     )
     web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)
 
-    ports = ChatPorts(answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
-    chat = chats(settings, ports, app.tell_admins)
+    asked = ChatPorts(answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
+    chat = chats(settings, asked, app.tell_admins)
     surfaces.update({"web": web, **chat})
+    if story:
+        story.app, story.surface = app, web
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values()])
@@ -127,22 +143,17 @@ def up_to_date(app: App, store: SqlStore, end: datetime) -> Answer:
     return answer_now
 
 
-def _serving_app(
-    settings: Settings, opened: OpenedSource, stores: Stores, surfaces: Mapping[str, Surface], people: Mapping[str, People]
-) -> App:
-    """Return the app of a process that serves."""
-    ports = opened.ports(stores, settings.policy)
+def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulated: Sequence[str]) -> App:
+    """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic)
     site = replace(
         ports.site,
-        surfaces=surfaces,
-        people=people,
         facts=facts(settings),
         checks=lambda: checks(settings, opened),
         self_cost=opened.self_cost,
         health=watched.facts,
     )
-    admins = (*settings["admins"], *(("web:local",) if settings["host"] in LOOPBACK else ()))
+    admins = (*settings["admins"], *simulated, *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import webbrowser
 from dataclasses import dataclass
@@ -17,16 +18,19 @@ from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.retention import Prunes, Retention
 from bot.watch.watchdog import Watchdog
-from bot.wiring.build import Database, running_bot
+from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
 from bot.wiring.logs import start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
+from bot.wiring.story import SHOWN as STORY_SHOWN
+from bot.wiring.story import SOURCE, StoryTeller, tells
 from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
 
 SWITCH_S = 0.0005
 """How long one thread may keep the interpreter from another that waits: a quick answer takes it back many times."""
+_DEMO_DATABASE = "sqlite:///.trnbot/demo.db"
 log = logging.getLogger("trnbot")
 
 
@@ -45,24 +49,40 @@ def run(options: Options, plan: ServePlan) -> int:
     settings = settings_of(_with_defaults(options, plan))
     sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
-        runner.run(_serve(settings, plan))
-        _end()
+        again = Again()
+        runner.run(_serve(settings, plan, again))
+        _end(again)
     return 0
 
 
-def _end() -> None:
+class Again:
+    """Have the process stop as by a signal, and begin anew as it was called."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    def __call__(self) -> None:
+        """Stop, and begin anew."""
+        self.wanted = True
+        signal.raise_signal(signal.SIGTERM)
+
+
+def _end(again: Again) -> None:
     """End now: threads that still read would hold the process for as long as they read, and whatever writes has ended."""
     logging.shutdown()
     sys.stdout.flush()
+    if again.wanted:
+        quiet = [] if "--no-browser" in sys.orig_argv else ["--no-browser"]  # the browser that asked is open already
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *quiet])  # noqa: S606 - itself, as it was called
     os._exit(0)
 
 
 def _with_defaults(options: Options, plan: ServePlan) -> dict[str, str]:
     """Give a demo something to watch where nobody said what."""
-    return {"source": "simulator:7", **options.values} if plan.demo and not os.environ.get("TRNBOT_SOURCE") else options.values
+    return {"source": SOURCE, **options.values} if plan.demo and not os.environ.get("TRNBOT_SOURCE") else options.values
 
 
-async def _serve(settings: Settings, plan: ServePlan) -> None:
+async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
     if settings.unservable:
         raise WrongInput(" ".join(settings.unservable))
     url = database(settings, demo=plan.demo)
@@ -76,8 +96,12 @@ async def _serve(settings: Settings, plan: ServePlan) -> None:
     extent = await asyncio.to_thread(lambda: opened.metrics().extent())
     tempo = _tempo(settings, plan)
     play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
-    bot = running_bot(settings, Database(store, documents), opened, play.clock, tempo.speed if extent else 0)
+    story = StoryTeller(again if url == _DEMO_DATABASE else None) if plan.demo and tells(settings.source) else None
+    shown = Shown(play.clock, tempo.speed if extent else 0, story)
+    bot = running_bot(settings, Database(store, documents), opened, shown)
     play.app = bot.app
+    if isinstance(play, ReplayServer):
+        play.story = story
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     try:
         await serve(
@@ -93,7 +117,8 @@ async def _serve(settings: Settings, plan: ServePlan) -> None:
 def _tempo(settings: Settings, plan: ServePlan) -> Tempo:
     if not plan.demo:
         return Tempo(settings["interval"], settings["speed"])
-    return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], DEMO_SHOWN)
+    shown = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
+    return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], shown)
 
 
 def retention_of(settings: Settings, store: Prunes) -> Retention:
@@ -111,9 +136,9 @@ def _ready(address: str, plan: ServePlan) -> None:
 def database(settings: Settings, *, demo: bool) -> str:
     """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
     url = settings.text("database_url")
-    if demo and "TRNBOT_DATABASE_URL" not in os.environ and url.endswith("/.trnbot/trnbot.db"):
+    if demo and not os.environ.get("TRNBOT_DATABASE_URL") and url.endswith("/.trnbot/trnbot.db"):
         for path in STATE.glob("demo.db*"):
             if not path.name.endswith(".lead"):
                 path.unlink()
-        return "sqlite:///.trnbot/demo.db"
+        return _DEMO_DATABASE
     return url

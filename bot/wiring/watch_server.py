@@ -19,7 +19,8 @@ from bot.model.window import Window
 from bot.ports import Clock
 from bot.ports.work import LANE, Lane
 from bot.watch.health import sentence_of
-from bot.watch.tick import grid
+from bot.watch.tick import TickResult, grid
+from bot.wiring.story import StoryTeller
 
 DEMO_SPEED = 120.0
 DEMO_SHOWN = timedelta(hours=10)
@@ -107,7 +108,7 @@ class WatchServer(ABC):
         if self.app:
             await self.app.settle()
 
-    async def tick(self, at: datetime) -> None:
+    async def tick(self, at: datetime) -> TickResult | None:
         """Tick while leading; raise `Standby` when another process has taken over."""
         assert self.app
         with self.app.health.noting():
@@ -115,7 +116,7 @@ class WatchServer(ABC):
         if not leads:
             self._lost.set()
             raise Standby
-        await self.app.tick(at)
+        return await self.app.tick(at)
 
     async def _go(self) -> None:
         LANE.set(Lane.WATCH)  # for all that this task begins
@@ -180,6 +181,14 @@ class ReplayServer(WatchServer):
         self._extent, self._tempo = extent, tempo
         self._at = extent.start
         self._replay: ReplayClock | None = None
+        self.story: StoryTeller | None = None
+
+    async def tick(self, at: datetime) -> TickResult | None:
+        """Tick, and let the story of a demonstration go on."""
+        result = await super().tick(at)
+        if self.story and result and self._tempo.shown and at >= self._extent.end - self._tempo.shown:
+            await self.story.ticked(result, last=at >= self._extent.end)
+        return result
 
     def clock(self) -> datetime:
         """Return the recorded now; of a process that does not lead, the leader's last tick."""

@@ -15,7 +15,7 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.model.policy import Policy
 from bot.settings.settings import read_settings
-from bot.wiring.build import Database, running_bot
+from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.source import OpenedSource
 from tests.builders import with_parts
 from tests.e2e.product import product, recording
@@ -47,7 +47,7 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     """Let the bot answer in Slack at a time of a recording, in this process; its previews are slow."""
     settings = read_settings(slack_settings(server, "socket"))
     store = open_store(f"sqlite:///{folder}/trnbot.db")
-    bot = running_bot(settings, Database(store, store), OpenedSource(settings.source, settings), lambda: now, 1)
+    bot = running_bot(settings, Database(store, store), OpenedSource(settings.source, settings), Shown(lambda: now, 1))
     bot.app.ports = with_parts(bot.app.ports, replays=Slow(bot.app.ports.world.replays))
     slack = bot.app.ports.site.surfaces["slack"]
     await slack.start()  # type: ignore[attr-defined]

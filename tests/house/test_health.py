@@ -26,7 +26,7 @@ from bot.watch.health import Health
 from bot.watch.track import track
 from bot.watch.watchdog import Watchdog
 from bot.wiring import watch_server
-from bot.wiring.build import Database, running_bot
+from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from bot.wiring.watch_server import LiveServer, ReplayServer, Tempo
@@ -309,7 +309,7 @@ async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(ur
     extent = opened.metrics().extent()
     assert extent
     play = ReplayServer(extent, Tempo(FIVE, 900.0), standby)
-    bot = running_bot(settings, Database(standby, standby), opened, play.clock, 900.0)
+    bot = running_bot(settings, Database(standby, standby), opened, Shown(play.clock, 900.0))
     play.app = bot.app
     at = extent.start + HOUR
     found = anomaly(at=at, usd_per_hour=Decimal(50))
