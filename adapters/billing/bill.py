@@ -35,7 +35,7 @@ from bot.model.window import Window
 from bot.ports.work import interruptible
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "7"
+_LAYOUT = "8"
 """Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 

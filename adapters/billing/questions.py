@@ -123,15 +123,20 @@ def _tally(extent: BillExtent, window: Window, by: tuple[str, ...], groups: list
 def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
     """Join the kinds of each group's amounts: gross, discounts, credits, tax."""
     n = len(by)
-    sums: dict[tuple[str, ...], tuple[list[Decimal], Decimal, bool]] = {}
+    sums: dict[tuple[str, ...], tuple[list[Decimal], Decimal, float, bool]] = {}
     for row in groups:
-        kind, net, amortised, estimated = row[n + 1 :]
-        amounts, before, was = sums.get(row[:n], ([Decimal(0)] * 4, Decimal(0), False))
+        kind, net, amortised, hours, estimated = row[n + 1 :]
+        amounts, before, ran, was = sums.get(row[:n], ([Decimal(0)] * 4, Decimal(0), 0.0, False))
         amounts[kind] += net
-        sums[row[:n]] = amounts, before + amortised, was or bool(estimated)
+        sums[row[:n]] = amounts, before + amortised, ran + (hours or 0.0), was or bool(estimated)
     return [
-        Spend({name: written(name, value) for name, value in zip(by, key, strict=True)}, _money(amounts, amortised), estimated)
-        for key, (amounts, amortised, estimated) in sums.items()
+        Spend(
+            {name: written(name, value) for name, value in zip(by, key, strict=True)},
+            _money(amounts, amortised),
+            estimated,
+            hours=hours,
+        )
+        for key, (amounts, amortised, hours, estimated) in sums.items()
     ]
 
 

@@ -212,8 +212,15 @@ SELECTS: Mapping[str, Callable[[bool], str]] = {"cur2": cur2, "focus1.2": focus,
 
 def write_bill(folder: Path, scenario: Scenario, fleet: Fleet, form: BillForm = "cur2", file: BillFile = "parquet") -> None:
     """Write `billing/BILLING_PERIOD=YYYY-MM/bill.parquet` (or csv.gz), a file for each month."""
+    write_charges(folder, list(charges(scenario, fleet)), fleet, form, file)
+
+
+def write_charges(
+    folder: Path, every: Sequence[Charge], fleet: Fleet, form: BillForm = "cur2", file: BillFile = "parquet"
+) -> None:
+    """Write a bill of charges, those of the fleet or others."""
     db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
-    _load(db, list(charges(scenario, fleet)))
+    _load(db, every)
     db.execute(resources.files(__package__).joinpath("bill.sql").read_text(encoding="utf-8"))
     _finalise(db, fleet)
     months = [m for (m,) in db.execute("SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m").fetchall()]

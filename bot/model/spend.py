@@ -78,6 +78,8 @@ class Spend:
     money: Money
     estimated: bool = False
     derived: Derived | None = None
+    hours: float = 0.0
+    """Instance-hours that were metered, 0 where the bill tells none."""
 
 
 @dataclass(frozen=True)

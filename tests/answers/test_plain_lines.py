@@ -15,7 +15,7 @@ from bot.answers.line import read_line
 
 assert ANSWERS
 ROWS = list(csv.DictReader(Path(__file__).with_name("plain_lines.csv").read_text("utf-8").splitlines(), delimiter=";"))
-TO_COME = ("forecast", "summary", "price ", "why cost")
+TO_COME = ("summary",)
 """Commands that are wanted and not there yet."""
 READINGS = sorted({reading for row in ROWS for reading in row["wanted"].removeprefix("?").split("|")})
 

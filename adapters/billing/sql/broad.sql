@@ -8,6 +8,6 @@ CREATE OR REPLACE TABLE broad_thing AS
 SELECT DISTINCT ON (broad) broad AS id, thing.* EXCLUDE (id, resource, tagset)
 FROM thing JOIN broad_of ON broad_of.thing = thing.id;
 CREATE OR REPLACE TABLE broad AS
-SELECT r.day, b.broad AS thing, r.kind, sum(r.net) AS net, sum(r.amortised) AS amortised, max(r.ended) AS ended,
+SELECT r.day, b.broad AS thing, r.kind, sum(r.net) AS net, sum(r.amortised) AS amortised, sum(r.hours) AS hours, max(r.ended) AS ended,
     bool_or(coalesce(r.usage_ended > extent.settled, FALSE) OR (r.uninvoiced AND r.month = extent.newest_month)) AS estimated
 FROM rollup AS r JOIN broad_of AS b ON b.thing = r.thing CROSS JOIN extent GROUP BY ALL ORDER BY day

@@ -1,1 +1,1 @@
-SELECT day, thing, kind, net, amortised, estimated FROM broad WHERE day >= {start} AND day < {end}
+SELECT day, thing, kind, net, amortised, hours, estimated FROM broad WHERE day >= {start} AND day < {end}

@@ -76,6 +76,8 @@ class PlainWords:
             return None
         if any(mark in request.line for mark in ("=", " --")) and "==" not in request.line:
             return None
+        if (command := attempted(request.line)) and command.carries:
+            return None  # it refuses another line, which is no slip of its own
         reading = read_plain(_unprefixed(request.line), await self.names(request.at), request.at)
         return reading if reading and reading.line != request.line.strip() else None
 

@@ -35,6 +35,7 @@ class BillRows:
         """Return the terms by name."""
         return {
             "bill": self.bill,
+            "rows_of": self.rows_of,
             "compared": lambda window, through: list(comparable(_window(window), min(through, self._at)) or ()),
             "provider": self.provider,
             "offer": self.offer,
@@ -55,8 +56,14 @@ class BillRows:
                 rows = self._ports.world.billing.tally(Window(start, end), tuple(by.split()), filters).rows
             except TrnbotError as error:
                 raise UnknownTerm(str(error)) from None
-            self._asked[asked] = [{**row.key, **{each: getattr(row.money, each) for each in MEASURES}} for row in rows]
+            self._asked[asked] = [
+                {**row.key, **{each: getattr(row.money, each) for each in MEASURES}, "hours": row.hours} for row in rows
+            ]
         return self._asked[asked]
+
+    def rows_of(self, window: Mapping[str, datetime], by: str, texts: Sequence[str], where: Sequence[Filter]) -> list[Row]:
+        """Return the rows of a window that pass the filters written in an answer, and those of its line."""
+        return self.bill(window["start"], window["end"], by, *texts, where)
 
     def provider(self) -> Forecast:
         """Return the provider's own forecast of the rest of the month."""

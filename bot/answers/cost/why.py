@@ -1,0 +1,240 @@
+"""Answer why a cost changed: its drivers, which sum to the difference, and the alerts of that time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.registry import Needs, Topic, arg, command
+from bot.cards.alert_words import where as place
+from bot.cards.alert_words import worth
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, When, quiet, text
+from bot.cards.lines import window_line
+from bot.cards.money import amount_of
+from bot.cards.words import period
+from bot.costs.allocation import Allocation
+from bot.costs.drivers import DRIVEN_BY, Driver, DriverKind, Line, drivers_of
+from bot.costs.tally import comparable
+from bot.errors import WrongInput
+from bot.model.alert import Alert
+from bot.model.counts import counted
+from bot.model.labels import Labels
+from bot.model.money import usd
+from bot.model.request import Request
+from bot.model.spend import Filter, Tally
+from bot.model.window import NO_TIME, Window
+from bot.ports import Ports
+
+_MOST, _MOST_ALERTS = 6, 4
+
+
+@dataclass(frozen=True)
+class CostChange:
+    """Hold two spans of a bill that are compared, with the drivers of the change between them."""
+
+    asked: Window
+    then: Tally
+    now: Tally
+    drivers: tuple[Driver, ...]
+    alerts: Sequence[Alert] = ()
+    settled: bool = True
+    filters: tuple[Filter, ...] = ()
+
+    @property
+    def change(self) -> Decimal:
+        """Return the difference of amortised cost."""
+        return self.now.total.amortised - self.then.total.amortised
+
+
+@command(
+    "why cost",
+    "What drove a change of cost against the time before: price, hours, things new and ended, commitments, one-off fees.",
+    needs=Needs.BILL,
+    may=Needs.METRICS | Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("why cost last-week", "why cost 7d team=vision"),
+)
+async def why_cost(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days; they are held against as many before"),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it: dimension!=value"),
+) -> Card:
+    """Part the change of the window against the one before."""
+    change = await asyncio.to_thread(change_of, ports, request.at, window, where)
+    return change_card(change) if change else await asyncio.to_thread(_unbilled, ports, request.at, window)
+
+
+def change_of(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...] = ()) -> CostChange | None:
+    """Return the change of a window against the one before, as far as it is billed; None where nothing of it is. May block."""
+    billing = Allocation(ports, at)
+    through = billing.tally(NO_TIME, ()).billed_through
+    settled = comparable(window, min(through, at) if through else None)
+    spans = settled or (_billed(window, min(through, at)) if through else None)
+    if spans is None:
+        return None
+    if _begins_late(billing, spans[1]):
+        raise WrongInput(f"The bill does not reach back to all of {period(spans[1])}; ask for a shorter or later window.")
+    now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
+    fees = {
+        line
+        for span, tally, other in ((spans[0], now, then), (spans[1], then, now))
+        for line in _fees(billing, span, tally, other)
+    }
+    labels = {one.dimension: one.values[0] for one in where if one.dimension in ("cluster", "team") and not one.negated}
+    alerts = ports.stores.alerts.history(Window(spans[0].start, min(window.end, at)), Labels.of(labels))
+    return CostChange(window, then, now, drivers_of(then.rows, now.rows, fees), alerts, settled is not None, where)
+
+
+def _begins_late(billing: Allocation, span: Window) -> bool:
+    """Tell whether a day of a span has no charge at all."""
+    return len(billing.tally(span, ("day",)).rows) < len(list(span.days()))
+
+
+def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
+    """Return the whole hours of a window that are billed, and as long a part of the one before; None for none."""
+    end = min(window.end, through.replace(minute=0, second=0, microsecond=0))
+    if end <= window.start:
+        return None
+    before = window.previous()
+    length = min(end - window.start, before.length)
+    return Window(window.start, window.start + length), Window(before.start, before.start + length)
+
+
+def _fees(billing: Allocation, span: Window, tally: Tally, other: Tally) -> set[Line]:
+    """Return the lines that were charged in one hour of a span alone, and not in the other."""
+    known = {(row.key["service"], row.key["usage_type"]) for row in other.rows}
+    alone = {(row.key["service"], row.key["usage_type"]) for row in tally.rows if not row.hours} - known
+    if not alone:
+        return set()
+    types = Filter("usage_type", tuple(sorted({usage_type for _, usage_type in alone})))
+    for step in ("hour", "day"):
+        try:
+            rows = billing.tally(span, (step, "service", "usage_type"), [types]).rows
+        except WrongInput:  # a bill by days
+            continue
+        steps = [(row.key["service"], row.key["usage_type"]) for row in rows]
+        return {line for line in alone if steps.count(line) == 1}
+    return set()
+
+
+def change_card(change: CostChange) -> Card:
+    """Draw the change: what drove it most in the title, then a few drivers and the rest, which sum to it."""
+    drivers, then, now = change.drivers, change.then, change.now
+    amount = change.change
+    grown = f" ({_percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
+    filters = "".join(f" · {each}" for each in change.filters)
+    moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}" if amount else "Unchanged"
+    most = f": {_reason(drivers[0])}" if drivers and amount else ""
+    title = f"{moved}{most} · {period(now.window)}{filters}"
+    spans = [f"{amount_of(each.total.amortised, now)} in {period(each.window)}" for each in (now, then)]
+    blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
+    if not change.settled:
+        blocks.append(text("AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."))
+    blocks += [_table(change)] if drivers else [text("No charge changed.")]
+    blocks += _alerts(change.alerts)
+    if now.billed_through:
+        blocks.append(quiet("Billed through ", When(now.billed_through), ". ", _HOW))
+    blocks.append(Buttons(tuple(_more(change))))
+    return Card(title, Tone.INFO, tuple(blocks), _data(change))
+
+
+_HOW = "More hours count at the old rate, then other ways of buying, then other prices."
+
+
+def _percent(share: Decimal) -> str:
+    return f"{share * 100:,.0f} %" if share >= Decimal("0.005") else "under 1 %"
+
+
+def _reason(driver: Driver) -> str:
+    """Say a driver in a few words."""
+    what, more = driver.what, driver.usd > 0
+    words = {
+        DriverKind.HOURS: f"{'more' if more else 'fewer'} hours of {what}",
+        DriverKind.PRICE: f"price of {what}" if driver.rates else what,
+        DriverKind.COMMITMENT: f"commitments for {what}" if driver.covered else what,
+        DriverKind.NEW: f"new: {what}",
+        DriverKind.ENDED: f"ended: {what}",
+        DriverKind.FEE: f"one-off fee: {what}",
+        DriverKind.USAGE: f"{'more' if more else 'less'} {what}",
+    }
+    return words[driver.kind]
+
+
+def _detail(driver: Driver) -> str:
+    if driver.covered:
+        then, now = driver.covered
+        return f"{then:.0%} to {now:.0%} of its hours under a commitment".replace("%", " %")
+    if driver.kind is DriverKind.PRICE and driver.rates:
+        return f"{usd(driver.rates[0], 4)} to {usd(driver.rates[1], 4)} an hour"
+    if driver.hours:
+        return f"{driver.hours[0]:,.0f} to {driver.hours[1]:,.0f} node-hours"
+    return f"{usd(driver.costs[0])} to {usd(driver.costs[1])}" if driver.costs else ""
+
+
+def _table(change: CostChange) -> Table:
+    shown, rest = change.drivers[:_MOST], change.drivers[_MOST:]
+    rows = [(_reason(one), _detail(one), _signed(one.usd, change)) for one in shown]
+    if rest:
+        other = sum((one.usd for one in rest), Decimal(0))
+        rows.append((f"{counted(len(rest), 'smaller change')}", "", _signed(other, change)))
+    columns = (Column("driver"), Column("before and now"), Column("change", Align.RIGHT))
+    return Table(columns, tuple(rows), ("change", "", _signed(change.change, change)))
+
+
+def _signed(amount: Decimal, change: CostChange) -> str:
+    return ("+" if amount > 0 else "") + amount_of(amount, change.now)
+
+
+def _alerts(alerts: Sequence[Alert]) -> list[Block]:
+    """Name the alerts of that time, the dearest first."""
+    if not alerts:
+        return [quiet("No alert was open in this time.")]
+    ranked = sorted(alerts, key=worth, reverse=True)
+    named = "; ".join(f"{one.cause.facts.words} · {place(one)}" for one in ranked[:_MOST_ALERTS])
+    more = f"; and {len(ranked) - _MOST_ALERTS} more" if len(ranked) > _MOST_ALERTS else ""
+    return [text(f"Alerts of this time: {named}{more}.")]
+
+
+def _more(change: CostChange) -> list[Button]:
+    line = f"cost {window_line(change.now.window)}"
+    typed = "".join(f" {each}" for each in change.filters)
+    alerts = [Button("Alerts", f"alerts window={window_line(change.now.window)}")] if change.alerts else []
+    return [Button("By service", f"{line} by service{typed}"), Button("By day", f"{line} by day{typed}"), *alerts]
+
+
+def _data(change: CostChange) -> dict[str, Any]:
+    now, then = change.now, change.then
+    return {
+        "window": {"start": now.window.start, "end": now.window.end},
+        "before": {"window": {"start": then.window.start, "end": then.window.end}, "amortised_usd": then.total.amortised},
+        "currency": now.currency,
+        "amortised_usd": now.total.amortised,
+        "change_usd": change.change,
+        "settled": change.settled,
+        "drivers": [_driver(one) for one in change.drivers[:_MOST]],
+        "smaller": [_driver(one) for one in change.drivers[_MOST:]],
+        "smaller_usd": sum((one.usd for one in change.drivers[_MOST:]), Decimal(0)),
+        "alerts": [one.id for one in change.alerts],
+    }
+
+
+def _driver(one: Driver) -> dict[str, Any]:
+    pairs = {"hours": one.hours, "usd_per_hour": one.rates, "covered_ratio": one.covered, "costs_usd": one.costs}
+    known = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
+    return {"kind": one.kind.value, "what": one.what, "usd": one.usd, **known, "where": [str(each) for each in one.where]}
+
+
+def _unbilled(ports: Ports, at: datetime, window: Window) -> Card:
+    """Say that nothing of a window is billed yet, and what alerts tell of it."""
+    through = ports.world.billing.tally(NO_TIME, ()).billed_through
+    alerts = ports.stores.alerts.history(Window(min(window.start, at), min(window.end, at)), Labels())
+    reaches = (quiet("Billed through ", When(through), "."),) if through else (quiet("No bill is read here."),)
+    blocks = (text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."), *_alerts(alerts), *reaches)
+    more = Buttons((Button("Alerts", f"alerts window={window_line(window)}"), Button("Last 7 days", "why cost 7d")))
+    data = {"window": {"start": window.start, "end": window.end}, "drivers": [], "alerts": [one.id for one in alerts]}
+    return Card(f"{period(window)} is not billed yet", Tone.INFO, (*blocks, more), data)

@@ -1,0 +1,233 @@
+"""Part the change of a cost into its drivers: price, hours, things new and ended, commitments, one-off fees, usage.
+
+The parts are whole cents, but for a rest below one in the last, and sum to the change exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.model.money import cents
+from bot.model.spend import Filter, Spend
+
+DRIVEN_BY = ("service", "usage_type", "region", "instance_type", "purchase", "line", "cluster")
+"""The dimensions of the rows whose change is parted."""
+Line = tuple[str, str]
+"""Service and usage type."""
+_COMMITTED = {"savings-plan", "reserved", "capacity-block"}
+_NONE = Decimal(0)
+_SLIGHT = 0.001
+"""A share of the hours that tells of no other way of buying."""
+
+
+class DriverKind(StrEnum):
+    """Name how a cost can change."""
+
+    PRICE = "price"
+    HOURS = "hours"
+    NEW = "new"
+    ENDED = "ended"
+    COMMITMENT = "commitment"
+    FEE = "one-off fee"
+    USAGE = "usage"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """State one driver of a change: `hours` and `rates` are those before and now, where they are its reason."""
+
+    kind: DriverKind
+    what: str
+    usd: Decimal
+    hours: tuple[float, float] | None = None
+    rates: tuple[Decimal, Decimal] | None = None
+    covered: tuple[float, float] | None = None
+    """The shares of the hours that commitments paid."""
+    costs: tuple[Decimal, Decimal] | None = None
+    """The costs before and now, where they alone are known."""
+    where: tuple[Filter, ...] = ()
+    """Keeps the rows that it is made of."""
+
+
+@dataclass
+class _Span:
+    """Hold the cost and the hours of one thing in one window, by way of buying."""
+
+    usd: dict[str, Decimal]
+    hours: dict[str, float]
+
+    @property
+    def cost(self) -> Decimal:
+        return sum(self.usd.values(), _NONE)
+
+    @property
+    def total(self) -> Decimal:
+        return _decimal(sum(self.hours.values()))
+
+    @property
+    def rate(self) -> Decimal:
+        return self.cost / self.total
+
+    def share(self, way: str) -> Decimal:
+        return _decimal(self.hours.get(way, 0.0)) / self.total
+
+    def rate_of(self, way: str) -> Decimal | None:
+        hours = _decimal(self.hours.get(way, 0.0))
+        return self.usd.get(way, _NONE) / hours if hours else None
+
+    @property
+    def covered(self) -> float:
+        return float(sum((self.share(way) for way in self.hours if way in _COMMITTED), _NONE))
+
+
+def drivers_of(then: Iterable[Spend], now: Iterable[Spend], fees: Collection[Line] = ()) -> tuple[Driver, ...]:
+    """Return the drivers of a change of amortised cost between rows by `DRIVEN_BY`, largest first; `fees` are charged once."""
+    then, now = list(then), list(now)
+    moved = _clusters(then) ^ _clusters(now)
+    parts: list[Driver] = []
+    rest: tuple[list[Spend], list[Spend]] = ([], [])
+    things: defaultdict[_Thing, list[Decimal]] = defaultdict(lambda: [_NONE, _NONE])
+    for side, rows in enumerate((then, now)):
+        for row in rows:
+            if row.key["instance_type"] and row.hours and row.key["cluster"] not in moved:
+                rest[side].append(row)
+            else:
+                things[_thing(row, moved, fees)][side] += row.money.amortised
+    parts += [_moved(thing, *amounts) for thing, amounts in things.items() if amounts[0] != amounts[1]]
+    return tuple(sorted((*parts, *_of_hours(*rest)), key=lambda one: (-abs(one.usd), one.kind, one.what)))
+
+
+def _clusters(rows: Iterable[Spend]) -> set[str]:
+    return {row.key["cluster"] for row in rows if row.money.amortised or row.hours} - {""}
+
+
+@dataclass(frozen=True)
+class _Thing:
+    """Name rows whose hours nobody counts, and the kind of driver that they are; None: told by their costs."""
+
+    what: str
+    where: tuple[Filter, ...]
+    kind: DriverKind | None = None
+
+
+def _thing(row: Spend, moved: Collection[str], fees: Collection[Line]) -> _Thing:
+    """Return the thing that a row counts to."""
+    cluster, line = row.key["cluster"], _line(row)
+    if cluster in moved:
+        return _Thing(f"cluster {cluster}", _keeping(row, "cluster"))
+    if line in fees:
+        return _Thing(" ".join(line), _keeping(row, "service", "usage_type"), DriverKind.FEE)
+    if row.key["line"] == "commitment":
+        return _Thing("commitments that nothing used", _keeping(row, "line"), DriverKind.COMMITMENT)
+    where = _keeping(row, "service", "usage_type", "purchase", "line", "cluster")
+    if row.money.discounts and not row.money.gross:
+        return _Thing(f"discount on {_words(row)}", where, DriverKind.PRICE)
+    return _Thing(_words(row), where)
+
+
+def _keeping(row: Spend, *names: str) -> tuple[Filter, ...]:
+    return tuple(Filter(name, (row.key[name],)) for name in names)
+
+
+def _line(row: Spend) -> Line:
+    return row.key["service"], row.key["usage_type"]
+
+
+def _words(row: Spend) -> str:
+    """Name a line of usage; usage types are left as AWS writes them."""
+    cluster = f" · {row.key['cluster']}" if row.key["cluster"] else ""
+    return f"{row.key['service']} {row.key['usage_type']}{cluster}".strip()
+
+
+def _moved(thing: _Thing, then: Decimal, now: Decimal) -> Driver:
+    """Return the driver of a thing whose hours nobody counts."""
+    kind = thing.kind or (DriverKind.NEW if not then else DriverKind.ENDED if not now else DriverKind.USAGE)
+    return Driver(kind, thing.what, now - then, costs=(then, now), where=thing.where)
+
+
+Kind = tuple[str, str]
+"""Instance type and region."""
+
+
+def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
+    """Yield the drivers of nodes: hours by cluster; price and commitments over all clusters of a type and region."""
+    before, after = _spans(then), _spans(now)
+    by_kind: defaultdict[Kind, dict[str, tuple[_Span, _Span]]] = defaultdict(dict)
+    for kind, cluster in sorted({*before, *after}):
+        first, last = before.get((kind, cluster)), after.get((kind, cluster))
+        what, where = f"{cluster or 'outside clusters'} · {kind[0]}", _of(kind, cluster)
+        if first and last:
+            by_kind[kind][cluster] = first, last
+        elif last:
+            yield Driver(DriverKind.NEW, what, last.cost, (0.0, float(last.total)), costs=(_NONE, last.cost), where=where)
+        elif first:
+            yield Driver(DriverKind.ENDED, what, -first.cost, (float(first.total), 0.0), costs=(first.cost, _NONE), where=where)
+    for kind, clusters in by_kind.items():
+        yield from _of_kind(kind, clusters)
+
+
+def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
+    return Filter("instance_type", kind[:1]), Filter("region", kind[1:]), Filter("cluster", clusters)
+
+
+def _spans(rows: Iterable[Spend]) -> Mapping[tuple[Kind, str], _Span]:
+    spans: dict[tuple[Kind, str], _Span] = {}
+    for row in rows:
+        span = spans.setdefault(((row.key["instance_type"], row.key["region"]), row.key["cluster"]), _Span({}, {}))
+        way = row.key["purchase"]
+        span.usd[way] = span.usd.get(way, _NONE) + row.money.amortised
+        span.hours[way] = span.hours.get(way, 0.0) + row.hours
+    return spans
+
+
+def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterator[Driver]:
+    """Part each cluster's change: more hours at the old rate, then other ways of buying, then other prices."""
+    name = ", ".join(filter(None, kind))
+    bought = priced = _NONE
+    for cluster, (then, now) in clusters.items():
+        change = now.cost - then.cost
+        more = cents((now.total - then.total) * then.rate)
+        mixed = cents(now.total * _mixed(then, now))
+        if more:
+            what, hours = f"{cluster or 'outside clusters'} · {kind[0]}", (float(then.total), float(now.total))
+            yield Driver(DriverKind.HOURS, what, more, hours, (then.rate, now.rate), where=_of(kind, cluster))
+        bought += mixed
+        priced += change - more - mixed
+    first, last = (_joined(spans) for spans in zip(*clusters.values(), strict=True))
+    if bought:
+        covered = first.covered, last.covered
+        committed = abs(last.covered - first.covered) > _SLIGHT
+        of, what = (DriverKind.COMMITMENT, name) if committed else (DriverKind.PRICE, f"{name}, bought otherwise")
+        shares = covered if committed else None
+        yield Driver(of, what, bought, rates=(first.rate, last.rate), covered=shares, where=_of(kind, *clusters))
+    if priced:
+        yield Driver(DriverKind.PRICE, name, priced, rates=(first.rate, last.rate), where=_of(kind, *clusters))
+
+
+def _mixed(then: _Span, now: _Span) -> Decimal:
+    """Return the change of the mean rate that other ways of buying make, each at its old rate."""
+    ways = sorted({*then.hours, *now.hours})
+    return sum(((now.share(way) - then.share(way)) * _old_rate(way, then, now) for way in ways), _NONE)
+
+
+def _old_rate(way: str, then: _Span, now: _Span) -> Decimal:
+    """Return the rate of a way of buying before; of one that is new, now."""
+    rate = then.rate_of(way)
+    return rate if rate is not None else now.rate_of(way) or _NONE
+
+
+def _joined(spans: Iterable[_Span]) -> _Span:
+    whole = _Span({}, {})
+    for span in spans:
+        for way, usd in span.usd.items():
+            whole.usd[way] = whole.usd.get(way, _NONE) + usd
+            whole.hours[way] = whole.hours.get(way, 0.0) + span.hours[way]
+    return whole
+
+
+def _decimal(hours: float) -> Decimal:
+    return Decimal(str(round(hours, 6)))

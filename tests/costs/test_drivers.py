@@ -1,0 +1,175 @@
+"""The drivers of a change of cost name the planted cause first, and sum to the difference to the cent: on simulated accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from adapters.billing.bill import BillOptions
+from adapters.billing.open import open_billing
+from adapters.simulator.bill import write_charges
+from adapters.simulator.charges import Charge, charges
+from adapters.simulator.fleet import build_fleet
+from adapters.simulator.scenario import Kind, PlannedCluster, PlannedJob, Scenario
+from adapters.store.memory import MemoryStore
+from bot.answers.cost.why import CostChange, change_card, change_of
+from bot.costs.drivers import DriverKind
+from bot.knowledge import load_knowledge
+from bot.model.window import Window
+from tests.builders import ports_over
+
+START, END = datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC)
+FROM = datetime(2026, 11, 9, tzinfo=UTC)
+WEEK = Window(FROM, FROM + timedelta(days=7))
+SCENARIO = Scenario(
+    "Four small clusters.",
+    days=3,
+    period_seconds=300,
+    start=START,
+    bill_days=21,
+    clusters=(
+        PlannedCluster("llama", "trn1.32xlarge", "us-west-2", (PlannedJob("llama-8b", 8, market="savings-plan"),), "pretraining"),
+        PlannedCluster("vision", "trn1n.32xlarge", "us-east-1", (PlannedJob("vit-2b", 6),), "vision"),
+        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (PlannedJob("chat", 4, Kind.INFERENCE),), "serving"),
+        PlannedCluster("lab", "trn1.32xlarge", "us-west-2", (PlannedJob("notebooks", 3, Kind.RESEARCH),), "lab"),
+    ),
+)
+Plant = Callable[[Sequence[Charge], Random], list[Charge]]
+CLUSTER = "aws:eks:cluster-name"
+
+
+def split(charge: Charge) -> tuple[Charge, ...]:
+    """Cut a charge where the week begins."""
+    if not charge.starts < FROM < charge.ends:
+        return (charge,)
+    return replace(charge, ends=FROM), replace(charge, starts=FROM)
+
+
+def changed(every: Sequence[Charge], wanted: Callable[[Charge], bool], change: Callable[[Charge], Charge | None]) -> list[Charge]:
+    """Change from the week on what is wanted, or leave it out."""
+    made = []
+    for charge in every:
+        for part in split(charge) if wanted(charge) else (charge,):
+            new = change(part) if wanted(charge) and part.starts >= FROM else part
+            made += [new] if new else []
+    return made
+
+
+def node_of(cluster: str) -> Callable[[Charge], bool]:
+    return lambda one: bool(one.instance_type and one.resource and one.tags.get(CLUSTER) == cluster)
+
+
+def dearer(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    factor = Decimal(str(round(rng.uniform(1.1, 1.6), 2)))
+    return changed(every, node_of("vision"), lambda one: replace(one, rate=one.rate * factor))
+
+
+def cheaper(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    factor = Decimal(str(round(rng.uniform(0.5, 0.9), 2)))
+    return changed(every, node_of("serving"), lambda one: replace(one, rate=one.rate * factor))
+
+
+def more_nodes(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    nodes = [one for one in every if node_of("vision")(one)][: rng.randint(1, 4)]
+    return [*every, *(replace(one, starts=FROM, ends=END, resource=f"{one.resource}9") for one in nodes)]
+
+
+def fewer_nodes(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    gone = {one.resource for one in [x for x in every if node_of("serving")(x)][: rng.randint(1, 3)]}
+    return changed(every, lambda one: one.resource in gone and bool(one.instance_type), lambda _: None)
+
+
+def new_cluster(every: Sequence[Charge], _: Random) -> list[Charge]:
+    nodes = [one for one in every if node_of("lab")(one)]
+    return [*every, *(replace(x, starts=FROM, ends=END, resource=f"{x.resource}7", tags={CLUSTER: "probe"}) for x in nodes)]
+
+
+def ended_cluster(every: Sequence[Charge], _: Random) -> list[Charge]:
+    return changed(every, lambda one: one.tags.get(CLUSTER) == "lab", lambda _: None)
+
+
+def expired_plan(every: Sequence[Charge], _: Random) -> list[Charge]:
+    def on_demand(one: Charge) -> Charge | None:
+        return None if one.kind == "SavingsPlanRecurringFee" else replace(one, kind="Usage", plan="", effective=Decimal(0))
+
+    return changed(every, lambda one: one.kind.startswith("SavingsPlan"), on_demand)
+
+
+def fee(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    at = FROM + timedelta(days=rng.randint(1, 5), hours=rng.randint(0, 23))
+    blank = next(one for one in every if one.kind == "Fee")
+    amount = Decimal(rng.randint(5_000, 40_000))
+    once = replace(blank, product="AWSMarketplace", usage_type="Setup", starts=at, ends=at + timedelta(hours=1))
+    return [*every, replace(once, step="1 hour", description="setup", units=amount, rate=Decimal(1))]
+
+
+def loop(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    factor = rng.randint(2_000, 9_000)
+    wanted = "Requests-Tier1"
+    return changed(
+        every,
+        lambda one: one.usage_type.endswith(wanted) and one.tags.get(CLUSTER) == "serving",
+        lambda one: replace(one, units=one.units * factor),
+    )
+
+
+def new_service(every: Sequence[Charge], rng: Random) -> list[Charge]:
+    daily = next(one for one in every if one.usage_type.endswith("NatGateway-Bytes"))
+    amount = Decimal(rng.randint(400, 2_000))
+    days = [FROM + timedelta(days=n) for n in range(7)]
+    return [
+        *every,
+        *(
+            replace(
+                daily,
+                product="AmazonSageMaker",
+                usage_type="Notebook",
+                starts=x,
+                ends=x + timedelta(days=1),
+                units=Decimal(1),
+                rate=amount,
+            )
+            for x in days
+        ),
+    ]
+
+
+PLANTS: dict[Plant, tuple[DriverKind, str]] = {
+    dearer: (DriverKind.PRICE, "trn1n.32xlarge"),
+    cheaper: (DriverKind.PRICE, "inf2.48xlarge"),
+    more_nodes: (DriverKind.HOURS, "vision"),
+    fewer_nodes: (DriverKind.HOURS, "serving"),
+    new_cluster: (DriverKind.NEW, "probe"),
+    ended_cluster: (DriverKind.ENDED, "lab"),
+    expired_plan: (DriverKind.COMMITMENT, "trn1.32xlarge"),
+    fee: (DriverKind.FEE, "AWSMarketplace"),
+    loop: (DriverKind.USAGE, "Requests-Tier1"),
+    new_service: (DriverKind.NEW, "AmazonSageMaker"),
+}
+
+
+def account(folder: Path, plant: Plant, seed: int) -> CostChange:
+    """Simulate an account with one planted cause, and ask why its cost changed."""
+    fleet = build_fleet(SCENARIO, START, 3 * 1440, seed)
+    write_charges(folder, plant(list(charges(SCENARIO, fleet)), Random(seed)), fleet)
+    bill = open_billing(folder, BillOptions())
+    change = change_of(ports_over(bill, MemoryStore(), knowledge=load_knowledge()), END, WEEK)
+    assert change
+    return change
+
+
+@pytest.mark.parametrize("seed", [501, 502])
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_the_planted_cause_is_named_first_and_the_drivers_sum_to_the_cent(tmp_path: Path, plant: Plant, seed: int) -> None:
+    change = account(tmp_path, plant, seed)
+    kind, named = PLANTS[plant]
+    first = change.drivers[0]
+    assert (first.kind, named in first.what) == (kind, True), change.drivers[:4]
+    assert sum((one.usd for one in change.drivers), Decimal(0)) == change.change
+    assert named in change_card(change).title
