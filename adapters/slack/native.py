@@ -38,7 +38,8 @@ def table_block(table: Table) -> tuple[Json, int] | None:
 
     None where a list in words says it better. The total is not a row of it.
     """
-    every = table.every or table.rows
+    goes_on = table.every[: len(table.rows)] == table.rows  # else its rows stand for several each
+    every = table.every if goes_on else table.rows
     if not (len(every) >= _LEAST and 1 < len(table.columns) <= COLUMNS):
         return None
     head = [_text(column.name) for column in table.columns]

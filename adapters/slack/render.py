@@ -213,7 +213,7 @@ def _table(block: Table) -> list[Json]:
 
 def _native_table(block: Table, drawn: Json, left: int) -> list[Json]:
     """Return Slack's own table, its total below, where no sorting moves it, and what it leaves out."""
-    notes = [f"and {left:,} more rows" if left else "", "" if block.every else block.rest]
+    notes = [f"and {left:,} more rows" if left else "", "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest]
     return [drawn, *([section(total_line(block))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
 
 

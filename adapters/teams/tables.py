@@ -14,6 +14,8 @@ ROWS_MOST = 40
 COLUMNS_MOST = 8
 _CELL_MOST = 200
 _LINES_MOST = 12
+_FIGURE, _WORDS = 24, 18
+"""Signs up to which a column of figures, and one of words, grows."""
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
@@ -52,10 +54,14 @@ def _cell(text: str, column: Column, bold: bool) -> Json:
 
 
 def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
-    """Return relative widths: each column's longest cell, within bounds, and a little air."""
+    """Return relative widths: each column's longest cell, and a little air.
+
+    A figure keeps its whole width, as Teams would break it between two digits; words give way, which break between words.
+    """
     rows = [*table.rows[:ROWS_MOST], table.total]
     longest = [max([len(c.name), *(len(row[i]) for row in rows if i < len(row))]) for i, c in enumerate(columns)]
-    return [max(6, min(30, n)) + 2 for n in longest]
+    figures = [column.align is Align.RIGHT for column in columns]
+    return [min(_FIGURE, n) + 3 if figure else max(6, min(_WORDS, n)) + 2 for n, figure in zip(longest, figures, strict=True)]
 
 
 def _lines(table: Table) -> Json:

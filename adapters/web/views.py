@@ -84,7 +84,7 @@ class Views:
         "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
         "/ask": Rail("Ask", "ask", heading="More"),
         "/settings": Rail("Settings", "settings", "config show", SETTINGS),
-        "/help": Rail("Help", "help", "help"),
+        "/help": Rail("Help", "help", "help all"),
     }
     """The pages of the rail beside the channel, by path."""
 

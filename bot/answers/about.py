@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -24,6 +25,7 @@ from bot.cards.card import (
     Table,
     Tone,
     When,
+    coded,
     quiet,
     text,
 )
@@ -38,7 +40,33 @@ from bot.model.window import BOUNDS, GRAMMAR, Window
 from bot.ports import Check, Ports
 from bot.watch.savings import savings
 
+_ALL = "all"
 HelpRow = tuple[str, str, str | None, str]
+
+
+_BRIEF = (
+    ("on call", "alerts"),
+    ("on call", "why"),
+    ("on call", "snooze"),
+    ("money", "cost"),
+    ("money", "savings"),
+    ("fleet", "fleet"),
+    ("fleet", "runs"),
+    ("admins", "config"),
+)
+"""What each role asks most, in the order of a first day."""
+
+
+def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
+    """Show a line to type for each need of a role; all the others are a press away."""
+    known = {name: (example, summary) for commands in topics.values() for name, summary, example in commands}
+    table = Table(
+        (Column("for"), Column("type"), Column("to get")),
+        tuple((role, *known[name]) for role, name in _BRIEF if name in known),
+    )
+    more = quiet(*coded("In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains one command."))
+    every = Buttons((Button(f"All {len(known)} commands", "help all"),))
+    return replace(help_card(topics), blocks=(table, more, every))
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -104,10 +132,15 @@ def _month(tally: Tally) -> list[Block]:
     return [Table(columns, rows, ("total", usd(tally.total.net))), *dated]
 
 
-@command("help", "All commands, or one command in detail.", needs=Needs.NOTHING, examples=("help", "help cost"))
-async def help_(ports: Ports, request: Request, name: str = arg("", "one command", rest=True)) -> Card:
-    """List the commands, or explain one with its arguments and examples."""
-    if name:
+@command(
+    "help",
+    "What is asked most, all commands, or one command in detail.",
+    needs=Needs.NOTHING,
+    examples=("help", "help all", "help cost"),
+)
+async def help_(ports: Ports, request: Request, name: str = arg("", "one command, or all", rest=True)) -> Card:
+    """List what is asked most, or every command; or explain one with its arguments and examples."""
+    if name and name != _ALL:
         explained, _ = find_command(name.split())
         rows = tuple((p.word, type_name(p), p.arg.default, p.arg.meaning) for p in explained.parameters)
         notes = [f"A window is {GRAMMAR}: {BOUNDS}."] if any(p.takes(Window) for p in explained.parameters) else []
@@ -115,7 +148,8 @@ async def help_(ports: Ports, request: Request, name: str = arg("", "one command
     topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
     for each in commands_by_name():
         topics[each.topic.value].append((each.name, each.summary, each.examples[0] if each.examples else each.name))
-    return help_card({topic: commands for topic, commands in topics.items() if commands})
+    listed = {topic: commands for topic, commands in topics.items() if commands}
+    return help_card(listed) if name else brief_help_card(listed)
 
 
 @command(

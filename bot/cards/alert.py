@@ -36,6 +36,7 @@ from bot.cards.card import (
     Text,
     Tone,
     When,
+    coded,
     quiet,
     text,
 )
@@ -171,7 +172,7 @@ def likely(alert: Alert) -> Text | None:
         next_words = f" ({anomaly.confidence:.2f}); next: {next_cause.facts.words} ({share:.2f}). "
         spans += ["Likely: ", Strong(alert.cause.facts.words), next_words]
     if anomaly.suggestions:
-        spans += ["What to do: ", " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])]
+        spans += ["What to do: ", *coded(" ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2]))]
     return Text(tuple(spans)) if spans else None
 
 

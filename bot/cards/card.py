@@ -258,6 +258,11 @@ def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
     return Text(spans, style)
 
 
+def coded(sentence: str) -> tuple[Span, ...]:
+    """Return a sentence of ours as spans: what stands between grave accents is something to type."""
+    return tuple(Code(part) if n % 2 else part for n, part in enumerate(sentence.split("`")) if part)
+
+
 def quiet(*spans: Span) -> Text:
     """Write a paragraph in small grey: sources, dates, notes."""
     return Text(spans, Style.QUIET)

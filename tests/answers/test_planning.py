@@ -307,11 +307,20 @@ def test_a_wrong_line_is_told_before_a_source_is_asked_for(
 
 
 def test_help_shows_every_command_in_chat_uncut(ask: Asking) -> None:
-    card = ask("help")
+    card = ask("help all")
     slack, teams = json.dumps(message(card).blocks), json.dumps(render(card, budget=ANSWER_BYTES))
     assert "more row" not in slack
     assert "more row" not in teams
     assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
+
+
+def test_help_is_eight_lines_by_role_and_knows_the_rest(ask: Asking) -> None:
+    card = ask("help")
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert len(table.rows) == 8
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == ["on call", "money", "fleet", "admins"]
+    assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
+    assert any("help all" in repr(block) for block in card.blocks)
 
 
 def test_no_command_is_called_like_a_verb_of_the_terminal() -> None:

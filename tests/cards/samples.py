@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.answers.about import about_card, command_card, doctor_card, help_card, home_card
+from bot.answers.about import about_card, brief_help_card, command_card, doctor_card, help_card, home_card
 from bot.answers.alerts.alerts import alerts_card, decided_card, snooze_form
 from bot.answers.alerts.why import why_card
 from bot.answers.all import ANSWERS
@@ -185,7 +185,8 @@ def odd() -> Card:
 
 def hostile() -> Card:
     labels = Labels(cluster=HOSTILE, instance_type="trn1.32xlarge", region="us-west-2")
-    found = replace(starved().anomaly, labels=labels, things=(HOSTILE, "`i-1`"), why=HOSTILE, suggestions=(HOSTILE,))
+    ours = HOSTILE.replace("`", "")  # what stands between grave accents is code, in these sentences of ours alone
+    found = replace(starved().anomaly, labels=labels, things=(HOSTILE, "`i-1`"), why=HOSTILE, suggestions=(ours,))
     ack = replace(decision(note=HOSTILE), by_name=HOSTILE)
     return notice(starved(anomaly=found, owner=HOSTILE, acknowledged=ack), idle(cluster=HOSTILE))
 
@@ -294,6 +295,11 @@ def help_of(name: str) -> Card:
     return command_card(found.name, found.summary, arguments, found.examples, found.who.value)
 
 
+def help_brief() -> Card:
+    made = [COMMANDS[name] for name in ("alerts", "why", "snooze", "cost", "savings", "fleet", "runs", "config")]
+    return brief_help_card({"": [(each.name, each.summary, each.examples[0]) for each in made]})
+
+
 def help_all() -> Card:
     """Return a few commands, so that a new one does not change how help looks."""
     assert ANSWERS
@@ -373,6 +379,7 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "home": lambda: home(starved(), idle()),
     "home_quiet": home,
     "help": help_all,
+    "help_brief": help_brief,
     "help_cost": lambda: help_of("cost"),
     "about": about,
     "config_show": lambda: config_card(

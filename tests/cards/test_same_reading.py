@@ -9,7 +9,7 @@ from bot.answers.alerts.alerts import alerts_card
 from bot.answers.alerts.why import why_card
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import headline
-from bot.cards.card import Table, Text, When
+from bot.cards.card import Code, Table, Text, When
 from bot.cards.thread import thread_line
 from bot.model.alert import Notification, Reason
 from bot.watch.notify import log_entry_of
@@ -54,3 +54,12 @@ def test_the_thread_says_the_dollars_of_the_message() -> None:
     together = [" ".join(map(str, block.spans)) for block in notice_card(seen).blocks if isinstance(block, Text)]
     assert said.title == "Worse: $2,064 an hour now, $1,222 so far"
     assert any("$2,064 an hour" in words and "$1,222 so far" in words for words in together)
+
+
+def test_what_is_to_be_typed_is_code_and_no_sentence_shows_grave_accents() -> None:
+    advice = ("Cordon the node (`kubectl drain`).", "See `cost 7d by usage_type`.")
+    one = starved(anomaly=replace(starved().anomaly, suggestions=advice))
+    for card in (notice(one), why_card(one, (), None, NOON)):
+        spans = [span for block in card.blocks if isinstance(block, Text) for span in block.spans]
+        assert {Code("kubectl drain"), Code("cost 7d by usage_type")} <= set(spans)
+        assert not any("`" in span for span in spans if isinstance(span, str))

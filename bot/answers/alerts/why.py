@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.cards.alert_words import alert_data, counted_in, decided, headline, money_line, price_words, risk_texts
-from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, coded, quiet, text
 from bot.cards.words import quantity
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.anomaly import Anomaly
@@ -27,7 +27,7 @@ def why_card(
     blocks += risk_texts(alert)
     blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
     blocks += [text("What to do:")] if anomaly.suggestions else []
-    blocks += [text("• ", line) for line in anomaly.suggestions[:5]]
+    blocks += [text("• ", *coded(line)) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
     blocks += [quiet("Anomaly since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
     blocks += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -24,6 +24,7 @@ from bot.cards.card import (
     Series,
     Table,
     Tone,
+    coded,
     quiet,
     text,
 )
@@ -36,7 +37,7 @@ from bot.model.money import usd
 from bot.model.price import Price
 from bot.model.reading import Reading
 
-_MOST = 15
+_MOST, _FEW = 15, 6
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
 _STILL = {
@@ -120,24 +121,40 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
             f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
         )
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
-    table = node_table(rows, apart=not cluster)
-    return Card(title, Tone.WARNING, (*unread(reading), table, quiet(" ".join(notes)), quiet(_basis(rows)), buttons), data)
+    said = (node_table(rows, apart=not cluster), quiet(*coded(" ".join(notes))), quiet(_basis(rows)))
+    return Card(title, Tone.WARNING, (*unread(reading), *said, buttons), data)
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
-    """List nodes, dearest first; `apart` tells their clusters apart."""
+    """List nodes, dearest first, those alike in one row where they are many; `apart` tells their clusters apart."""
     ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
     columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
-    return folded(
-        Table(columns, tuple(_node(row, apart) for row in ranked)), _MOST, f"and {counted(len(ranked) - _MOST, 'more node')}"
-    )
+    every = Table(columns, tuple(_nodes([row], apart) for row in ranked))
+    groups = _alike(ranked) if len(ranked) > _FEW else [[row] for row in ranked]
+    shown = tuple(_nodes(group, apart) for group in groups[:_MOST])
+    left = sum(len(group) for group in groups[_MOST:])
+    rest = f"and {counted(left, 'more node')}" if left else ""
+    return replace(folded(every, len(shown), rest), rows=shown) if len(shown) < len(ranked) else every
 
 
-def _node(row: NodeRow, apart: bool) -> tuple[str, ...]:
-    labels = row.instance.labels
+def _alike(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
+    """Group nodes of one cluster, type, price and state, the dearest group first."""
+    groups: dict[tuple[object, ...], list[NodeRow]] = {}
+    for row in rows:
+        labels = row.instance.labels
+        groups.setdefault((labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state), []).append(row)
+    return sorted(groups.values(), key=lambda group: -_sum(group))
+
+
+def _nodes(group: Sequence[NodeRow], apart: bool) -> tuple[str, ...]:
+    """Write the row of a node, or of several that are alike, named by their number and the first of them."""
+    first = group[0]
+    labels, used = first.instance.labels, [row.used for row in group if row.used is not None]
     place = (labels.cluster or "–",) if apart else ()
-    price = usd(row.usd_per_hour) if row.price else "?"
-    return (row.instance.id, *place, labels.instance_type, row.state.value, percent(row.used), price)
+    name = first.instance.id if len(group) == 1 else f"{counted(len(group), 'node')}, {first.instance.id} …"
+    ends = dict.fromkeys((percent(min(used)), percent(max(used)))) if used else {percent(None): None}
+    price = usd(_sum(group)) if first.price else "?"
+    return (name, *place, labels.instance_type, first.state.value, "-".join(ends).replace(" %-", "-"), price)
 
 
 def _eks(cluster: Cluster) -> str:
