@@ -21,7 +21,7 @@ from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from adapters.teams.activity import Account, Place, Reference
-from adapters.teams.config import PUBLIC, TeamsConfig
+from adapters.teams.config import PUBLIC, TeamsConfig, TeamsSdk
 from adapters.teams.conversations import Conversation
 from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Chart, ChartKind, text
@@ -111,7 +111,12 @@ async def slack(url: str) -> None:
     await made.stop()
 
 
-async def teams(url: str) -> None:
+async def agents(url: str) -> None:
+    """Do as `teams` does, by the other SDK."""
+    await teams(url, TeamsSdk.AGENTS)
+
+
+async def teams(url: str, sdk: TeamsSdk = TeamsSdk.BOTBUILDER) -> None:
     """Sign in, speak and ask Graph."""
 
     async def nobody(_: Any) -> Any:
@@ -127,7 +132,7 @@ async def teams(url: str) -> None:
         (f"{urlsplit(url).scheme}://{urlsplit(url).hostname}",),
         url,
     )
-    config = TeamsConfig(app_id="app", app_password=SECRET, tenant_id="T1", cloud=cloud)
+    config = TeamsConfig(app_id="app", app_password=SECRET, tenant_id="T1", cloud=cloud, sdk=sdk)
     made = TeamsSurface(config, ChatPorts(nobody, lambda: NOON, lambda _: b"", store := MemoryStore(), store), nobody)
     reference = Reference(Place("19:c", "channel", "T1"), url, Account("28:b"), Account("29:u"), "msteams")
     await made._conversations.remember(Conversation(reference, "channel"))
@@ -148,7 +153,7 @@ async def _told(*asked: Awaitable[Any]) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("door", [slack, teams])
+@pytest.mark.parametrize("door", [slack, teams, agents])
 def test_no_secret_shows_however_a_platform_fails(door: Door, way: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 

@@ -83,6 +83,7 @@ def test_what_kubernetes_says_of_a_service_is_not_a_setting():
         ("TRNBOT_ROUTE", "C02FIN", "'C02FIN' names no platform; write it like slack:C02FIN"),
         ("TRNBOT_ADMINS", "slack:U1,dana", "'dana' names no platform"),
         ("TRNBOT_TEAMS_DEVELOPMENT", "perhaps", "neither on nor off"),
+        ("TRNBOT_TEAMS_SDK", "agent", "'agent' is neither botbuilder nor agents; did you mean 'agents'?"),
         ("TRNBOT_SORCE", "aws", "TRNBOT_SORCE is not a setting; did you mean TRNBOT_SOURCE"),
         ("TRNBOT_QQQQQQQQQQQQ", "", "TRNBOT_QQQQQQQQQQQQ is not a setting"),
     ],

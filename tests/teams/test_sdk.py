@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +11,13 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adapters.teams.activity import Account, Activity, Delivery, InvokeAnswer, Message, Place, Reference
 from adapters.teams.client import Anonymous, ConnectorClient
 from adapters.teams.config import TeamsConfig, TeamsSdk
+from adapters.teams.parser import parse_activity
 from adapters.teams.sdk import Sdk, open_sdk
 from bot.cards.card import Card
 from bot.errors import WrongInput
@@ -113,6 +118,39 @@ async def test_a_press_is_answered_with_the_body_that_was_made(sdk: TeamsSdk, co
 
     carried: Sdk = open_sdk(sdk, ConnectorClient(Anonymous(), lambda _: True), "")
     assert await carried.take(pressed, handle) == made
+
+
+FIELDS = ("type", "id", "name", "channelId", "serviceUrl", "locale", "text", "action", "replyToId")
+texts = st.one_of(st.text(max_size=4), st.sampled_from([" ", ":", "msteams:x", "invoke", "message", "expectReplies"]))
+accounts = st.dictionaries(st.sampled_from(["id", "name", "aadObjectId", "role", "properties", "tenantId"]), texts)
+places = st.dictionaries(st.sampled_from(["id", "conversationType", "tenantId", "name", "role"]), texts)
+bodies = st.fixed_dictionaries(
+    {"from": accounts, "recipient": accounts, "conversation": places},
+    optional=dict.fromkeys(FIELDS, texts) | {"deliveryMode": texts, "callerId": texts, "entities": st.lists(accounts)},
+)
+
+
+@given(bodies)
+def test_what_our_parser_takes_no_sdk_refuses(body: dict[str, Any]) -> None:
+    ids = {
+        part: {"id": "x"} | {name: text for name, text in body[part].items() if text}
+        for part in ("from", "recipient", "conversation")
+    }
+    try:
+        activity = parse_activity(json.dumps({"type": "message"} | body | ids).encode())
+    except WrongInput:
+        return
+    handled: list[Activity] = []
+
+    async def handle(one: Activity) -> None:
+        handled.append(one)
+
+    async def both() -> None:
+        for name in TeamsSdk:
+            await open_sdk(name, ConnectorClient(Anonymous(), lambda _: True), "").take(activity, handle)
+
+    asyncio.run(both())
+    assert handled == [activity, activity]
 
 
 def test_the_setting_names_the_sdks_there_are() -> None:
