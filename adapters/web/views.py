@@ -132,7 +132,10 @@ class Views:
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
         """Show the answer of any line."""
-        return await self._show_line(request, self.lines["/ask"], _line(request.query.get("line", "")))
+        line, draft = (_line(request.query.get(name, "")) for name in ("line", "draft"))
+        if draft and not line:
+            return self._page("ask.html", request, name="Ask", draft=f"{draft} ")
+        return await self._show_line(request, self.lines["/ask"], line)
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
@@ -180,6 +183,8 @@ class Views:
         runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
         if line and (runs or line == rail.line):
             return await self._show_answer(request, rail.name, line, rail.more)
+        if not line:
+            return self._page("ask.html", request, name=rail.name)
         return self._page("line.html", request, name=rail.name, line=line, it=None, more=(), would=WOULD[effect])
 
     async def _show_answer(
@@ -252,6 +257,7 @@ class Views:
             "health": health,
             "hints": self._console.hints,
             "starters": STARTERS,
+            "draft": "",
             "version": self._hub.version,
             "reading": bool(facts),
             **values,

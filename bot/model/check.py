@@ -24,3 +24,11 @@ class CommandHint:
     example: str
     changes: bool = True
     """Changes state, so that a surface never runs it from a mere link; told of the commands that only read: False."""
+    topic: str = ""
+    """The part of help's list that it stands in, and that part's place."""
+    place: int = 0
+    needed: bool = False
+    """Has an argument that cannot be left out, so that its name alone asks nothing."""
+    examples: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
+    """What may be typed after it, such as `by=`, each with its meaning."""

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bot.answers.registry import Command, commands_by_name
 from bot.errors import WrongInput, nearest
-from bot.model.spend import Filter
 from bot.settings.options import LINE_OPTIONS
-from bot.wiring.surfaces import command_hints
+from bot.wiring.surfaces import arguments_of, command_hints
 
 Words = Mapping[str, Sequence[str]]
 """What may follow each line: "" is the empty one."""
@@ -39,14 +38,7 @@ def words(verbs: Mapping[str, str]) -> Words:
 
 def _arguments(command: Command) -> list[str]:
     """Return what may be typed after a command: its choices, its arguments by name, and the options of every line."""
-    choices = [choice for p in command.parameters if not p.arg.keyword for choice in p.arg.choices if choice]
-    named = [
-        f"{p.word}={choice}"
-        for p in command.parameters
-        if not p.arg.rest and not p.takes(Filter)
-        for choice in (p.arg.choices if p.arg.keyword and p.arg.choices else ("",))
-    ]
-    return [*choices, *dict.fromkeys(named or ()), *(f"--{name}" for name in LINE_OPTIONS)]
+    return [*(word for word, _ in arguments_of(command)), *(f"--{name}" for name in LINE_OPTIONS)]
 
 
 def _cases(table: Words) -> str:

@@ -6,9 +6,11 @@ from typing import Protocol
 
 from adapters.slack.config import SlackConfig
 from adapters.teams.config import TeamsConfig, TeamsSdk
+from bot.answers.alerts.find import WHICH
 from bot.answers.all import ANSWERS
-from bot.answers.registry import commands_by_name
+from bot.answers.registry import Command, Topic, commands_by_name
 from bot.model.delays import Delays
+from bot.model.spend import Filter
 from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
 from bot.settings.settings import Settings
 
@@ -66,4 +68,23 @@ def teams_config(settings: Settings) -> TeamsConfig:
 
 def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
-    return tuple(CommandHint(made.name, made.summary, made.examples[0], made.changes) for made in commands_by_name())
+    return tuple(map(_hint, commands_by_name()))
+
+
+def _hint(made: Command) -> CommandHint:
+    # Outside of an alert's thread the alert must be named.
+    needed = any(parameter.arg.default is None or parameter.arg.meaning == WHICH for parameter in made.parameters)
+    described = (made.topic.value, list(Topic).index(made.topic), needed, made.examples, tuple(arguments_of(made)))
+    return CommandHint(made.name, made.summary, made.examples[0], made.changes, *described)
+
+
+def arguments_of(made: Command) -> list[tuple[str, str]]:
+    """Return what may be typed after a command, each with its meaning: its choices, then its arguments by name."""
+    chosen = [(word, p.arg.meaning) for p in made.parameters if not p.arg.keyword for word in p.arg.choices if word]
+    named = [
+        (f"{p.word}={choice}", p.arg.meaning)
+        for p in made.parameters
+        if not p.arg.rest and not p.takes(Filter)
+        for choice in (p.arg.choices if p.arg.keyword and p.arg.choices else ("",))
+    ]
+    return [*chosen, *dict(named).items()]

@@ -8,6 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from adapters.http import application
 from bot.cards.card import Align, Card, Column, Table
+from bot.model.check import CommandHint
 from tests.e2e import samples
 from tests.e2e.console_server import surface
 from tests.e2e.test_console import browser  # noqa: F401  # a fixture
@@ -25,9 +26,9 @@ CUT = """() => [...document.querySelectorAll(".table td, .rail a, .head *, .stat
 
 
 @asynccontextmanager
-async def served(answer):
+async def served(answer, **changed):
     """Serve a console with this one answer on loopback."""
-    made = surface(answer=answer)
+    made = surface(answer=answer, **changed)
     server = TestServer(application([made]))
     await server.start_server()
     yield str(server.make_url("/"))
@@ -80,3 +81,39 @@ async def test_a_phone_breaks_no_word_and_reaches_every_page(browser):  # noqa: 
             box = await link.bounding_box()
             assert box["width"] >= 44, await link.inner_text()
             assert box["height"] >= 44, await link.inner_text()
+
+
+async def test_ask_completes_arguments_and_brings_back_what_was_asked(browser):  # noqa: F811
+    hints = (
+        CommandHint(
+            "cost",
+            "What it costs.",
+            "cost 7d by team",
+            changes=False,
+            examples=("cost 7d by team", "cost mtd by service"),
+            arguments=(("by=", "dimensions"), ("window=", "which days")),
+        ),
+    )
+    async with served(samples_answer, hints=hints) as address:
+        opened = await browser.new_page()
+        await opened.goto(urljoin(address, "/ask"))
+        await opened.wait_for_selector("body.ready")
+        await opened.fill("#line", "cost m")
+        assert await opened.locator("#complete code").all_inner_texts() == ["cost mtd by service"]
+        await opened.fill("#line", "cost 7d b")
+        await opened.keyboard.press("ArrowDown")
+        await opened.keyboard.press("ArrowDown")
+        await opened.keyboard.press("Enter")
+        assert await opened.input_value("#line") == "cost 7d by="
+        await opened.fill("#line", "cost 7d by=team")
+        await opened.keyboard.press("Enter")
+        await opened.locator("#answers .private").wait_for()
+        await opened.fill("#line", "")
+        await opened.locator("#line").press("ArrowUp")
+        assert await opened.input_value("#line") == "cost 7d by=team"
+        await opened.goto(urljoin(address, "/ask"))
+        assert await opened.locator("#asked code").all_inner_texts() == ["cost 7d by=team"]
+
+
+async def samples_answer(_):
+    return samples.cost_card()

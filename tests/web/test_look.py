@@ -15,6 +15,7 @@ from adapters.web.links import address
 from adapters.web.svg import legend, svg
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, text
 from bot.cards.tables import folded
+from bot.model.check import CommandHint
 from tests.e2e import samples
 
 PAGES = PageRenderer(token="t", title="trnbot")
@@ -198,3 +199,19 @@ async def test_settings_are_a_page_of_the_rail(open_console):
     assert re.findall(r'<a href="/settings" aria-current="page">', page)
     for line in ("config history", "routes", "silences", "doctor"):
         assert f'href="{address(line)}"' in page
+
+
+async def test_ask_offers_what_works_as_it_stands_and_begins_the_rest(open_console):
+    hints = (
+        CommandHint("alerts", "What is wasted now.", "alerts", changes=False, topic="Wrong", place=0),
+        CommandHint("why", "Why.", "why a1b2c3d4e", changes=False, topic="Wrong", place=0, needed=True),
+        CommandHint("ack", "Look into it.", "ack a1", topic="Wrong", place=0),
+        CommandHint("cost", "What it costs.", "cost 7d by team", changes=False, topic="Costs", place=1),
+    )
+    _, client = await open_console(hints=hints)
+    page = await (await client.get("/ask")).text()
+    listed = re.findall(r'<li><a href="([^"]*)"><code>', page)
+    assert listed == ["/alerts?line=alerts", "/ask?draft=why", "/ask?draft=ack", "/cost?line=cost%207d%20by%20team"]
+    assert page.index("<h2>Wrong</h2>") < page.index("<h2>Costs</h2>")
+    begun = await (await client.get("/ask", params={"draft": 'ack "><b>'})).text()
+    assert 'value="ack &#34;&gt;&lt;b&gt; "' in begun

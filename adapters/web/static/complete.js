@@ -1,6 +1,24 @@
-// Completes a typed line from the registry's examples.
+// Completes a typed line from the registry: commands, their examples, their arguments.
 
+import { recall } from "/static/asked.js";
 import { $, $$ } from "/static/page.js";
+
+const MOST = 8;
+
+// The lines that what is typed may become, each with its meaning: commands, then examples and arguments of the one that is typed.
+function fitting(hints, typed) {
+  const lower = typed.toLowerCase();
+  const longest = (a, b) => b.name.length - a.name.length;
+  const named = hints.filter((hint) => lower.startsWith(`${hint.name} `)).sort(longest)[0];
+  const begun = hints.filter((hint) => hint.name.startsWith(lower) || hint.example.toLowerCase().startsWith(lower));
+  const commands = begun.map((hint) => [hint.needed ? `${hint.name} ` : hint.example, hint.summary]);
+  if (!named) return commands;
+  const examples = (named.examples ?? []).filter((line) => line.toLowerCase().startsWith(lower)).map((line) => [line, named.summary]);
+  const [, before, word] = typed.match(/^(.*\s)(\S*)$/s);
+  const free = (named.arguments ?? []).filter(([words]) => words.startsWith(word.toLowerCase()) && !before.includes(` ${words.split("=")[0]}=`));
+  const lines = [...commands, ...examples, ...free.map(([words, meaning]) => [before + words, meaning])];
+  return lines.filter(([line], i) => line !== typed && lines.findIndex(([other]) => other === line) === i);
+}
 
 export function completion(composer) {
   const input = $("#line", composer);
@@ -13,6 +31,7 @@ export function completion(composer) {
     input.value = words;
     close();
     input.focus();
+    if (/[ =]$/.test(words)) open(); // more must follow
   }
   function close() {
     list.hidden = true;
@@ -29,19 +48,19 @@ export function completion(composer) {
   }
   function open() {
     const typed = input.value.replace(/^\/?trn\s+/i, "").trimStart().toLowerCase();
-    const fitting = hints.filter((hint) => hint.example.startsWith(typed) || hint.name.startsWith(typed));
-    if (!fitting.length || fitting.some((hint) => hint.example === typed)) return close();
-    list.replaceChildren(...fitting.slice(0, 8).map((hint, i) => {
+    const lines = fitting(hints, typed);
+    if (!lines.length || lines.some(([line]) => line === typed)) return close();
+    list.replaceChildren(...lines.slice(0, MOST).map(([line, meaning], i) => {
       const option = document.createElement("li");
       option.setAttribute("role", "option");
       option.setAttribute("aria-selected", "false");
       option.id = `complete-${i}`;
       const words = document.createElement("code");
-      words.textContent = hint.example;
+      words.textContent = line;
       const summary = document.createElement("span");
-      summary.textContent = hint.summary;
+      summary.textContent = meaning;
       option.append(words, summary);
-      option.addEventListener("pointerdown", (event) => { event.preventDefault(); fill(hint.example); });
+      option.addEventListener("pointerdown", (event) => { event.preventDefault(); fill(line); });
       return option;
     }));
     at = -1;
@@ -49,6 +68,7 @@ export function completion(composer) {
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
   }
+  recall(input, (line) => { input.value = line; close(); });
   input.addEventListener("input", open);
   input.addEventListener("focus", () => { if (!input.value) open(); });
   input.addEventListener("blur", close);
