@@ -28,6 +28,7 @@ from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, Fie
 from bot.cards.lines import form_line
 
 _ON = ("true", "yes", "on")
+_PICKED = "in your own time zone"
 _NAME = 255
 """Characters of an action id."""
 FORM, ASK, PRESS, SHOWN = "trn_form", "trn_ask", "trn_press", "trn_shown"
@@ -148,8 +149,8 @@ def _input(field: Field) -> Json:
         "element": {"action_id": field.name, **_element(field)},
         "optional": not field.required or field.kind is FieldKind.SWITCH,
     }
-    if field.hint:
-        drawn["hint"] = plain_text(field.hint, min(LABEL, 500))
+    if hint := _PICKED if field.kind is FieldKind.WHEN else field.hint:
+        drawn["hint"] = plain_text(hint, min(LABEL, 500))
     return drawn
 
 

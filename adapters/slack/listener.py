@@ -6,19 +6,17 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackApiError
 
 from adapters.slack.auth import Installations
 from adapters.slack.belonging import Strangers
-from adapters.slack.client import code_of, loggable
+from adapters.slack.client import loggable
 from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, blamed_input, submitted_line, working
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
@@ -32,11 +30,10 @@ from adapters.slack.parser import (
     parse_presser,
     without_mention,
 )
-from adapters.slack.responder import Answered, Responder
+from adapters.slack.responder import Answered, Responder, Tasks
 from adapters.slack.workspaces import Workspace
 from bot.cards.card import Buttons, ButtonStyle, Card, Form, Text, Tone, plain, text
-from bot.errors import TrnbotError
-from bot.model.request import Effect
+from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator
 
 _ANY = re.compile(".*", re.DOTALL)
@@ -46,41 +43,6 @@ _STALE = Card("This button no longer works; type /trn help for the commands.", T
 _log = logging.getLogger("trnbot.slack")
 WorkspaceOf = Callable[[str], Awaitable[Workspace]]
 """Return the workspace of a team id; raise `Refused` where it did not install the app."""
-
-
-class Tasks:
-    """Start work and wait for it."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start work that goes on after Slack was acknowledged."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    async def drain(self, timeout_s: float = 10.0) -> None:
-        """Wait for the work under way and the work it begins, then give up."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
-        while self._tasks and loop.time() < until:
-            await asyncio.wait(self._tasks, timeout=until - loop.time())
-        for task in self._tasks:
-            task.cancel()
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or task.exception() is None:
-            return
-        error = task.exception()
-        if isinstance(error, TrnbotError):
-            _log.warning("an answer was not delivered: %s", error)
-        elif isinstance(error, SlackApiError):
-            _log.warning("an answer was not delivered: %s", code_of(error))
-        else:
-            _log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))
 
 
 @dataclass(frozen=True)
@@ -112,6 +74,7 @@ class EventListener:
         app.event("app_mention")(self.on_mention)
         app.event("message")(self.on_message)
         app.event("app_home_opened")(self.on_home)
+        app.event("link_shared")(self.on_link)
         app.event("app_uninstalled")(self.on_removed)
         app.event("tokens_revoked")(self.on_removed)
         app.event(_ANY)(self.on_other)
@@ -137,6 +100,10 @@ class EventListener:
         event = body.get("event") or {}
         if event.get("channel_type") == "im" and is_person(event):
             self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts", "")))
+
+    async def on_link(self, body: Json, context: AsyncBoltContext) -> None:
+        """Show under a message what its links to the console lead to."""
+        self.tasks.spawn(self._unfurl(body, context))
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home."""
@@ -267,6 +234,14 @@ class EventListener:
     async def _answer_submission(self, claim: Claim, line: str, context: AsyncBoltContext) -> Answered | None:
         requester = await self._admitted(claim, line, context)
         return (requester, await (await self._workspace(context)).responder.ask(line, requester)) if requester else None
+
+    async def _unfurl(self, body: Json, context: AsyncBoltContext) -> None:
+        """Show what a member's links lead to; of a stranger's, and where strangers read, nothing is shown."""
+        workspace = await self._workspace(context)
+        requester = await workspace.belongings.requester(parse_author(body))
+        known = not (requester.stranger or requester.belonging.shared or requester.belonging.standing is Standing.GUEST)
+        if known and not await self._seen.again(body.get("event_id", "")):
+            await workspace.responder.unfurl(body.get("event") or {}, requester)
 
     async def _show_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""

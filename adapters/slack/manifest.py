@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -31,6 +32,8 @@ SCOPES = (
 )
 """Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
 charts, tell who is a member or an admin, and whether another organization reads a channel."""
+LINKS = ("links:read", "links:write")
+"""Scopes to draw what a link to the console leads to, where the console has a public address."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 
@@ -50,10 +53,11 @@ def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, An
             "bot_user": {"display_name": "trnbot", "always_online": True},
             "shortcuts": _shortcuts(),
             "slash_commands": [_command(hints, events)],
+            **({"unfurl_domains": [urlsplit(public_url).hostname]} if public_url else {}),
         },
-        "oauth_config": {**_redirect(public_url), "scopes": {"bot": list(SCOPES)}},
+        "oauth_config": {**_redirect(public_url), "scopes": {"bot": sorted((*SCOPES, *(LINKS if public_url else ())))}},
         "settings": {
-            "event_subscriptions": {**request, "bot_events": list(EVENTS)},
+            "event_subscriptions": {**request, "bot_events": sorted((*EVENTS, *(["link_shared"] if public_url else ())))},
             "interactivity": {"is_enabled": True, **request},
             "org_deploy_enabled": False,
             "socket_mode_enabled": not events,

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
-from adapters.slack.client import FAILURES, Client, code_of, explained
+from adapters.slack.client import FAILURES, Client, code_of, explained, loggable
 from adapters.slack.forms import Origin, answer_view, working
 from adapters.slack.markup import Json
 from adapters.slack.parser import Requester
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
-from bot.cards.card import Card, Tone
+from bot.cards.card import Card, Text, Tone
 from bot.cards.share import without_share
 from bot.errors import TrnbotError
-from bot.model.request import Request, Standing, User
+from bot.model.request import Manner, Request, Standing, User
 from bot.ports import WORKING, WORKING_AFTER_S, ChatPorts
 
+_LINKS, _UNFURLED = 3, 3
+"""Links of a message that are drawn, and paragraphs of each."""
 _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
 _ALONE = Card("The answer is for who asked alone.", Tone.OVER)
@@ -28,21 +33,87 @@ _log = logging.getLogger("trnbot.slack")
 Answered = tuple[Requester, Card]
 
 
+class Tasks:
+    """Start work and wait for it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start work that goes on after Slack was acknowledged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def drain(self, timeout_s: float = 10.0) -> None:
+        """Wait for the work under way and the work it begins, then give up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        while self._tasks and loop.time() < until:
+            await asyncio.wait(self._tasks, timeout=until - loop.time())
+        for task in self._tasks:
+            task.cancel()
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        if isinstance(error, TrnbotError):
+            _log.warning("an answer was not delivered: %s", error)
+        elif isinstance(error, SlackApiError):
+            _log.warning("an answer was not delivered: %s", code_of(error))
+        else:
+            _log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))
+
+
 class Responder:
     """Answer people in one workspace."""
 
-    def __init__(self, client: Client, sender: Sender, ports: ChatPorts, prefix: str = "", *, modal_delay_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        client: Client,
+        sender: Sender,
+        ports: ChatPorts,
+        prefix: str = "",
+        *,
+        modal_delay_s: float = 0.5,
+        public_url: str = "",
+    ) -> None:
         self._client, self._sender, self._ports = client, sender, ports
         self._prefix = prefix
         """Tells addresses of this workspace from those of the first: "" or `T123/`."""
+        self._alert_page = re.compile(rf"{re.escape(public_url.rstrip('/'))}/alert/(\w+)/?(?:[?#].*)?") if public_url else None
+        """Matches the address of an alert's page in the console; None where the console has no public address."""
         self._modal_delay_s = modal_delay_s
         """How long Slack may take to show the modal that a submission was answered with."""
 
-    async def ask(self, line: str, requester: Requester) -> Card:
+    async def unfurl(self, event: Json, requester: Requester) -> None:
+        """Draw the alerts that a message's links lead to under it, in words: whoever reads it reads them."""
+        urls = [str(link.get("url") or "") for link in event.get("links") or ()][:_LINKS]
+        shown = {url: blocks for url in urls if (blocks := await self._unfurled(url, requester))}
+        if shown:
+            unfurls = {url: {"blocks": blocks} for url, blocks in shown.items()}
+            async with explained(requester.channel):
+                await self._client.chat_unfurl(channel=requester.channel, ts=str(event.get("message_ts") or ""), unfurls=unfurls)
+
+    async def _unfurled(self, url: str, requester: Requester) -> list[Json]:
+        found = self._alert_page.fullmatch(url) if self._alert_page else None
+        if not found:
+            return []
+        card = await self.ask(f"alert {found[1]}", requester, Manner.VIEWED)
+        if card.tone is Tone.ERROR:
+            return []
+        words = tuple(block for block in card.blocks if isinstance(block, Text))
+        return message(replace(card, blocks=words[:_UNFURLED], mentions=())).blocks
+
+    async def ask(self, line: str, requester: Requester, manner: Manner = Manner.ASKED) -> Card:
         """Return the bot's answer to a line."""
         channel = f"slack:{self._prefix}{requester.channel}" if _among_people(requester) else ""
         user, belonging = User(requester.address, requester.name), requester.belonging
-        return await self._ports.answer(Request(line, user, self._ports.clock(), "slack", belonging, channel, requester.thread))
+        at, thread = self._ports.clock(), requester.thread
+        return await self._ports.answer(Request(line, user, at, "slack", belonging, channel, thread, manner))
 
     async def respond(self, line: str, requester: Requester) -> None:
         """Answer a line where the person is, and say that it is worked on where the answer takes long."""

@@ -57,7 +57,7 @@ class SlackSurface:
         sending = Client(token, config.api_url, None)  # whoever sends waits: an alert's delivery not at all
         charts = ChartUploader(sending, ports.draw, ports.documents, pace)
         sender = Sender(sending, charts, pace, upload_delay_s=config.interval_s)
-        responder = Responder(client, sender, ports, prefix, modal_delay_s=config.interval_s / 2)
+        responder = Responder(client, sender, ports, prefix, modal_delay_s=config.interval_s / 2, public_url=config.public_url)
         belongings = Belongings(sending, team, prefix, config.workspaces)
         return Workspace(token, prefix, client, sender, responder, Members(client), belongings)
 

@@ -41,6 +41,11 @@ AS_SLACK_SHOWS = """async channel => {
       if (blocks[n]) place.outerHTML = `<div>${own[blocks[n].type](blocks[n])}</div>`;
     });
   }
+  const box = words => `<span style="display:inline-block;border:1px solid #999;border-radius:4px;padding:7px 12px;margin-right:8px;` +
+    `font-size:14px;color:#616061">${words}</span>`;
+  for (const place of document.querySelectorAll(".bk-unknown, .modal *, [role=dialog] *")) {
+    if (!place.children.length && place.textContent === "[datetimepicker]") place.outerHTML = box("📅 Select date") + box("🕘 Select time");
+  }
   await Promise.all(loaded);
 }"""
 """Run with a channel's id, before a picture is taken."""

@@ -58,6 +58,7 @@ SCHEMA = closed(
         bot_user=closed(("display_name",), display_name=text(80), always_online=FLAG),
         shortcuts=many(SHORTCUT, 10),
         slash_commands=many(COMMAND, 50),
+        unfurl_domains=many(text(255), 5),
     ),
     oauth_config=closed(redirect_urls=many(URL, 1000), scopes=closed(bot=many(text(50), 255))),
     settings=closed(
