@@ -61,6 +61,7 @@ from bot.ports import Check
 from tests import builders
 from tests.builders import FIVE, NOON
 from tests.cards.asked import ASKED
+from tests.cards.leads import leads
 from tests.cards.tuning import TUNING
 
 HOSTILE = "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` " + "long" * 40
@@ -390,6 +391,7 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "config_export": lambda: export_card("\n".join(write_policy(default_policy()).splitlines()[:12]) + "\n"),
     "cost": cost,
     "cost_month": cost_month,
+    **leads(starved, idle),
     "cost_nothing": lambda: cost_card(CostAnswer(tally(Window(NOON - timedelta(hours=5), NOON), ("team",), {}))),
     "migrate": migrate,
     "migrate_refused": refused,

@@ -126,10 +126,10 @@ def change_card(change: CostChange) -> Card:
     """Draw the change: what drove it most in the title, then a few drivers and the rest, which sum to it."""
     drivers, then, now = change.drivers, change.then, change.now
     amount = change.change
-    grown = f" ({_percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
+    grown = f" ({percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
     filters = "".join(f" · {each}" for each in change.filters)
     moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}" if amount else "Unchanged"
-    most = f": {_reason(drivers[0])}" if drivers and amount else ""
+    most = f": {reason(drivers[0])}" if drivers and amount else ""
     title = f"{moved}{most} · {period(now.window)}{filters}"
     spans = [f"{amount_of(each.total.amortised, now)} in {period(each.window)}" for each in (now, then)]
     blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
@@ -146,11 +146,12 @@ def change_card(change: CostChange) -> Card:
 _HOW = "More hours count at the old rate, then other ways of buying, then other prices."
 
 
-def _percent(share: Decimal) -> str:
+def percent(share: Decimal) -> str:
+    """Write how much of a cost has changed."""
     return f"{share * 100:,.0f} %" if share >= Decimal("0.005") else "under 1 %"
 
 
-def _reason(driver: Driver) -> str:
+def reason(driver: Driver) -> str:
     """Say a driver in a few words."""
     what, more = driver.what, driver.usd > 0
     words = {
@@ -178,7 +179,7 @@ def _detail(driver: Driver) -> str:
 
 def _table(change: CostChange) -> Table:
     shown, rest = change.drivers[:_MOST], change.drivers[_MOST:]
-    rows = [(_reason(one), _detail(one), _signed(one.usd, change)) for one in shown]
+    rows = [(reason(one), _detail(one), _signed(one.usd, change)) for one in shown]
     if rest:
         other = sum((one.usd for one in rest), Decimal(0))
         rows.append((f"{counted(len(rest), 'smaller change')}", "", _signed(other, change)))
@@ -216,14 +217,15 @@ def _data(change: CostChange) -> dict[str, Any]:
         "amortised_usd": now.total.amortised,
         "change_usd": change.change,
         "settled": change.settled,
-        "drivers": [_driver(one) for one in change.drivers[:_MOST]],
-        "smaller": [_driver(one) for one in change.drivers[_MOST:]],
+        "drivers": [driver_data(one) for one in change.drivers[:_MOST]],
+        "smaller": [driver_data(one) for one in change.drivers[_MOST:]],
         "smaller_usd": sum((one.usd for one in change.drivers[_MOST:]), Decimal(0)),
         "alerts": [one.id for one in change.alerts],
     }
 
 
-def _driver(one: Driver) -> dict[str, Any]:
+def driver_data(one: Driver) -> dict[str, Any]:
+    """Return a driver's data, with the filters that keep its rows."""
     pairs = {"hours": one.hours, "usd_per_hour": one.rates, "covered_ratio": one.covered, "costs_usd": one.costs}
     known = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
     return {"kind": one.kind.value, "what": one.what, "usd": one.usd, **known, "where": [str(each) for each in one.where]}

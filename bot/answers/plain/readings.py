@@ -12,9 +12,8 @@ from importlib.resources import files
 
 from bot.answers.plain.names import Names
 from bot.answers.plain.senses import Sense, senses_of
-from bot.answers.registry import COMMANDS, find_command
+from bot.answers.registry import COMMANDS
 from bot.cards.lines import quote
-from bot.errors import WrongInput
 from bot.model.window import Window, month_of
 
 MOST = 3
@@ -92,13 +91,6 @@ def read_plain(line: str, names: Names, now: datetime) -> PlainReading | None:
     return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
 
 
-def _is_command(line: str) -> bool:
-    try:
-        return bool(find_command(line.split()))
-    except WrongInput:
-        return False
-
-
 @dataclass(frozen=True)
 class _Candidate:
     lines: tuple[str, ...]
@@ -123,7 +115,7 @@ class _Asked:
         for order, row in enumerate(_rows()):
             if not all(any(word in means for word in either) for either in row.needs):
                 continue
-            lines = tuple(line for line in (self._fill(each) for each in row.lines) if line and _is_command(line))
+            lines = tuple(line for line in (self._fill(each) for each in row.lines) if line)
             if lines:
                 left = [sense for sense in self._senses if not self._explains(row, sense)]
                 explained = sum(not sense.weak for sense in self._senses) - sum(not sense.weak for sense in left)

@@ -63,7 +63,7 @@ class BillRows:
 
     def rows_of(self, window: Mapping[str, datetime], by: str, texts: Sequence[str], where: Sequence[Filter]) -> list[Row]:
         """Return the rows of a window that pass the filters written in an answer, and those of its line."""
-        return self.bill(window["start"], window["end"], by, *texts, where)
+        return self.bill(window["start"], window["end"], by, *texts, tuple(where))
 
     def provider(self) -> Forecast:
         """Return the provider's own forecast of the rest of the month."""

@@ -1,0 +1,104 @@
+"""Sample answers to a lead's questions, and to plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+
+from bot.answers.cost.month_end import MonthEnd, month_end_card
+from bot.answers.cost.why import CostChange, change_card
+from bot.answers.plain.ask import with_reading
+from bot.answers.plain.readings import PlainReading
+from bot.answers.price import price_card
+from bot.answers.summary import Summary, summary_card
+from bot.cards.card import Card
+from bot.cards.notes import PriceAge
+from bot.costs.drivers import Driver, DriverKind
+from bot.costs.nowcast import Nowcast
+from bot.knowledge import load_knowledge
+from bot.model.alert import Alert
+from bot.model.fleet import Market
+from bot.model.price import Basis, Price
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import Window, month_of
+from tests.builders import NOON
+
+WEEK = Window(NOON.replace(hour=0) - timedelta(days=10), NOON.replace(hour=0) - timedelta(days=3))
+NOWCAST = Nowcast(
+    month_of(NOON),
+    NOON - timedelta(days=3),
+    Decimal("412345.67"),
+    Decimal(731000),
+    Decimal(689000),
+    Decimal(802000),
+    37,
+    Decimal(4900),
+)
+
+
+def sum_of(window: Window, amortised: str) -> Tally:
+    money = Money(gross=Decimal(amortised), net=Decimal(amortised), credits=Decimal("-1200"), amortised=Decimal(amortised))
+    return Tally(window, (), (Spend({}, money),), money, billed_through=NOON - timedelta(days=1))
+
+
+def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
+    rates = Decimal("13.54"), Decimal("21.50")
+    drivers = (
+        Driver(DriverKind.COMMITMENT, "trn1.32xlarge, us-west-2", Decimal("71200.10"), rates=rates, covered=(0.92, 0.0)),
+        Driver(DriverKind.HOURS, "vision · trn1n.32xlarge", Decimal("9511.28"), hours=(1344.0, 1728.0), rates=rates),
+        Driver(DriverKind.FEE, "AWSSupportBusiness Dollar", Decimal("4900.00"), costs=(Decimal(0), Decimal(4900))),
+        Driver(DriverKind.ENDED, "cluster probe", Decimal("-3612.00"), costs=(Decimal(3612), Decimal(0))),
+        Driver(DriverKind.PRICE, "p5.48xlarge, us-east-2", Decimal("910.22"), rates=(Decimal("55.04"), Decimal("55.72"))),
+        Driver(
+            DriverKind.USAGE,
+            "AmazonS3 USW2-Requests-Tier1 · serving",
+            Decimal("880.10"),
+            costs=(Decimal("54.2"), Decimal("934.3")),
+        ),
+        Driver(DriverKind.NEW, "AmazonSageMaker Notebook", Decimal("310.30"), costs=(Decimal(0), Decimal("310.3"))),
+        Driver(DriverKind.USAGE, "AmazonS3 USW2-TimedStorage-ByteHrs", Decimal("12.00"), costs=(Decimal(400), Decimal(412))),
+    )
+    moved = sum((one.usd for one in drivers), Decimal(0))
+    return CostChange(
+        WEEK,
+        sum_of(WEEK.previous(), "342672.11"),
+        sum_of(WEEK, f"{Decimal('342672.11') + moved}"),
+        drivers,
+        alerts,
+        True,
+        filters,
+    )
+
+
+def price() -> Card:
+    kind = load_knowledge().types()["trn1.32xlarge"]
+    quoted = (
+        (Market.ON_DEMAND, Basis.BILLED, "us-west-2", "21.50"),
+        (Market.SPOT, Basis.SPOT, "us-west-2", "7.78"),
+        (Market.CAPACITY_BLOCK, Basis.FALLBACK, "us-east-2", "9.53"),
+        (Market.CAPACITY_BLOCK, Basis.FALLBACK, "us-west-2", "9.53"),
+        (Market.SAVINGS_PLAN, Basis.BILLED, "us-west-2", "13.545"),
+    )
+    prices = [
+        Price(kind.name, Decimal(usd), market, basis, region, date(2026, 11, 18), "") for market, basis, region, usd in quoted
+    ]
+    return price_card(kind, prices, PriceAge(NOON.date(), 90))
+
+
+def summary(*firing: Alert) -> Card:
+    return summary_card(Summary(NOON, firing, (), change(), NOWCAST, sum_of(month_of(NOON), "412345.67")))
+
+
+def leads(starved: Callable[..., Alert], idle: Callable[..., Alert]) -> Mapping[str, Callable[[], Card]]:
+    """Return the samples; the alerts are made by who holds them."""
+    read = PlainReading(("cost last-week by team",), True, ("cost last-week", "why cost last-week"))
+    return {
+        "forecast": lambda: month_end_card(MonthEnd(NOWCAST, None, sum_of(month_of(NOON).previous(), "698210.00"))),
+        "price": price,
+        "why_cost": lambda: change_card(change(alerts=(starved(),))),
+        "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),
+        "summary": lambda: summary(starved(), idle()),
+        "summary_quiet": lambda: summary_card(Summary(NOON, ())),
+        "read_as": lambda: with_reading(change_card(change()), read),
+    }
