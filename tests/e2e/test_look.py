@@ -21,7 +21,8 @@ NODES = Table(
 )
 CUT = """() => [...document.querySelectorAll(".table td, .rail a, .head *, .status > :not(.gap)")].filter((one) => {
   const box = one.getBoundingClientRect();
-  return box.width && (box.right > innerWidth + 1 || box.left < -1);
+  const table = one.closest(".table")?.getBoundingClientRect();
+  return box.width && (box.right > Math.min(innerWidth, table?.right ?? innerWidth) + 1 || box.left < -1);
 }).map((one) => one.textContent)"""
 
 
