@@ -65,6 +65,9 @@ async def test_a_node_is_shown_with_its_alerts_and_what_it_measured():
     assert [chart.title for chart in charts] == ["NeuronCore utilization", "Host"]
     assert charts[1].summary == "Host: CPU 4 %."
     assert len(card.data["alerts"]) == 1
+    cluster = next(thing.labels.cluster for thing in source.read(NOON).inventory.instances.values())
+    nodes = next(block for block in (await fleet(ports, asking, cluster)).blocks if isinstance(block, Table))
+    assert f"fleet {first}" in nodes.lines
     whole = await fleet(ports, asking, "")
     table = next(block for block in whole.blocks if isinstance(block, Table))
     assert all(line.startswith("fleet ") or not line for line in table.lines)

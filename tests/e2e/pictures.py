@@ -29,7 +29,7 @@ class Shot:
     name: str
     path: str
     theme: str = "light"
-    width: int = 1280
+    width: int = 1440
     height: int = 900
 
 
@@ -38,7 +38,15 @@ SHOTS = (
     Shot("console-dark", "/", "dark"),
     Shot("console-phone", "/", "dark", 400, 860),
     Shot("cost", "/cost"),
-    Shot("fleet", "/fleet", height=1090),
+    Shot("cost-filtered", "/cost?line=cost%2030d%20by%20service%20team%3Dvision", "dark"),
+    Shot("fleet", "/fleet"),
+    Shot("fleet-cluster", "/fleet?line=fleet%20llama", "dark"),
+    Shot("alert", "/alert/llama", height=760),
+    Shot("settings", "/settings", height=600),
+    Shot("ask", "/ask", height=700),
+    Shot("phone-cost", "/cost", width=400, height=860),
+    Shot("phone-alert", "/alert/llama", "dark", 400, 860),
+    Shot("phone-fleet", "/fleet", width=400, height=860),
 )
 
 

@@ -129,7 +129,8 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
     """List nodes, dearest first, those alike in one row where they are many; `apart` tells their clusters apart."""
     ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
     columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
-    every = Table(columns, tuple(_nodes([row], apart) for row in ranked))
+    lines = tuple(f"fleet {row.instance.id}" for row in ranked)
+    every = Table(columns, tuple(_nodes([row], apart) for row in ranked), lines=lines)
     groups = _alike(ranked) if len(ranked) > _FEW else [[row] for row in ranked]
     shown = tuple(_nodes(group, apart) for group in groups[:_MOST])
     left = sum(len(group) for group in groups[_MOST:])
