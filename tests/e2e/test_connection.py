@@ -1,17 +1,22 @@
-"""A console that is no longer live says so at once: its server died, its recording ended, its watch stopped."""
+"""A console that is no longer live says so at once: its server died, its recording ended, its watch stopped; one that works, too."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from adapters.http import application
-from tests.e2e.console_server import MemoryShelf, filled, health, surface
+from bot.cards.card import Card
+from bot.model.request import Request
+from tests.e2e.console_server import MemoryShelf, answer, filled, health, surface
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
@@ -22,9 +27,9 @@ AT_ONCE_MS = 4_000
 
 @asynccontextmanager
 async def serving(
-    port: int, facts: Callable[[], dict[str, Any]] = health, shelf: MemoryShelf | None = None
+    port: int, facts: Callable[[], dict[str, Any]] = health, shelf: MemoryShelf | None = None, **changed: Any
 ) -> AsyncIterator[Any]:
-    console = surface(health=facts, shelf=shelf)
+    console = surface(health=facts, shelf=shelf, **changed)
     if shelf is None or not shelf.rows:
         await filled(console)
     runner = web.AppRunner(application([console]), shutdown_timeout=1)
@@ -101,3 +106,51 @@ async def test_an_ended_replay_and_a_stopped_watch_do_not_look_live(page: Any) -
             assert not await lamp_is_green(page)
         await page.reload()
         await page.locator(".banner").get_by_text("No tick was run").wait_for()
+
+
+class Slow:
+    """Answer as the samples do, once it is let."""
+
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    async def __call__(self, request: Request) -> Card:
+        await self.goes_on.wait()
+        return await answer(request)
+
+
+async def test_what_takes_longer_than_two_seconds_says_that_it_is_worked_on(page: Any) -> None:
+    slow = Slow()
+    working = page.get_by_text("Working on it…")
+    async with serving(port := free_port(), answer=slow):
+        await page.goto(f"http://127.0.0.1:{port}/")
+        await page.wait_for_selector("body.live")
+        for ask in (page.get_by_role("button", name="Why").last.click, partial(typed, page), partial(submitted, page, slow)):
+            slow.goes_on.clear()
+            began = time.monotonic()
+            await ask()
+            await working.wait_for(timeout=6_000)
+            assert time.monotonic() - began > 1.9
+            assert await page.locator("#told").inner_text() == "Working on it."
+            slow.goes_on.set()
+            await working.wait_for(state="hidden")
+        slow.goes_on.clear()
+        await page.get_by_role("link", name="Cost").click(no_wait_after=True)
+        await working.wait_for(timeout=6_000)
+        slow.goes_on.set()
+        await page.wait_for_url("**/cost")
+        assert await working.count() == 0
+
+
+async def typed(page: Any) -> None:
+    await page.locator("#line").fill("cost 7d by team")
+    await page.keyboard.press("Enter")
+
+
+async def submitted(page: Any, slow: Slow) -> None:
+    slow.goes_on.set()
+    await page.get_by_role("button", name="Snooze…").last.click()
+    await page.get_by_role("dialog").wait_for()
+    slow.goes_on.clear()
+    await page.get_by_role("dialog").get_by_role("button", name="Snooze").click()

@@ -1,73 +1,149 @@
-"""Press every control of every page of the product itself: what the page says is what the server did."""
+"""Press every control of every page of the product itself, at three widths, in light and dark: what the page says was done.
+
+`test_access.py` looks at the same pages by axe-core, and presses by keys.
+"""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.e2e.product import Product, product, recording
-from tests.e2e.slackserver import free_port
-from tests.e2e.test_life import FAST, STARVED, STILL
-from tests.e2e.test_product import reached, until
-from tests.e2e.test_teams import CHROMIUM, FLAGS
+from bot.answers.all import ANSWERS
+from bot.answers.line import effect_of
+from bot.model.request import Effect
+from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
+from tests.e2e.product import Product
 
+assert ANSWERS
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
-PAGES = ("/", "/alerts", "/fleet", "/cost", "/saved", "/help", "/ask?line=alerts")
-CONTROLS = "main form[method=post] button:visible"
+ANSWER_MS = 30_000
+CONTROLS = "main form[method=post]:not(#composer):not([data-plain]) button:visible"
+LOCAL = "main button:visible:not(form button)"
+"""What changes the page alone: sorting, dismissing, the theme."""
+DIALOG = "dialog[open]"
 
 
-async def test_no_control_of_any_page_says_a_failure_that_did_not_happen(tmp_path: Path) -> None:
-    port = free_port()
-    settings = {"TRNBOT_SOURCE": f"recording:{recording('reference')}", "TRNBOT_ROUTE": "web:alerts"}
-    api = pytest.importorskip("playwright.async_api")
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    with product(tmp_path, port, settings | FAST) as bot:
-        await until(lambda: reached(bot, STARVED), "the starved hours")
-    with product(tmp_path, port, settings | STILL) as bot:
-        async with api.async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-            page = await browser.new_page(viewport={"width": 1400, "height": 900})
-            pressed = [said for path in (*PAGES, await alert_of(page, bot)) for said in await press_all(page, bot, path)]
-            await browser.close()
-    assert len(pressed) > 20
-    assert not [one for one in pressed if "failure" in one], pressed
+@dataclass(frozen=True)
+class Press:
+    """Hold what became of one press: what was asked, what the page says, and whether the server keeps something else now."""
+
+    line: str
+    says: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    @property
+    def changed(self) -> set[str]:
+        return {name for name in self.before if self.before[name] != self.after[name]}
 
 
-async def alert_of(page: Any, bot: Product) -> str:
-    """Return the path of the page of an open alert."""
-    await page.goto(bot.url)
-    await page.wait_for_selector("body.ready")
-    link = await page.locator("a[href^='/alert/']").first.get_attribute("href")
-    return str(link)
+@pytest.fixture(scope="module")
+def bot() -> Iterator[Product]:
+    with starved() as served:
+        yield served
 
 
-async def press_all(page: Any, bot: Product, path: str) -> list[str]:
-    """Press each control of a page as it is when opened anew; return what became of each."""
-    await page.goto(bot.url + path)
-    await page.wait_for_selector("body.ready")
-    labels = [await one.inner_text() for one in await page.locator(CONTROLS).all()]
-    return [await press(page, bot, path, at, label) for at, label in enumerate(labels)]
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("device", WIDTHS)
+async def test_every_control_of_every_page_does_what_the_page_says(bot: Product, device: str, theme: str) -> None:
+    async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
+        pressed = [press for path in await opened.paths() for press in await press_all(opened, bot, path)]
+    wrong = [mistake for press in pressed for mistake in mistakes(press)]
+    assert wrong == []
+    assert len(pressed) > 30
+    lines = {press.line.split()[0] for press in pressed}
+    assert {"share", "ack", "unack", "snooze", "not-an-anomaly", "why", "config"} <= lines, lines
 
 
-async def press(page: Any, bot: Product, path: str, at: int, label: str) -> str:
-    """Press one control; a page that is no longer as it was has lost it to an earlier press."""
-    await page.goto(bot.url + path)
-    await page.wait_for_selector("body.ready")
-    control = page.locator(CONTROLS).nth(at)
-    if not await control.count() or await control.inner_text() != label:
-        return f"{path} {label}: gone"
-    problems: list[str] = []
-    page.once("pageerror", lambda error: problems.append(str(error)))
-    async with page.expect_response(lambda response: response.request.method == "POST", timeout=30_000) as answer:
+async def test_every_link_of_every_page_opens(bot: Product) -> None:
+    links: dict[str, str] = {}
+    async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
+        for path in await opened.paths():
+            await opened.open(path)
+            found = await opened.page.locator("a[href^='/']").evaluate_all(
+                "every => every.map((one) => one.getAttribute('href'))"
+            )
+            links |= {link: path for link in found if link not in links}
+        assert len(links) > 15
+        for link, path in links.items():
+            answer = await opened.page.goto(bot.url + link)
+            assert answer.status == 200, f"{path} links to {link}"
+            assert not await opened.page.locator(".card.error").count(), f"{path} links to {link}"
+
+
+def mistakes(press: Press) -> list[str]:
+    """Return how the page and the server disagree."""
+    effect, told = effect_of(press.line), press.says.partition(":")[0]
+    shown = f"{press.line!r} was said to be {press.says!r}, and {sorted(press.changed) or 'nothing'} changed"
+    if told == "failure":
+        return [shown]
+    if told == "told":
+        return [] if press.changed == {"told"} or effect is Effect.CHANGES else [shown]
+    if effect is not Effect.CHANGES or told in ("refused", "asked"):
+        return [shown] if press.changed else []
+    return [] if press.changed - {"told"} else [shown]
+
+
+async def press_all(opened: Tab, bot: Product, path: str) -> list[Press]:
+    """Press each control of a page as it stands when it is opened; one that an earlier press took away is skipped."""
+    await opened.open(path)
+    labels = await opened.page.locator(CONTROLS).all_inner_texts()
+    made: list[Press] = []
+    for at, label in enumerate(labels):
+        await opened.open(path)
+        if (await opened.page.locator(CONTROLS).all_inner_texts())[at : at + 1] == [label]:
+            made += await press_on(opened, bot, opened.page.locator(CONTROLS).nth(at))
+    await opened.open(path)
+    for at in range(await opened.page.locator(LOCAL).count()):
+        await opened.page.locator(LOCAL).nth(at).click()
+    return made
+
+
+async def press_on(opened: Tab, bot: Product, control: Any) -> list[Press]:
+    """Press a control, submit what it opens as it stands, and take back what can be taken back."""
+    made = [await press(opened, bot, control)]
+    while len(made) < 5 and await opened.page.locator(DIALOG).count() and not made[-1].says.startswith("refused"):
+        made.append(await press(opened, bot, opened.page.locator(f"{DIALOG} form[method=post] button:visible").first))
+    if await opened.page.locator(DIALOG).count():
+        await opened.page.keyboard.press("Escape")
+    undo = opened.page.locator(".private").get_by_role("button", name="Undo", exact=True)
+    if effect_of(made[-1].line) is Effect.CHANGES and await undo.count():
+        made.append(await press(opened, bot, undo.first))
+        assert made[-1].after["mutes"] == made[0].before["mutes"], "Undo leaves a mute"
+    return made
+
+
+async def press(opened: Tab, bot: Product, control: Any) -> Press:
+    page, before = opened.page, kept(bot)
+    answers = await page.locator(".private").count()
+    line = await control.evaluate("one => one.form.elements.line.value")
+    async with page.expect_response(lambda response: response.request.method == "POST", timeout=ANSWER_MS) as answered:
         await control.click(timeout=10_000)
-    response = await answer.value
+    response = await answered.value
     await response.finished()
-    await page.wait_for_timeout(150)
-    failures = await page.locator(".failure:visible").all_inner_texts()
-    shown = await page.locator("dialog[open], .private:visible, .problem:visible").count()
-    told = failures or problems or ([] if shown or response.status == 204 else ["nothing shown"])
-    return f"{path} {label}: {'failure ' + '; '.join(told) if told else 'well'}"
+    await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    says = await what_is_said(page, response, answers)
+    return Press(line, says, before, kept(bot))
+
+
+async def what_is_said(page: Any, response: Any, answers: int) -> str:
+    """Return what the page says after a press, as its reader would sum it up."""
+    for kind, place in (("failure", ".failure:visible"), ("refused", f"{DIALOG} .problem:visible")):
+        if found := await page.locator(place).all_inner_texts():
+            return f"{kind}: {found[0]}"
+    if response.status == 204:
+        return "told: everyone" if await page.locator(".noted:visible").count() else "failure: nothing is shown"
+    if await page.locator(DIALOG).count():
+        return f"asked: {await page.locator(f'{DIALOG} h2').first.inner_text()}"
+    if await page.locator(".private").count() <= answers:
+        return "failure: nothing is shown"
+    card = (
+        page.locator(".private .card").last
+        if await page.locator("#answers .private").count()
+        else page.locator(".private .card").first
+    )
+    kind = "refused" if "error" in str(await card.get_attribute("class")) else "answered"
+    return f"{kind}: {await card.locator('h2').inner_text()}"
