@@ -202,7 +202,7 @@ class Views:
 
     async def _begin(self, request: web.Request, name: str, line: str) -> web.StreamResponse:
         """Send a page's frame and heading, so that it stands before the answer is known."""
-        frame = self._page("line.html", request, name=name, line=line, it=None, more=(), would="")
+        frame = self._page("line.html", request, name=name, line=line, it=None, more=(), would="", waits=True)
         begun = web.StreamResponse(headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"})
         await begun.prepare(request)
         await begun.write(str(frame.text).partition(LATER)[0].encode())
@@ -260,6 +260,7 @@ class Views:
             "draft": "",
             "version": self._hub.version,
             "reading": bool(facts),
+            "waits": False,
             **values,
         }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])

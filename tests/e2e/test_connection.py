@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from adapters.http import application
-from bot.cards.card import Card
+from bot.cards.card import Button, Buttons, Card
 from bot.model.request import Request
 from tests.e2e.console_server import MemoryShelf, answer, filled, health, surface
 from tests.e2e.slackserver import free_port
@@ -139,8 +139,9 @@ async def test_what_takes_longer_than_two_seconds_says_that_it_is_worked_on(page
         await page.get_by_role("link", name="Cost").click(no_wait_after=True)
         await working.wait_for(timeout=6_000)
         slow.goes_on.set()
-        await page.wait_for_url("**/cost")
-        assert await working.count() == 0
+        await page.wait_for_selector("body.ready")
+        assert page.url.endswith("/cost")
+        await working.wait_for(state="hidden")
 
 
 async def typed(page: Any) -> None:
@@ -151,6 +152,27 @@ async def typed(page: Any) -> None:
 async def submitted(page: Any, slow: Slow) -> None:
     slow.goes_on.set()
     await page.get_by_role("button", name="Snooze…").last.click()
-    await page.get_by_role("dialog").wait_for()
+    await page.get_by_role("dialog").get_by_label("Reason").fill("known issue")
     slow.goes_on.clear()
     await page.get_by_role("dialog").get_by_role("button", name="Snooze").click()
+
+
+async def test_a_press_that_reaches_far_is_asked_about_once(page: Any) -> None:
+    asked: list[str] = []
+
+    async def undo(request: Request) -> Card:
+        asked.append(request.line)
+        return Card("Versions", blocks=(Buttons((Button("Go back further", "config undo", confirm="For everyone."),)),))
+
+    async with serving(port := free_port(), answer=undo):
+        await page.goto(f"http://127.0.0.1:{port}/ask?line=config%20history")
+        await page.wait_for_selector("body.live")
+        begun, dialog = len(asked), page.get_by_role("dialog")
+        for answer, lines in (("Leave it", []), ("Go back further", ["config undo"])):
+            await page.locator("#page").get_by_role("button", name="Go back further").click()
+            await dialog.get_by_text("For everyone.").wait_for()
+            await dialog.get_by_role("button", name=answer).click()
+            await dialog.wait_for(state="hidden")
+            await page.wait_for_function("document.activeElement.textContent === 'Go back further'")
+            assert [line for line in asked[begun:] if line == "config undo"] == lines
+        await page.locator(".private").wait_for()

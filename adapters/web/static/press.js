@@ -7,6 +7,7 @@ const PATIENCE_MS = 2_000; // after which somebody who waits is told that it goe
 const LONGEST_MS = 180_000; // longer than any line may work
 const UNREACHED =
   "No answer came, so this may or may not have been done. Look again, and press again if needed, once the console answers.";
+const AROUND = ".live, .private, #page, main"; // what is drawn anew as a whole
 const backs = new WeakMap(); // how the focus returns from what was opened or answered
 
 async function send(form) {
@@ -47,12 +48,14 @@ function place(where, content) {
   return shown;
 }
 
-function note(kind, ...words) {
-  const made = document.createElement("p");
+function element(tag, kind, ...parts) {
+  const made = document.createElement(tag);
   made.className = kind;
-  made.append(...words);
+  made.append(...parts);
   return made;
 }
+
+const note = (kind, ...words) => element("p", kind, ...words);
 
 const hostOf = (form) => form.closest("dialog .dialog-body, .card, .composer") ?? form;
 
@@ -90,10 +93,11 @@ async function submitted(event) {
   event.preventDefault();
   const button = event.submitter ?? $("button", form);
   if (button.getAttribute("aria-busy") === "true") return;
+  if (form.dataset.confirm) return confirm(form, button);
   button.setAttribute("aria-busy", "true");
   clear(form);
   const done = patience(form);
-  const back = form.id === "composer" ? () => $("#line").focus() : placeOf(button, button.closest(".live, .private, #page, main"));
+  const back = form.id === "composer" ? () => $("#line").focus() : placeOf(button, button.closest(AROUND));
   try {
     const answer = await send(form);
     done();
@@ -113,7 +117,7 @@ function shown(form, answer, back) {
   if (answer.failed && form.matches(".fill")) return refused(form, answer);
   const where = answersFor(form);
   const goesOn = answer.asks || (answer.form && (dialog || form.dataset.opens === "1"));
-  if (goesOn) return openDialog(fragment(answer.html), where, dialog ? backs.get(dialog) : back);
+  if (goesOn) return openDialog(fragment(answer.html), where, dialog ? backs.get(dialog) : back, answer.asks);
   if (dialog) dialog.close();
   if (form.id === "composer") form.reset();
   if (answer.posted) place(where, posted(answer.posted));
@@ -151,14 +155,32 @@ function refused(form, answer) {
 
 // -- the dialog ------------------------------------------------------------------------------------
 
-function openDialog(content, where, back) {
+function openDialog(content, where, back, asks) {
   const dialog = $("#dialog");
+  if (asks) $(".buttons", content).append(wayOut());
   $(".dialog-body", dialog).replaceChildren(...$$(".card", content));
   dialog.setAttribute("aria-label", $("h2", dialog)?.textContent ?? "Form");
   dialog.where = where;
   backs.set(dialog, back);
   if (!dialog.open) dialog.showModal();
   $("input:not([type=hidden]), select, .buttons button", dialog)?.focus();
+}
+
+function wayOut() {
+  const button = element("button", "button", "Leave it");
+  button.type = "button";
+  button.dataset.close = "";
+  return button;
+}
+
+// What reaches far is asked about before it is sent: the same form once more, and a way out.
+function confirm(form, button) {
+  const again = form.cloneNode(true);
+  delete again.dataset.confirm;
+  const title = element("h2", "", `${button.textContent.trim()}?`);
+  const content = document.createDocumentFragment();
+  content.append(element("div", "card warning", title, note("text", form.dataset.confirm), element("div", "buttons", again)));
+  openDialog(content, answersFor(form), placeOf(button, button.closest(AROUND)), true);
 }
 
 // The browser returns the focus to what opened the dialog, but not where that was drawn anew meanwhile.
