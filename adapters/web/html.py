@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from adapters.web.links import address
-from adapters.web.svg import legend, svg
+from adapters.web.svg import COLOURS, hue, opened, svg
+from bot.cards import axis
 from bot.cards.card import (
     Block,
     Buttons,
@@ -35,6 +36,7 @@ from bot.cards.card import (
 from bot.model.durations import age_text
 from bot.model.story import Story
 
+_KEY = Markup('<i class="swatch {}"></i>{}')
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
 
@@ -81,6 +83,17 @@ class PageRenderer:
                 return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes
             case _:
                 assert_never(block)
+
+
+def legend(chart: Chart) -> Markup:
+    """Return the names of a stack's colours with all their letters, the largest first; each opens what it stands for."""
+    if chart.kind is not ChartKind.BAR or not axis.named(chart):
+        return Markup("")
+    names = [opened(each.line, _KEY.format(hue(each, i), each.name or "none")) for i, each in enumerate(chart.series[:COLOURS])]
+    partial = [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
+    return Markup('<ul class="legend">{}</ul>').format(
+        Markup("").join(Markup("<li>{}</li>").format(x) for x in [*names, *partial])
+    )
 
 
 def spans(parts: tuple[Span, ...]) -> Markup:

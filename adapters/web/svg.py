@@ -47,21 +47,7 @@ def svg(chart: Chart) -> Markup:
     return box.format(chart.kind.value, many, role, height, chart.title, chart.summary, Markup("").join(parts))
 
 
-def legend(chart: Chart) -> Markup:
-    """Return the names of a stack's colours with all their letters, the largest first; each opens what it stands for."""
-    if chart.kind is not ChartKind.BAR or not axis.named(chart):
-        return Markup("")
-    names = [_opened(each.line, _KEY.format(_hue(each, i), each.name or "none")) for i, each in enumerate(chart.series[:COLOURS])]
-    partial = [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
-    return Markup('<ul class="legend">{}</ul>').format(
-        Markup("").join(Markup("<li>{}</li>").format(x) for x in [*names, *partial])
-    )
-
-
-_KEY = Markup('<i class="swatch {}"></i>{}')
-
-
-def _opened(line: str, drawn: Markup) -> Markup:
+def opened(line: str, drawn: Markup) -> Markup:
     """Return a part of a chart that opens a line when it is pressed, without script as well."""
     return Markup('<a href="{}">{}</a>').format(address(line), drawn) if line else drawn
 
@@ -138,7 +124,7 @@ class _Lines(_Plot):
 
     def _paths(self) -> Iterator[Markup]:
         for i, series in enumerate(self.chart.series):
-            yield self._path(f"line {_hue(series, i)}", self._runs(series.values))
+            yield self._path(f"line {hue(series, i)}", self._runs(series.values))
             if len(self.chart.series) == 1 and self.chart.shaded is not None:
                 yield self._path("line alarm", self._runs(self._inside(series.values)))
 
@@ -169,7 +155,7 @@ class _Lines(_Plot):
         ends = [(axis.newest(series.values), i) for i, series in enumerate(self.chart.series)]
         last = 200.0
         for value, index, i in sorted((end[1], end[0], i) for end, i in ends if end is not None):
-            kind = _hue(self.chart.series[i], i) if several or self.chart.shaded is None else "alarm"
+            kind = hue(self.chart.series[i], i) if several or self.chart.shaded is None else "alarm"
             x, y = self.x(self.chart.times[index]), self.y(value)
             yield Markup('<circle class="end {}" cx="{}%" cy="{}%" r="3.5"/>').format(kind, _n(x), _n(y))
             place = min(y, last - least) if several else self._clear(y)
@@ -227,7 +213,7 @@ class _Bars(_Plot):
                 continue
             foot = above if value >= 0 else below
             top, bottom = sorted((self.y(foot), self.y(foot + value)))
-            yield rect.format(f"bar {_hue(series, k)}", *place, _n(top), _n(bottom - top))
+            yield rect.format(f"bar {hue(series, k)}", *place, _n(top), _n(bottom - top))
             above, below = above + max(value, 0.0), below + min(value, 0.0)
         if i in self.chart.partial:
             yield rect.format("unfinished", *place, _n(self.y(above)), _n(self.y(below) - self.y(above)))
@@ -242,7 +228,7 @@ class _Bars(_Plot):
         partial = ", a part of its time only" if i in self.chart.partial else ""
         words = f"{self.chart.categories[i] or 'none'}{partial} · {_values(self.chart, i)}"
         hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')
-        yield _opened(self.chart.lines[i] if i < len(self.chart.lines) else "", hit.format(_n(i * width), _n(width), words))
+        yield opened(self.chart.lines[i] if i < len(self.chart.lines) else "", hit.format(_n(i * width), _n(width), words))
 
 
 class _Heat:
@@ -268,9 +254,9 @@ class _Heat:
 
     def _row(self, series: Series, top: int) -> Iterator[Markup]:
         name = Markup('<text class="row" x="0" y="{}" dx="-10" dy="15" text-anchor="end">{}</text>')
-        yield _opened(series.line, name.format(top, axis.shorten(series.name, 16)))
+        yield opened(series.line, name.format(top, axis.shorten(series.name, 16)))
         for i, value in enumerate(series.values[: len(self.chart.times)]):
-            yield _opened(series.line, self._cell(series.name, i, value, top))
+            yield opened(series.line, self._cell(series.name, i, value, top))
         if (end := axis.newest(series.values)) is not None:
             text = Markup('<text class="row" x="100%" y="{}" dx="10" dy="15">{}</text>')
             yield text.format(top, axis.figure(round(end[1]), self.chart.unit))
@@ -283,7 +269,7 @@ class _Heat:
         return cell.format("x" if dark is None else dark, _n(i * self.width), _n(self.width), top, self.ROW - 4, words)
 
 
-def _hue(series: Series, i: int) -> str:
+def hue(series: Series, i: int) -> str:
     """Return the class that colours a series: its meaning's, else its place's in the palette."""
     return f"t-{series.tone.value}" if series.tone else f"s{i % COLOURS}"
 

@@ -10,9 +10,9 @@ from html import unescape
 import pytest
 
 from adapters.web.costs import between, cost_controls, undoubled
-from adapters.web.html import PageRenderer
+from adapters.web.html import PageRenderer, legend
 from adapters.web.links import address
-from adapters.web.svg import legend, svg
+from adapters.web.svg import svg
 from bot.cards.card import Align, Button, Buttons, Card, Column, Table, text
 from bot.cards.tables import folded
 from bot.model.check import CommandHint
